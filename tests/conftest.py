@@ -1,0 +1,68 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Tiny models, a tiny tokenizer and the way to the real corpora, shared by all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import torch
+
+from vaswani_transformer import (
+    VaswaniTransformerConfig,
+    VaswaniTransformerForConditionalGeneration,
+    VaswaniTransformerTokenizer,
+)
+
+SENTENCES = ["A dog runs in the park.", "Ein Hund rennt im Park.", "Two women read a book.", "Zwei Frauen lesen ein Buch."]
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder with the real corpora, beside the checkout; not part of the project."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"real corpora are not part of the project and not found in {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_tokenizer() -> VaswaniTransformerTokenizer:
+    """300 entries trained on four sentences."""
+    return VaswaniTransformerTokenizer().train_new_from_iterator(SENTENCES * 5, vocab_size=300, show_progress=False)
+
+
+def make_config(**overrides) -> VaswaniTransformerConfig:
+    """D 16, H 2, 2+2 layers, no dropout."""
+    sizes = {"vocab_size": 300, "d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 2}
+    return VaswaniTransformerConfig(**{**sizes, "num_decoder_layers": 2, "dropout": 0.0, **overrides})
+
+
+def make_model(seed: int = 0, scale: float = 1.0, **overrides) -> VaswaniTransformerForConditionalGeneration:
+    """A seeded tiny model in eval mode; `scale` sharpens its output distribution."""
+    torch.manual_seed(seed)
+    model = VaswaniTransformerForConditionalGeneration(make_config(**overrides)).eval()
+    with torch.no_grad():
+        model.lm_head.weight.mul_(scale)
+    return model
+
+
+@pytest.fixture
+def tiny_model() -> VaswaniTransformerForConditionalGeneration:
+    """A new seeded tiny model in eval mode."""
+    return make_model()
+
+
+@pytest.fixture
+def tiny_batch(tiny_tokenizer):
+    """Two sentence pairs of different lengths, padded; labels hold -100."""
+    batch = tiny_tokenizer(
+        [SENTENCES[0], "A dog."], text_target=[SENTENCES[1], "Ein Hund liest."], padding=True, return_tensors="pt"
+    )
+    batch["labels"] = batch["labels"].masked_fill(batch["labels"] == 0, -100)
+    return batch

@@ -1,0 +1,189 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration of the original Transformer ("Attention Is All You Need", 2017)."""
+
+import math
+from typing import Any, ClassVar
+
+from huggingface_hub.dataclasses import strict
+from transformers import PreTrainedConfig
+
+# The paper's models as fields of the configuration; what is not named is as in `base` (Table 3).
+PRESETS: dict[str, dict[str, Any]] = {
+    "base": {},
+    "big": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3},
+}
+
+POSITION_ENCODINGS = ("sinusoidal", "learned")
+
+# What a checkpoint folder tells a reader without this package: which class of which of its files to load.
+_AUTO_MAP = {
+    "AutoConfig": "configuration_vaswani_transformer.VaswaniTransformerConfig",
+    "AutoModel": "modeling_vaswani_transformer.VaswaniTransformerModel",
+    "AutoModelForSeq2SeqLM": "modeling_vaswani_transformer.VaswaniTransformerForConditionalGeneration",
+}
+_PIPELINE = {
+    "impl": "pipeline_vaswani_transformer.VaswaniTransformerTranslationPipeline",
+    "pt": ["AutoModelForSeq2SeqLM"],
+    "type": "text",
+}
+
+
+@strict
+class VaswaniTransformerConfig(PreTrainedConfig):
+    """Sizes and switches of the original Transformer; the defaults are the paper's base model.
+
+    Args:
+        vocab_size: Number of entries of the vocabulary shared by source and target.
+        d_model: Width of the model.
+        d_ff: Inner width of the feed-forward layers.
+        num_heads: Number of attention heads.
+        d_k: Width of each head's queries and keys; None means `d_model / num_heads`.
+        d_v: Width of each head's values; None means `d_model / num_heads`.
+        num_encoder_layers: Number of encoder layers.
+        num_decoder_layers: Number of decoder layers.
+        dropout: Rate on each sub-layer's output and on the sums of embeddings and positions.
+        attention_dropout: Rate on the attention weights.
+        activation_dropout: Rate after the ReLU of the feed-forward layers.
+        attention_bias: Whether the attention's projections have biases.
+        position_encoding: "sinusoidal" (no length limit) or "learned" (Table 3, row E).
+        max_position_embeddings: Tokens for which positions are stored: the limit of learned positions;
+            sinusoids beyond it are computed on the fly.
+        layer_norm_eps: Epsilon of every LayerNorm.
+        source_language: Language code of the source ("en"), or None.
+        target_language: Language code of the target ("de"), or None.
+
+    Raises:
+        ValueError: A size, rate or choice is out of range.
+
+    Example:
+        >>> config = VaswaniTransformerConfig.from_preset("big", vocab_size=32_000)
+
+    Paper: section 3, section 5.4, Table 3.
+    """
+
+    model_type = "vaswani_transformer"
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_key_values"]
+    attribute_map: ClassVar[dict[str, str]] = {
+        "hidden_size": "d_model",
+        "num_attention_heads": "num_heads",
+        "num_hidden_layers": "num_decoder_layers",
+        "head_dim": "d_k",
+    }
+
+    vocab_size: int = 37_000
+    d_model: int = 512
+    d_ff: int = 2048
+    num_heads: int = 8
+    d_k: int | None = None
+    d_v: int | None = None
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+    dropout: float | int = 0.1
+    attention_dropout: float | int = 0.0
+    activation_dropout: float | int = 0.0
+    attention_bias: bool = False
+    position_encoding: str = "sinusoidal"
+    max_position_embeddings: int = 1024
+    layer_norm_eps: float = 1e-6
+    source_language: str | None = None
+    target_language: str | None = None
+    use_cache: bool = True
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+    decoder_start_token_id: int | None = 1
+    is_encoder_decoder: bool = True
+    tie_word_embeddings: bool = True
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        self._check_sizes()
+        self._check_rates()
+        self._resolve_head_sizes()
+        if self.position_encoding not in POSITION_ENCODINGS:
+            raise ValueError(
+                f"`position_encoding` must be one of {', '.join(POSITION_ENCODINGS)}, got {self.position_encoding!r}."
+            )
+        if self.position_encoding == "sinusoidal" and self.d_model % 2:
+            raise ValueError(
+                f"`d_model` must be even with sinusoidal positions (pairs of sine and cosine), got {self.d_model}. "
+                'Choose an even width or position_encoding="learned".'
+            )
+        super().__post_init__(**kwargs)
+
+    def _check_sizes(self) -> None:
+        names = ("vocab_size", "d_model", "d_ff", "num_heads", "num_encoder_layers", "num_decoder_layers")
+        for name in (*names, "max_position_embeddings"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}.")
+
+    def _check_rates(self) -> None:
+        for name in ("dropout", "attention_dropout", "activation_dropout"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"`{name}` must lie in [0, 1), got {getattr(self, name)}.")
+        if not (math.isfinite(self.layer_norm_eps) and self.layer_norm_eps > 0.0):
+            raise ValueError(f"`layer_norm_eps` must be a positive number, got {self.layer_norm_eps}.")
+
+    def _resolve_head_sizes(self) -> None:
+        for name in ("d_k", "d_v"):
+            if getattr(self, name) is None:
+                if self.d_model % self.num_heads:
+                    raise ValueError(
+                        f"`d_model` must be divisible by `num_heads` while `{name}` is unset, got d_model "
+                        f"{self.d_model} and num_heads {self.num_heads}. Change one of them or set `d_k` and `d_v`."
+                    )
+                setattr(self, name, self.d_model // self.num_heads)
+            if getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1 or None, got {getattr(self, name)}.")
+
+    @classmethod
+    def from_preset(cls, name: str, **overrides: Any) -> "VaswaniTransformerConfig":
+        """The configuration of one of the paper's models.
+
+        Args:
+            name: A key of `PRESETS`.
+            **overrides: Fields that differ from the preset.
+
+        Raises:
+            ValueError: There is no such preset; the message lists those that exist.
+
+        Paper: Table 3.
+        """
+        if name not in PRESETS:
+            raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}.")
+        return cls(**{**PRESETS[name], **overrides})
+
+    @property
+    def language_pair(self) -> tuple[str, str] | None:
+        """Source and target language codes, or None unless both are set."""
+        if self.source_language and self.target_language:
+            return self.source_language, self.target_language
+        return None
+
+    def _hub_pipelines(self) -> dict[str, dict[str, Any]]:
+        names = ["translation"]
+        if self.language_pair:
+            names.append("translation_{}_to_{}".format(*self.language_pair))
+        return {name: dict(_PIPELINE) for name in names}
+
+    @property
+    def custom_pipelines(self) -> dict[str, dict[str, Any]]:
+        """Pipelines that the library must take from the checkpoint's own files: none where the package is installed.
+
+        Derived, never stored: an installed package registers its pipeline, and the library would otherwise ask for
+        `trust_remote_code` although no remote code is needed.
+        """
+        return self._hub_pipelines() if type(self).__module__.startswith("transformers_modules") else {}
+
+    @custom_pipelines.setter
+    def custom_pipelines(self, value: dict[str, Any]) -> None:
+        """Ignores the value found in a config.json: it is derived from the languages."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, with the maps that let a folder without this package be loaded from its own files."""
+        return {**super().to_dict(), "auto_map": dict(_AUTO_MAP), "custom_pipelines": self._hub_pipelines()}
+
+
+VaswaniTransformerConfig.register_for_auto_class()
+
+__all__ = ["POSITION_ENCODINGS", "PRESETS", "VaswaniTransformerConfig"]

@@ -1,0 +1,272 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Decoding of section 6.1 inside the library's `generate`: GNMT length penalty, provable stop, input + 50.
+
+Shapes: B sentences, N beams, T target length.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
+from transformers.generation import MaxLengthCriteria
+from transformers.generation.utils import GenerateOutput
+
+# Score of a hypothesis that does not exist; the library's own marker is -1e9, any real one is far above.
+_NO_HYPOTHESIS = -1.0e8
+
+# Processors of the library that never lift a log-probability above 0, on which the stopping bound rests.
+_NEVER_POSITIVE = {
+    "EncoderNoRepeatNGramLogitsProcessor",
+    "ForcedBOSTokenLogitsProcessor",
+    "ForcedEOSTokenLogitsProcessor",
+    "LogitNormalization",
+    "MinLengthLogitsProcessor",
+    "MinNewTokensLengthLogitsProcessor",
+    "NoBadWordsLogitsProcessor",
+    "NoRepeatNGramLogitsProcessor",
+    "PrefixConstrainedLogitsProcessor",
+    "SuppressTokensAtBeginLogitsProcessor",
+    "SuppressTokensLogitsProcessor",
+    "TemperatureLogitsWarper",
+    "TopKLogitsWarper",
+    "TopPLogitsWarper",
+}
+
+
+def gnmt_length_penalty(length: torch.Tensor | int, alpha: float) -> torch.Tensor | float:
+    """((5 + length) / 6)^alpha, by which a hypothesis' log-probability is divided.
+
+    Args:
+        length: Generated tokens, `</s>` included, `<s>` and any forced prefix excluded.
+        alpha: Strength; 0 scores by log-probability alone, larger values favour longer output.
+
+    Paper: section 6.1, through Wu et al. 2016, equation 14.
+    """
+    return ((5 + length) / 6) ** alpha
+
+
+class SourceLengthCriteria(StoppingCriteria):
+    """Ends each sentence at its own limit of generated tokens.
+
+    Args:
+        limits: (B,) largest number of generated tokens of each sentence.
+        prompt_length: Tokens in front of the generated ones: `<s>` and a forced prefix.
+    """
+
+    def __init__(self, limits: torch.Tensor, prompt_length: int) -> None:
+        self.limits = limits
+        self.prompt_length = prompt_length
+
+    def __call__(self, input_ids: torch.LongTensor, scores: Any, **kwargs: Any) -> torch.BoolTensor:
+        """(rows,) True where the row's sentence has reached its limit; rows of one sentence are neighbours."""
+        generated = input_ids.shape[1] - self.prompt_length
+        return (self.limits <= generated).repeat_interleave(input_ids.shape[0] // self.limits.shape[0])
+
+
+@dataclass(frozen=True)
+class _SearchRule:
+    """How one call of beam search scores and stops; travels through the library's loop as its `length_penalty`.
+
+    Args:
+        alpha: Exponent of the length penalty.
+        limits: (B, 1) largest number of generated tokens of each sentence.
+        num_wanted: Hypotheses to return for each sentence.
+        is_bounded: Whether no processor can lift a log-probability above 0.
+    """
+
+    alpha: float
+    limits: torch.Tensor
+    num_wanted: int
+    is_bounded: bool
+
+    def can_improve(self, running: torch.Tensor, finished: torch.Tensor, length: int) -> torch.Tensor:
+        """(B, 1) True where a running hypothesis might still beat the `num_wanted`-th best finished one.
+
+        Args:
+            running: (B, N) log-probabilities of running hypotheses, best first, all of `length` generated tokens.
+            finished: (B, N) scores of finished hypotheses, best first.
+            length: Generated tokens so far.
+        """
+        best_running, worst_wanted = running[:, :1], finished[:, self.num_wanted - 1 : self.num_wanted]
+        is_running = best_running > _NO_HYPOTHESIS
+        if not self.is_bounded:
+            return is_running
+        # Log-probabilities only fall. Under alpha >= 0 the best that can come is the same one at the limit; under
+        # alpha < 0 length is punished, and the best is the shortest.
+        best_length = self.limits if self.alpha >= 0 else length + 1
+        return is_running & (best_running / gnmt_length_penalty(best_length, self.alpha) > worst_wanted)
+
+
+class VaswaniTransformerGenerationMixin:
+    """What `generate` does differently for this model: the paper's score, stop and limit.
+
+    The generation config's key `max_new_tokens_over_source` (50) limits the output of each sentence to its source
+    length plus that many tokens, `</s>` included. A `max_length` or `max_new_tokens` of the call, or of a
+    GenerationConfig passed to it, takes its place. One in the model's own generation config is ignored while the key
+    is set, because the library's evaluation writes its defaults there.
+
+    Paper: section 6.1.
+    """
+
+    def _set_default_generation(self) -> None:
+        """Section 6.1 as the default of `generate`; a saved generation_config.json replaces it on loading."""
+        self.generation_config.update(
+            num_beams=4, length_penalty=0.6, max_new_tokens_over_source=50, allow_custom_entries=True
+        )
+        # The library drops keys it does not know from a file that says it was derived from a model's config.
+        self.generation_config._from_model_config = False
+
+    def _prepare_generation_config(
+        self, generation_config: GenerationConfig | None, **kwargs: Any
+    ) -> tuple[GenerationConfig, dict]:
+        """Decides whether the limit over the source holds for this call, and checks the length penalty."""
+        over_source = kwargs.pop("max_new_tokens_over_source", None)
+        own = generation_config is None or generation_config is self.generation_config
+        given = kwargs if own else {**generation_config.to_dict(), **kwargs}
+        prepared, model_kwargs = super()._prepare_generation_config(generation_config, **kwargs)
+        if over_source is None:
+            over_source = getattr(prepared, "max_new_tokens_over_source", None)
+        if given.get("max_length") is not None or given.get("max_new_tokens") is not None:
+            over_source = None
+        _check_decoding(prepared.length_penalty, over_source)
+        prepared.max_new_tokens_over_source = over_source
+        if over_source is not None:
+            prepared.max_length = prepared.max_new_tokens = None
+        return prepared, model_kwargs
+
+    def _prepare_generated_length(self, generation_config: GenerationConfig, **kwargs: Any) -> GenerationConfig:
+        """Sizes the buffers for the longest limit in the batch; each sentence still ends at its own."""
+        over_source = generation_config.max_new_tokens_over_source
+        if over_source is not None:
+            generation_config.max_new_tokens = kwargs["inputs_tensor"].shape[1] + over_source
+            if self.config.position_encoding == "learned":
+                room = self.config.max_position_embeddings - kwargs["input_ids_length"] + 1
+                generation_config.max_new_tokens = max(1, min(generation_config.max_new_tokens, room))
+        return super()._prepare_generated_length(generation_config=generation_config, **kwargs)
+
+    def _get_stopping_criteria(self, *args: Any, **kwargs: Any) -> StoppingCriteriaList:
+        """The library's criteria, without its reminder of a position limit that sinusoids do not have."""
+        criteria = super()._get_stopping_criteria(*args, **kwargs)
+        if self.config.position_encoding == "sinusoidal":
+            for criterion in criteria:
+                if isinstance(criterion, MaxLengthCriteria):
+                    criterion.max_position_embeddings = None
+        return criteria
+
+    def _sample(
+        self,
+        input_ids: torch.LongTensor,
+        logits_processor: LogitsProcessorList,
+        stopping_criteria: StoppingCriteriaList,
+        generation_config: GenerationConfig,
+        **kwargs: Any,
+    ) -> GenerateOutput | torch.LongTensor:
+        """Greedy search and sampling, each row ending at its own limit."""
+        limits = _output_limits(generation_config, input_ids.shape[1], kwargs)
+        stopping_criteria.append(SourceLengthCriteria(limits, input_ids.shape[1]))
+        return super()._sample(
+            input_ids,
+            logits_processor=logits_processor,
+            stopping_criteria=stopping_criteria,
+            generation_config=generation_config,
+            **kwargs,
+        )
+
+    def _beam_search(
+        self,
+        input_ids: torch.LongTensor,
+        logits_processor: LogitsProcessorList,
+        stopping_criteria: StoppingCriteriaList,
+        generation_config: GenerationConfig,
+        **kwargs: Any,
+    ) -> GenerateOutput | torch.LongTensor:
+        """The library's beam search under the paper's rule; rows (B * N, T) of one sentence are neighbours.
+
+        Unused places after the end hold `<pad>`; the library would fill them with `</s>`, since its test for a pad
+        token takes id 0 for "none".
+        """
+        limits = _output_limits(generation_config, input_ids.shape[1], kwargs)[:: generation_config.num_beams]
+        stopping_criteria.append(SourceLengthCriteria(limits, input_ids.shape[1]))
+        pad_token_id = int(generation_config._pad_token_tensor)
+        generation_config._pad_token_tensor = torch.full_like(generation_config._pad_token_tensor, -1)
+        generation_config.length_penalty = _SearchRule(
+            alpha=generation_config.length_penalty,
+            limits=limits.unsqueeze(1),
+            num_wanted=generation_config.num_return_sequences,
+            is_bounded=all(type(processor).__name__ in _NEVER_POSITIVE for processor in logits_processor),
+        )
+        output = super()._beam_search(
+            input_ids,
+            logits_processor=logits_processor,
+            stopping_criteria=stopping_criteria,
+            generation_config=generation_config,
+            **kwargs,
+        )
+        sequences = output if torch.is_tensor(output) else output.sequences
+        sequences.masked_fill_(sequences == -1, pad_token_id)
+        return output
+
+    def _update_finished_beams(
+        self,
+        *,
+        topk_log_probs: torch.Tensor,
+        cur_len: int,
+        decoder_prompt_len: int,
+        length_penalty: _SearchRule,
+        **state: Any,
+    ) -> tuple[torch.Tensor, ...]:
+        """Scores the hypotheses that end in this step by GNMT's penalty; the library's own would divide by length."""
+        penalty = gnmt_length_penalty(cur_len + 1 - decoder_prompt_len, length_penalty.alpha)
+        is_real = topk_log_probs > _NO_HYPOTHESIS
+        return super()._update_finished_beams(
+            topk_log_probs=torch.where(is_real, topk_log_probs / penalty, 10.0 * -1.0e9),
+            cur_len=cur_len,
+            decoder_prompt_len=decoder_prompt_len,
+            length_penalty=0.0,
+            **state,
+        )
+
+    def _check_early_stop_heuristic(
+        self,
+        *,
+        is_early_stop_heuristic_unsatisfied: torch.Tensor,
+        running_beam_scores: torch.Tensor,
+        beam_scores: torch.Tensor,
+        cur_len: int,
+        decoder_prompt_len: int,
+        length_penalty: _SearchRule,
+        **state: Any,
+    ) -> torch.Tensor:
+        """(B, 1) True while a sentence's result can still change: a bound, not a heuristic."""
+        return is_early_stop_heuristic_unsatisfied & length_penalty.can_improve(
+            running_beam_scores, beam_scores, cur_len - decoder_prompt_len
+        )
+
+
+def _check_decoding(length_penalty: float | None, over_source: int | None) -> None:
+    if length_penalty is not None and not (math.isfinite(length_penalty) and length_penalty >= -10.0):
+        raise ValueError(f"`length_penalty` must be a finite number of at least -10, got {length_penalty}.")
+    if over_source is not None and (not isinstance(over_source, int) or over_source < 0):
+        raise ValueError(
+            f"`max_new_tokens_over_source` must be a whole number of at least 0 or None, got {over_source!r}."
+        )
+
+
+def _output_limits(generation_config: GenerationConfig, prompt_length: int, model_kwargs: dict) -> torch.Tensor:
+    """(rows,) largest number of generated tokens of each row: that of the buffers, or source length + 50."""
+    attention_mask = model_kwargs.get("attention_mask")
+    encoded = model_kwargs["encoder_outputs"][0]
+    buffer = torch.full((encoded.shape[0],), generation_config.max_length - prompt_length, device=encoded.device)
+    over_source = generation_config.max_new_tokens_over_source
+    if over_source is None:
+        return buffer
+    source_lengths = buffer.new_full(buffer.shape, encoded.shape[1])
+    if attention_mask is not None:
+        source_lengths = (attention_mask != 0).sum(dim=-1)
+    return torch.minimum(source_lengths + over_source, buffer)
+
+
+__all__ = ["SourceLengthCriteria", "VaswaniTransformerGenerationMixin", "gnmt_length_penalty"]

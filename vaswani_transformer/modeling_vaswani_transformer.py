@@ -1,0 +1,750 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The original Transformer, in the order of section 3 of "Attention Is All You Need" (2017).
+
+Shapes: B batch, S source length, T target length, L any length, D d_model, H heads, K d_k (or d_v), F d_ff,
+V vocabulary. A mask says True (or 0.0 where it is added to scores) for "attend".
+"""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from transformers import Cache, DynamicCache, EncoderDecoderCache, GenerationMixin, PreTrainedModel
+from transformers import initialization as init
+from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.modeling_outputs import (
+    BaseModelOutput,
+    BaseModelOutputWithPastAndCrossAttentions,
+    Seq2SeqLMOutput,
+    Seq2SeqModelOutput,
+)
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+from transformers.utils import can_return_tuple, is_torchdynamo_compiling
+from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.output_capturing import OutputRecorder, capture_outputs
+
+from .configuration_vaswani_transformer import VaswaniTransformerConfig
+from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
+from .loss_vaswani_transformer import IGNORE_INDEX, translation_loss
+
+if TYPE_CHECKING:
+    # Files named in such lines travel with every saved checkpoint; nothing else here refers to these two.
+    from .pipeline_vaswani_transformer import VaswaniTransformerTranslationPipeline  # noqa: F401
+    from .tokenization_vaswani_transformer import VaswaniTransformerTokenizer  # noqa: F401
+
+
+# ---------------------------------------------------------------------------------------------- positions (3.5)
+
+
+def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
+    """Sinusoidal positions: PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same.
+
+    Args:
+        position_ids: (L,) positions, from 0.
+        d_model: Width of the model, even.
+
+    Returns:
+        (L, D) in fp32. Angles are computed in float64 where the device has it: in fp32 those of position 1,000 would
+        be off by 1e-4.
+
+    Paper: section 3.5.
+    """
+    dtype = torch.float32 if position_ids.device.type == "mps" else torch.float64
+    pair = torch.arange(0, d_model, 2, device=position_ids.device, dtype=dtype)
+    angles = position_ids.to(dtype).unsqueeze(-1) * torch.exp(pair * (-math.log(10_000.0) / d_model))  # (L, D/2)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).float()  # (L, D), interleaved
+
+
+class SinusoidalPositionalEncoding(nn.Module):
+    """Fixed sinusoids: a table that never grows, and the formula itself beyond it.
+
+    Paper: section 3.5.
+    """
+
+    def __init__(self, num_positions: int, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.register_buffer("table", sinusoids(torch.arange(num_positions), d_model), persistent=False)
+
+    def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
+        """Keeps the table in fp32 when the model changes its dtype."""
+        super()._apply(fn, *args, **kwargs)
+        if self.table.dtype != torch.float32:
+            self.table = sinusoids(torch.arange(self.table.shape[0], device=self.table.device), self.d_model)
+        return self
+
+    def forward(self, position_ids: torch.Tensor, num_positions: int) -> torch.Tensor:
+        """Encodings (L, D) in fp32 of `position_ids` (L,), all of them below `num_positions`."""
+        if num_positions <= self.table.shape[0]:
+            return self.table[position_ids]
+        return sinusoids(position_ids, self.d_model)
+
+
+class LearnedPositionalEncoding(nn.Embedding):
+    """Learned positions, limited to `max_position_embeddings`.
+
+    Paper: section 3.5, Table 3 row E.
+    """
+
+    def forward(self, position_ids: torch.Tensor, num_positions: int) -> torch.Tensor:
+        """Encodings (L, D) of `position_ids` (L,), all of them below `num_positions`.
+
+        Raises:
+            ValueError: There are more positions than were learned.
+        """
+        if num_positions > self.num_embeddings:
+            raise ValueError(
+                f"Sequence length must be at most `max_position_embeddings` = {self.num_embeddings} with learned "
+                f'positions, got {num_positions}. Shorten the input or use position_encoding="sinusoidal".'
+            )
+        return super().forward(position_ids)
+
+
+# -------------------------------------------------------------------------------------------- attention (3.2)
+
+
+def scaled_dot_product_attention(
+    module: nn.Module,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float,
+    dropout: float = 0.0,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """softmax(q k^T / sqrt(d_k)) v, written out: the "eager" backend, the only one that returns weights.
+
+    Args:
+        module: The attention layer; decides whether dropout is active.
+        q: (B, H, L, K) queries.
+        k: (B, H, S, K) keys.
+        v: (B, H, S, d_v) values.
+        attention_mask: Added to the scores, broadcastable to (B, H, L, S): 0 attends, a huge negative value does not.
+        scaling: 1 / sqrt(d_k).
+        dropout: Rate on the weights.
+
+    Returns:
+        Output (B, L, H, d_v) and weights (B, H, L, S).
+
+    Paper: section 3.2.1, equation 1.
+    """
+    scores = torch.matmul(q, k.transpose(-2, -1)) * scaling
+    if attention_mask is not None:
+        scores = scores + attention_mask
+    weights = nn.functional.softmax(scores, dim=-1)
+    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
+    return torch.matmul(weights, v).transpose(1, 2).contiguous(), weights
+
+
+class MultiHeadAttention(nn.Module):
+    """h heads of scaled dot-product attention, each over its own projections, concatenated and projected.
+
+    Paper: section 3.2.2.
+    """
+
+    def __init__(self, config: VaswaniTransformerConfig, layer_idx: int | None = None, is_causal: bool = False) -> None:
+        super().__init__()
+        self.config = config
+        self.layer_idx = layer_idx
+        self.is_causal = is_causal
+        self.d_k, self.d_v = config.d_k, config.d_v
+        self.scaling = config.d_k**-0.5
+        self.dropout = config.attention_dropout
+        bias = config.attention_bias
+        self.q_proj = nn.Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
+        self.k_proj = nn.Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
+        self.v_proj = nn.Linear(config.d_model, config.num_heads * config.d_v, bias=bias)
+        self.out_proj = nn.Linear(config.num_heads * config.d_v, config.d_model, bias=bias)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        key_value_states: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Queries from `hidden_states` (B, L, D); keys and values from `key_value_states` (B, S, D) or the former.
+
+        Returns:
+            (B, L, D) and the weights (B, H, L, S), None unless the backend is "eager".
+        """
+        q = self._split_heads(self.q_proj(hidden_states), self.d_k)
+        k, v = self._keys_and_values(hidden_states, key_value_states, past_key_values)
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, scaled_dot_product_attention)
+        dropout = self.dropout if self.training else 0.0
+        out, weights = attend(self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
+        return self.out_proj(out.flatten(2)), weights  # (B, L, H, K) -> (B, L, D)
+
+    def _keys_and_values(
+        self, hidden_states: torch.Tensor, key_value_states: torch.Tensor | None, past_key_values: Cache | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values (B, H, S, K) of self- or cross-attention, through the cache if there is one."""
+        is_cross = key_value_states is not None
+        cache = past_key_values
+        if isinstance(past_key_values, EncoderDecoderCache):
+            if is_cross and past_key_values.is_updated.get(self.layer_idx):
+                layer = past_key_values.cross_attention_cache.layers[self.layer_idx]
+                return layer.keys, layer.values
+            cache = past_key_values.cross_attention_cache if is_cross else past_key_values.self_attention_cache
+        states = key_value_states if is_cross else hidden_states
+        k = self._split_heads(self.k_proj(states), self.d_k)
+        v = self._split_heads(self.v_proj(states), self.d_v)
+        if cache is not None:
+            k, v = cache.update(k, v, self.layer_idx)
+            if is_cross and isinstance(past_key_values, EncoderDecoderCache):
+                past_key_values.is_updated[self.layer_idx] = True
+        return k, v
+
+    @staticmethod
+    def _split_heads(states: torch.Tensor, width: int) -> torch.Tensor:
+        return states.unflatten(-1, (-1, width)).transpose(1, 2)  # (B, L, H * K) -> (B, H, L, K)
+
+
+# ---------------------------------------------------------------------- feed-forward and layers (3.1, 3.3, 5.4)
+
+
+class PostNormLayer(GradientCheckpointingLayer):
+    """What encoder and decoder layers share: the feed-forward sub-layer, and LayerNorm(x + Dropout(Sublayer(x))).
+
+    Paper: sections 3.1, 3.3 and 5.4.
+    """
+
+    def __init__(self, config: VaswaniTransformerConfig) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(config.dropout)
+        self.activation_dropout = nn.Dropout(config.activation_dropout)
+        self.fc1 = nn.Linear(config.d_model, config.d_ff)
+        self.fc2 = nn.Linear(config.d_ff, config.d_model)
+        self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+
+    def feed_forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
+        """max(0, x W1 + b1) W2 + b2, for each position by itself (equation 2)."""
+        return self.fc2(self.activation_dropout(nn.functional.relu(self.fc1(hidden_states))))  # D -> F -> D
+
+    def add_and_norm(self, hidden_states: torch.Tensor, sublayer: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
+        """LayerNorm(x + Dropout(Sublayer(x)))."""
+        return norm(hidden_states + self.dropout(sublayer))
+
+
+class EncoderLayer(PostNormLayer):
+    """Self-attention, then feed-forward.
+
+    Paper: section 3.1.
+    """
+
+    def __init__(self, config: VaswaniTransformerConfig, layer_idx: int) -> None:
+        super().__init__(config)
+        self.self_attn = MultiHeadAttention(config, layer_idx)
+        self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+
+    def forward(
+        self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Any
+    ) -> torch.Tensor:
+        """(B, S, D) -> (B, S, D)."""
+        attended, _ = self.self_attn(hidden_states, attention_mask=attention_mask, **kwargs)
+        hidden_states = self.add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
+        return self.add_and_norm(hidden_states, self.feed_forward(hidden_states), self.final_layer_norm)
+
+
+class DecoderLayer(PostNormLayer):
+    """Masked self-attention, attention over the encoder's output, then feed-forward.
+
+    Paper: section 3.1.
+    """
+
+    def __init__(self, config: VaswaniTransformerConfig, layer_idx: int) -> None:
+        super().__init__(config)
+        self.self_attn = MultiHeadAttention(config, layer_idx, is_causal=True)
+        self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+        self.encoder_attn = MultiHeadAttention(config, layer_idx)
+        self.encoder_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
+
+    def forward(
+        self,
+        hidden_states: torch.Tensor,
+        encoder_hidden_states: torch.Tensor,  # positional: it needs gradients through checkpointing
+        attention_mask: torch.Tensor | None = None,
+        encoder_attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        **kwargs: Any,
+    ) -> torch.Tensor:
+        """(B, T, D) with the encoder's output (B, S, D) -> (B, T, D)."""
+        attended, _ = self.self_attn(
+            hidden_states, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs
+        )
+        hidden_states = self.add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
+        attended, _ = self.encoder_attn(
+            hidden_states,
+            key_value_states=encoder_hidden_states,
+            attention_mask=encoder_attention_mask,
+            past_key_values=past_key_values,
+            **kwargs,
+        )
+        hidden_states = self.add_and_norm(hidden_states, attended, self.encoder_attn_layer_norm)
+        return self.add_and_norm(hidden_states, self.feed_forward(hidden_states), self.final_layer_norm)
+
+
+# -------------------------------------------------------------------------------------- stacks (3.1, 3.4, 3.5)
+
+
+class VaswaniTransformerPreTrainedModel(PreTrainedModel):
+    """Loading, saving and initialisation shared by every model of this file.
+
+    Deviation: the paper does not give its initialisation; embeddings are normal(0, d_model^-0.5), projections Glorot
+    uniform, biases zero, as in the authors' code.
+    """
+
+    config: VaswaniTransformerConfig
+    config_class = VaswaniTransformerConfig
+    base_model_prefix = "model"
+    main_input_name = "input_ids"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["EncoderLayer", "DecoderLayer"]
+    _skip_keys_device_placement = ["past_key_values"]
+    _supports_sdpa = True
+    _supports_flex_attn = True
+    _can_compile_fullgraph = True
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
+        """As the library's; reads safetensors only, and remembers what did not fit for `check_loaded_weights`."""
+        kwargs.setdefault("use_safetensors", True)
+        model, info = super().from_pretrained(*args, output_loading_info=True, **kwargs)
+        model._loading_info = {key: sorted(map(str, info.get(key) or ())) for key in ("missing_keys", "unexpected_keys")}
+        return (model, info) if output_loading_info else model
+
+    def check_loaded_weights(self) -> None:
+        """Refuses a model that was loaded from a checkpoint with missing or unknown tensors.
+
+        Raises:
+            ValueError: Names the tensors.
+        """
+        problems = [
+            f"{key.replace('_keys', '')} {', '.join(names)}"
+            for key, names in getattr(self, "_loading_info", {}).items()
+            if names
+        ]
+        if problems:
+            raise ValueError(
+                f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got {'; '.join(problems)}. "
+                "Its translations would be wrong: save it again, or load it with its own class."
+            )
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Initialises the parameters and buffers that `module` itself holds."""
+        if isinstance(module, nn.Embedding) or module is self.get_output_embeddings():
+            init.normal_(module.weight, mean=0.0, std=self.config.d_model**-0.5)
+        elif isinstance(module, nn.Linear):
+            init.xavier_uniform_(module.weight)
+            if module.bias is not None:
+                init.zeros_(module.bias)
+        elif isinstance(module, nn.LayerNorm):
+            init.ones_(module.weight)
+            init.zeros_(module.bias)
+        elif isinstance(module, SinusoidalPositionalEncoding):
+            positions = torch.arange(module.table.shape[0], device=module.table.device)
+            init.copy_(module.table, sinusoids(positions, module.d_model))
+
+
+class _Stack(VaswaniTransformerPreTrainedModel):
+    """Embeddings, positions and dropout in front of a stack of layers: what encoder and decoder share."""
+
+    def __init__(self, config: VaswaniTransformerConfig) -> None:
+        super().__init__(config)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
+        encoding = SinusoidalPositionalEncoding if config.position_encoding == "sinusoidal" else LearnedPositionalEncoding
+        self.embed_positions = encoding(config.max_position_embeddings, config.d_model)
+        self.dropout = nn.Dropout(config.dropout)
+        self.embed_scale = math.sqrt(config.d_model)
+        self.gradient_checkpointing = False
+
+    def _token_embeddings(
+        self, input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, names: str
+    ) -> torch.Tensor:
+        """(B, L, D) embeddings, not yet scaled, from exactly one of the two inputs."""
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError(f"Exactly one of {names} must be given, got {'none' if input_ids is None else 'both'}.")
+        return self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+
+    def _embed(self, inputs_embeds: torch.Tensor, past_key_values: Cache | None = None) -> torch.Tensor:
+        """(B, L, D) Dropout(embeddings * sqrt(d_model) + positions)."""
+        length = inputs_embeds.shape[1]
+        start = past_key_values.get_seq_length() if past_key_values is not None else 0
+        position_ids = torch.arange(length, device=inputs_embeds.device) + start
+        # A static cache counts on the device; its size is a bound known without asking the device.
+        num_positions = past_key_values.layers[0].max_cache_len if torch.is_tensor(start) else start + length
+        positions = self.embed_positions(position_ids, num_positions)
+        return self.dropout(inputs_embeds * self.embed_scale + positions.to(inputs_embeds))
+
+
+class VaswaniTransformerEncoder(_Stack):
+    """The encoder: embeddings with positions and a stack of encoder layers, no LayerNorm after it.
+
+    Paper: section 3.1, Figure 1 left.
+    """
+
+    _can_record_outputs = {
+        "hidden_states": OutputRecorder(EncoderLayer, index=0, num_hidden_layers_key="num_encoder_layers"),
+        "attentions": OutputRecorder(MultiHeadAttention, index=1),
+    }
+
+    def __init__(self, config: VaswaniTransformerConfig) -> None:
+        super().__init__(config)
+        self.layers = nn.ModuleList([EncoderLayer(config, index) for index in range(config.num_encoder_layers)])
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutput:
+        """Encodes source sentences.
+
+        Args:
+            input_ids: (B, S) source tokens, or
+            inputs_embeds: (B, S, D) their embeddings before scaling.
+            attention_mask: (B, S), 1 for "attend", 0 for padding.
+
+        Returns:
+            `last_hidden_state` (B, S, D).
+        """
+        _check_token_ids("input_ids", input_ids, self.embed_tokens.num_embeddings)
+        inputs_embeds = self._token_embeddings(input_ids, inputs_embeds, "`input_ids` and `inputs_embeds`")
+        attention_mask = create_bidirectional_mask(
+            config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask
+        )
+        hidden_states = self._embed(inputs_embeds)
+        for layer in self.layers:
+            hidden_states = layer(hidden_states, attention_mask, **kwargs)
+        return BaseModelOutput(last_hidden_state=hidden_states)
+
+
+class VaswaniTransformerDecoder(_Stack):
+    """The decoder: embeddings with positions and a stack of decoder layers, no LayerNorm after it.
+
+    Paper: section 3.1, Figure 1 right.
+    """
+
+    _can_record_outputs = {
+        "hidden_states": DecoderLayer,
+        "attentions": OutputRecorder(MultiHeadAttention, index=1, layer_name="self_attn"),
+        "cross_attentions": OutputRecorder(MultiHeadAttention, index=1, layer_name="encoder_attn"),
+    }
+
+    def __init__(self, config: VaswaniTransformerConfig) -> None:
+        super().__init__(config)
+        self.layers = nn.ModuleList([DecoderLayer(config, index) for index in range(config.num_decoder_layers)])
+        self.post_init()
+
+    @merge_with_config_defaults
+    @capture_outputs
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        encoder_hidden_states: torch.FloatTensor | None = None,
+        encoder_attention_mask: torch.Tensor | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """Decodes target prefixes against encoded sources.
+
+        Args:
+            input_ids: (B, T) target tokens that are not yet in the cache, or
+            inputs_embeds: (B, T, D) their embeddings before scaling.
+            attention_mask: (B, cached + T), 1 for "attend", 0 for padding.
+            encoder_hidden_states: (B, S, D) the encoder's output.
+            encoder_attention_mask: (B, S), 1 for "attend", 0 for padding.
+            past_key_values: Keys and values of what was decoded before; extended in place.
+            use_cache: Whether to make and return a cache.
+
+        Returns:
+            `last_hidden_state` (B, T, D) and `past_key_values`.
+        """
+        if encoder_hidden_states is None:
+            raise ValueError("`encoder_hidden_states` must be given. Pass the encoder's `last_hidden_state`.")
+        inputs_embeds = self._token_embeddings(
+            input_ids, inputs_embeds, "`decoder_input_ids` and `decoder_inputs_embeds`"
+        )
+        if use_cache and past_key_values is None:
+            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+        self_attention_cache = (
+            past_key_values.self_attention_cache
+            if isinstance(past_key_values, EncoderDecoderCache)
+            else past_key_values
+        )
+        hidden_states = self._embed(inputs_embeds, self_attention_cache)
+        attention_mask = create_causal_mask(
+            config=self.config,
+            inputs_embeds=inputs_embeds,
+            attention_mask=attention_mask,
+            past_key_values=self_attention_cache,
+        )
+        encoder_attention_mask = create_bidirectional_mask(
+            config=self.config,
+            inputs_embeds=inputs_embeds,
+            attention_mask=encoder_attention_mask,
+            encoder_hidden_states=encoder_hidden_states,
+        )
+        for layer in self.layers:
+            hidden_states = layer(
+                hidden_states,
+                encoder_hidden_states,
+                attention_mask=attention_mask,
+                encoder_attention_mask=encoder_attention_mask,
+                past_key_values=past_key_values,
+                **kwargs,
+            )
+        return BaseModelOutputWithPastAndCrossAttentions(
+            last_hidden_state=hidden_states, past_key_values=past_key_values
+        )
+
+
+# ---------------------------------------------------------------------------------------- model and head (3.4)
+
+
+class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
+    """Encoder and decoder over one shared embedding, without the output projection.
+
+    Paper: section 3, Figure 1.
+    """
+
+    _tied_weights_keys = {
+        "encoder.embed_tokens.weight": "shared.weight",
+        "decoder.embed_tokens.weight": "shared.weight",
+    }
+
+    def __init__(self, config: VaswaniTransformerConfig) -> None:
+        super().__init__(config)
+        self.shared = nn.Embedding(config.vocab_size, config.d_model)
+        self.encoder = VaswaniTransformerEncoder(config)
+        self.decoder = VaswaniTransformerDecoder(config)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The shared embedding."""
+        return self.shared
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replaces the shared embedding in both stacks."""
+        self.shared = value
+        self.encoder.embed_tokens = value
+        self.decoder.embed_tokens = value
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        decoder_inputs_embeds: torch.FloatTensor | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Any,
+    ) -> Seq2SeqModelOutput:
+        """Encodes the source and decodes the target prefix.
+
+        Args:
+            input_ids: (B, S) source tokens.
+            attention_mask: (B, S), 1 for "attend", 0 for padding.
+            decoder_input_ids: (B, T) target tokens shifted right, beginning with `<s>`.
+            decoder_attention_mask: (B, T), 1 for "attend", 0 for padding; the causal mask comes on top.
+            encoder_outputs: What the encoder gave for this source; then it does not run again.
+            past_key_values: Cache of earlier decoding steps.
+            inputs_embeds: (B, S, D) instead of `input_ids`, before scaling.
+            decoder_inputs_embeds: (B, T, D) instead of `decoder_input_ids`, before scaling.
+            use_cache: Whether to return a cache.
+
+        Raises:
+            ValueError: No decoder input, or a token id outside the vocabulary.
+        """
+        if decoder_input_ids is None and decoder_inputs_embeds is None:
+            raise ValueError(
+                "`decoder_input_ids` must be given to the model. Pass the target shifted right (beginning with "
+                "`<s>`), pass `labels` to the model with the head, or call `generate`."
+            )
+        if encoder_outputs is None:
+            encoder_outputs = self.encoder(
+                input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
+            )
+        elif not isinstance(encoder_outputs, BaseModelOutput):
+            encoder_outputs = BaseModelOutput(*encoder_outputs)
+        if past_key_values is None:
+            _check_token_ids("decoder_input_ids", decoder_input_ids, self.shared.num_embeddings)
+        decoder_outputs = self.decoder(
+            input_ids=decoder_input_ids,
+            attention_mask=decoder_attention_mask,
+            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        return Seq2SeqModelOutput(
+            last_hidden_state=decoder_outputs.last_hidden_state,
+            past_key_values=decoder_outputs.past_key_values,
+            decoder_hidden_states=decoder_outputs.hidden_states,
+            decoder_attentions=decoder_outputs.attentions,
+            cross_attentions=decoder_outputs.cross_attentions,
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoder_outputs.hidden_states,
+            encoder_attentions=encoder_outputs.attentions,
+        )
+
+
+@dataclass
+class VaswaniTransformerLMOutput(Seq2SeqLMOutput):
+    """`Seq2SeqLMOutput` with `nll`, the loss before label smoothing; None where nothing was smoothed."""
+
+    nll: torch.FloatTensor | None = None
+
+
+class VaswaniTransformerForConditionalGeneration(
+    VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin, GenerationMixin
+):
+    """The original Transformer with its output projection, tied to the embedding: the translation model.
+
+    `generate` decodes as section 6.1 says unless told otherwise: beam 4, length penalty 0.6, at most 50 tokens more
+    than the source has.
+
+    Example:
+        >>> model = AutoModelForSeq2SeqLM.from_pretrained("path/to/checkpoint")
+        >>> tokenizer = AutoTokenizer.from_pretrained("path/to/checkpoint")
+        >>> batch = tokenizer(["A dog runs."], return_tensors="pt")
+        >>> tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True)
+
+    Paper: sections 3.4 and 6.1.
+    """
+
+    _tied_weights_keys = {"lm_head.weight": "model.shared.weight"}
+    accepts_loss_kwargs = True
+
+    def __init__(self, config: VaswaniTransformerConfig) -> None:
+        super().__init__(config)
+        self.model = VaswaniTransformerModel(config)
+        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.post_init()
+        self._set_default_generation()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_attention_mask: torch.Tensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple | None = None,
+        past_key_values: Cache | None = None,
+        inputs_embeds: torch.FloatTensor | None = None,
+        decoder_inputs_embeds: torch.FloatTensor | None = None,
+        labels: torch.LongTensor | None = None,
+        use_cache: bool | None = None,
+        label_smoothing: float = 0.0,
+        num_items_in_batch: torch.Tensor | int | None = None,
+        **kwargs: Any,
+    ) -> VaswaniTransformerLMOutput:
+        """Scores target sentences, and with `labels` their loss.
+
+        Args:
+            input_ids: (B, S) source tokens, ending in `</s>`.
+            attention_mask: (B, S), 1 for "attend", 0 for padding.
+            decoder_input_ids: (B, T) target shifted right; made from `labels` where absent.
+            decoder_attention_mask: (B, T), 1 for "attend", 0 for padding.
+            encoder_outputs: What the encoder gave for this source; then it does not run again.
+            past_key_values: Cache of earlier decoding steps.
+            inputs_embeds: (B, S, D) instead of `input_ids`, before scaling.
+            decoder_inputs_embeds: (B, T, D) instead of `decoder_input_ids`, before scaling.
+            labels: (B, T) target tokens ending in `</s>`, without `<s>`; -100 is ignored.
+            use_cache: Whether to return a cache; never while training on `labels`.
+            label_smoothing: Mass spread over the vocabulary, the paper's 0.1; not a property of the model.
+            num_items_in_batch: What the summed loss is divided by; None: the real target tokens of this call.
+
+        Returns:
+            `logits` (B, T, V), `loss` in nats per token, `nll`, and the library's usual fields.
+
+        Raises:
+            ValueError: No decoder input, or a token id outside the vocabulary.
+
+        Paper: sections 3.4 and 5.4.
+        """
+        if labels is not None:
+            _check_token_ids("labels", labels, self.config.vocab_size, ignore_index=IGNORE_INDEX)
+            use_cache = False if use_cache is None else use_cache
+            if decoder_input_ids is None and decoder_inputs_embeds is None:
+                decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
+        outputs: Seq2SeqModelOutput = self.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=decoder_input_ids,
+            decoder_attention_mask=decoder_attention_mask,
+            encoder_outputs=encoder_outputs,
+            past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds,
+            decoder_inputs_embeds=decoder_inputs_embeds,
+            use_cache=use_cache,
+            **kwargs,
+        )
+        logits = self.lm_head(outputs.last_hidden_state)  # (B, T, D) -> (B, T, V)
+        loss, nll = None, None
+        if labels is not None:
+            loss, nll = translation_loss(logits, labels, label_smoothing, num_items_in_batch)
+        return VaswaniTransformerLMOutput(
+            loss=loss,
+            logits=logits,
+            past_key_values=outputs.past_key_values,
+            decoder_hidden_states=outputs.decoder_hidden_states,
+            decoder_attentions=outputs.decoder_attentions,
+            cross_attentions=outputs.cross_attentions,
+            encoder_last_hidden_state=outputs.encoder_last_hidden_state,
+            encoder_hidden_states=outputs.encoder_hidden_states,
+            encoder_attentions=outputs.encoder_attentions,
+            nll=nll,
+        )
+
+    def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
+        """Labels (B, T) shifted right behind `<s>`; -100 becomes padding. Collators of the library call this."""
+        shifted = labels.new_full(labels.shape, self.config.decoder_start_token_id)
+        shifted[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE_INDEX, self.config.pad_token_id)
+        return shifted
+
+
+def _check_token_ids(name: str, ids: torch.Tensor | None, vocab_size: int, ignore_index: int | None = None) -> None:
+    """Refuses ids outside the vocabulary with a message, before an embedding kernel fails without one."""
+    if ids is None or ids.numel() == 0 or ids.device.type == "meta" or is_torchdynamo_compiling():
+        return
+    checked = ids if ignore_index is None else ids.masked_fill(ids == ignore_index, 0)
+    lowest, highest = torch.stack(checked.aminmax()).tolist()
+    if lowest < 0 or highest >= vocab_size:
+        raise ValueError(
+            f"`{name}` must lie in [0, {vocab_size}), got {lowest if lowest < 0 else highest}. "
+            "Use the tokenizer that was saved with this model."
+        )
+
+
+VaswaniTransformerModel.register_for_auto_class("AutoModel")
+VaswaniTransformerForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
+
+__all__ = [
+    "VaswaniTransformerDecoder",
+    "VaswaniTransformerEncoder",
+    "VaswaniTransformerForConditionalGeneration",
+    "VaswaniTransformerModel",
+    "VaswaniTransformerPreTrainedModel",
+]

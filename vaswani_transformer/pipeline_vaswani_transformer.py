@@ -1,0 +1,157 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""`pipeline("translation")`: text in, text out."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from transformers import AutoModelForSeq2SeqLM, Pipeline
+from transformers import pipelines as library
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
+
+_PAIR_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
+
+
+class VaswaniTransformerTranslationPipeline(Pipeline):
+    """Translates texts with any encoder-decoder model, by the paper's decoding where the model is ours.
+
+    Called with a text it returns a list of `{"translation_text": ...}`, one for each returned sequence; with a list,
+    a list of those dictionaries (of lists of them when several sequences are returned); with a generator or a data
+    set, an iterator over lists. Order out is order in. Empty and blank texts become empty texts. Nothing is
+    truncated: a text longer than any training sentence is translated whole, with one warning.
+
+    Parameters of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in the call, and so
+    can `src_lang` and `tgt_lang`, for models of other architectures whose tokenizers ask for them.
+
+    Raises:
+        ValueError: The model translates another language pair than the task names, its checkpoint lacks tensors or
+            holds unknown ones, or its tokenizer needs languages that were not given.
+        TypeError: An input is not a text.
+
+    Example:
+        >>> import vaswani_transformer
+        >>> translate = pipeline("translation", model="path/to/checkpoint")
+        >>> translate("A dog runs.")
+        [{'translation_text': 'Ein Hund rennt.'}]
+    """
+
+    _load_tokenizer = True
+    _load_processor = False
+    _load_image_processor = False
+    _load_feature_extractor = False
+    _load_video_processor = False
+    _pipeline_calls_generate = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._check_language_pair()
+        if hasattr(self.model, "check_loaded_weights"):
+            self.model.check_loaded_weights()
+
+    def _check_language_pair(self) -> None:
+        """Refuses `translation_xx_to_yy` for a model of another pair, and names the call that works."""
+        asked = _PAIR_TASK.fullmatch(self.task or "")
+        pair = getattr(self.model.config, "language_pair", None)
+        if asked and pair and (asked["source"], asked["target"]) != pair:
+            raise ValueError(
+                f"Task `{self.task}` does not fit this model, which translates {pair[0]} to {pair[1]}. "
+                f'Call pipeline("translation_{pair[0]}_to_{pair[1]}", model=...) or pipeline("translation", model=...).'
+            )
+
+    def _sanitize_parameters(
+        self, src_lang: str | None = None, tgt_lang: str | None = None, **generate_kwargs: Any
+    ) -> tuple[dict, dict, dict]:
+        asked = _PAIR_TASK.fullmatch(self.task or "")
+        languages = {
+            "src_lang": src_lang or (asked and asked["source"]),
+            "tgt_lang": tgt_lang or (asked and asked["target"]),
+        }
+        return {name: value for name, value in languages.items() if value}, generate_kwargs, {}
+
+    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+        """Translates a text, a list of texts, a generator or a data set of texts; see the class."""
+        if isinstance(inputs, tuple):
+            inputs = list(inputs)
+        if not isinstance(inputs, list):
+            return super().__call__(inputs, **kwargs)
+        results = super().__call__(inputs, **kwargs) if inputs else []
+        return [result[0] for result in results] if all(len(result) == 1 for result in results) else results
+
+    def preprocess(
+        self, text: str, src_lang: str | None = None, tgt_lang: str | None = None
+    ) -> dict[str, torch.Tensor]:
+        """(1, S) source tokens, their mask, and (1, 1) whether the text is blank."""
+        if not isinstance(text, str):
+            raise TypeError(f"Every input must be a text (str), got {type(text).__name__}. Pass a str or a list of str.")
+        is_blank = not text.strip()
+        encoded = self._encode("" if is_blank else text, src_lang, tgt_lang)
+        length, longest = encoded["input_ids"].shape[1], self.tokenizer.model_max_length
+        if length > longest:
+            logger.warning_once(
+                f"A text of {length} tokens is longer than the longest training sentence ({longest} tokens). It is "
+                "translated whole, but expect a poor translation: split it into sentences."
+            )
+        keys = ("input_ids", "attention_mask", "forced_bos_token_id")
+        return {**{key: encoded[key] for key in keys if key in encoded}, "is_blank": torch.tensor([[is_blank]])}
+
+    def _encode(self, text: str, src_lang: str | None, tgt_lang: str | None) -> dict[str, Any]:
+        if not hasattr(self.tokenizer, "_build_translation_inputs"):
+            return dict(self.tokenizer(text, return_tensors="pt", verbose=False))
+        if src_lang is None or tgt_lang is None:
+            raise ValueError(
+                f"{type(self.model).__name__} needs both languages. Call "
+                'pipeline("translation", model=..., src_lang=..., tgt_lang=...) with its own language codes.'
+            )
+        return dict(
+            self.tokenizer._build_translation_inputs(text, return_tensors="pt", src_lang=src_lang, tgt_lang=tgt_lang)
+        )
+
+    def _forward(self, model_inputs: dict[str, torch.Tensor], **generate_kwargs: Any) -> dict[str, torch.Tensor]:
+        """(B, n, T) output tokens; those of blank texts are all padding."""
+        is_blank = model_inputs.pop("is_blank").view(-1, 1, 1)
+        if not self.model.can_generate():
+            raise TypeError(
+                f"{type(self.model).__name__} cannot generate. Load the model with "
+                "AutoModelForSeq2SeqLM.from_pretrained(...)."
+            )
+        sequences = self.model.generate(**model_inputs, **self._prepare_generate_kwargs(generate_kwargs))
+        sequences = sequences.view(is_blank.shape[0], -1, sequences.shape[-1])  # (B * n, T) -> (B, n, T)
+        return {"sequences": sequences.masked_fill(is_blank, self.tokenizer.pad_token_id)}
+
+    def postprocess(self, model_outputs: dict[str, torch.Tensor]) -> list[dict[str, str]]:
+        """One dictionary for each returned sequence of one text."""
+        texts = self.tokenizer.batch_decode(model_outputs["sequences"][0], skip_special_tokens=True)
+        return [{"translation_text": text} for text in texts]
+
+
+def register_translation_pipeline() -> None:
+    """Gives `pipeline("translation")` and `pipeline("translation_xx_to_yy")` back to the library.
+
+    Version 5 of the library removed both and refuses their names before it looks at its registry, so this changes its
+    tables for the whole process; calling it again changes nothing.
+    """
+    library.REMOVED_TASKS.pop("translation", None)
+    registry = library.PIPELINE_REGISTRY
+    if "translation" not in registry.supported_tasks:
+        registry.register_pipeline(
+            "translation", VaswaniTransformerTranslationPipeline, pt_model=AutoModelForSeq2SeqLM, type="text"
+        )
+    if not getattr(registry.check_task, "knows_language_pairs", False):
+        registry.check_task = _with_language_pairs(registry.check_task)
+
+
+def _with_language_pairs(check_task: Callable[[str], tuple]) -> Callable[[str], tuple]:
+    """The registry's look-up, taking `translation_xx_to_yy` for `translation`."""
+
+    def check(task: str) -> tuple:
+        return check_task("translation" if _PAIR_TASK.fullmatch(task) else task)
+
+    check.knows_language_pairs = True
+    return check
+
+
+__all__ = ["VaswaniTransformerTranslationPipeline", "register_translation_pipeline"]
