@@ -24,7 +24,7 @@ from .tokenization_vaswani_transformer import VaswaniTransformerTokenizer
 
 from .version import __version__
 
-# Public names whose modules need an extra; imported when first used.
+# Names whose modules need an extra: imported when first used, and not by `import *`.
 _LAZY = {
     "RECIPES": "training.recipes",
     "Recipe": "training.recipes",
@@ -43,7 +43,6 @@ __all__ = [
     "VaswaniTransformerPreTrainedModel",
     "VaswaniTransformerTokenizer",
     "VaswaniTransformerTranslationPipeline",
-    *_LAZY,
 ]
 
 
