@@ -19,7 +19,12 @@ from vaswani_transformer import (
     VaswaniTransformerTokenizer,
 )
 
-SENTENCES = ["A dog runs in the park.", "Ein Hund rennt im Park.", "Two women read a book.", "Zwei Frauen lesen ein Buch."]
+SENTENCES = [
+    "A dog runs in the park.",
+    "Ein Hund rennt im Park.",
+    "Two women read a book.",
+    "Zwei Frauen lesen ein Buch.",
+]
 
 
 @pytest.fixture(scope="session")

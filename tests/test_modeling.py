@@ -172,7 +172,9 @@ def test_nll_is_the_unsmoothed_loss(tiny_model, batch):
 def test_loss_divides_by_num_items_in_batch_when_given(tiny_model, batch):
     plain = tiny_model(batch["source"], batch["mask"], labels=batch["labels"]).loss
     real_tokens = int((batch["labels"] != -100).sum())
-    scaled = tiny_model(batch["source"], batch["mask"], labels=batch["labels"], num_items_in_batch=10 * real_tokens).loss
+    scaled = tiny_model(
+        batch["source"], batch["mask"], labels=batch["labels"], num_items_in_batch=10 * real_tokens
+    ).loss
     torch.testing.assert_close(scaled, plain / 10)
 
 
@@ -224,8 +226,14 @@ def test_cache_equals_no_cache(shape, static, batch):
 def test_generate_is_the_same_with_every_cache(shape, num_beams, batch):
     model = make_model(scale=3.0, **SHAPES[shape]).double()
     ids = {
-        name: model.generate(batch["source"], attention_mask=batch["mask"], num_beams=num_beams, max_new_tokens=9, **kw)
-        for name, kw in {"none": {"use_cache": False}, "dynamic": {}, "static": {"cache_implementation": "static"}}.items()
+        name: model.generate(
+            batch["source"], attention_mask=batch["mask"], num_beams=num_beams, max_new_tokens=9, **kw
+        )
+        for name, kw in {
+            "none": {"use_cache": False},
+            "dynamic": {},
+            "static": {"cache_implementation": "static"},
+        }.items()
     }
     assert torch.equal(ids["dynamic"], ids["none"])
     assert torch.equal(ids["static"], ids["none"])
@@ -300,10 +308,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(batch):
 def naive_sinusoids(num_positions, width):
     return torch.tensor(
         [
-            [
-                (math.cos if i % 2 else math.sin)(position / 10_000 ** ((i - i % 2) / width))
-                for i in range(width)
-            ]
+            [(math.cos if i % 2 else math.sin)(position / 10_000 ** ((i - i % 2) / width)) for i in range(width)]
             for position in range(num_positions)
         ]
     )
@@ -324,7 +329,8 @@ def test_sinusoids_stay_exact_fp32_through_loading_on_meta(tmp_path, dtype):
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=dtype)
     assert model.dtype == dtype
     assert torch.equal(
-        model.model.encoder.embed_positions.table, make_model(max_position_embeddings=50).model.encoder.embed_positions.table
+        model.model.encoder.embed_positions.table,
+        make_model(max_position_embeddings=50).model.encoder.embed_positions.table,
     )
 
 
@@ -439,7 +445,9 @@ def test_checkpoint_with_a_missing_tensor_is_named_by_the_check(tmp_path):
     tensors["model.encoder.layers.9.fc1.weight"] = tensors.pop("model.encoder.layers.0.fc1.weight")
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
-    with pytest.raises(ValueError, match=r"missing model\.encoder\.layers\.0\.fc1.*unexpected model\.encoder\.layers\.9"):
+    with pytest.raises(
+        ValueError, match=r"missing model\.encoder\.layers\.0\.fc1.*unexpected model\.encoder\.layers\.9"
+    ):
         model.check_loaded_weights()
 
 

@@ -21,7 +21,6 @@ from .modeling_vaswani_transformer import (
 )
 from .pipeline_vaswani_transformer import VaswaniTransformerTranslationPipeline, register_translation_pipeline
 from .tokenization_vaswani_transformer import VaswaniTransformerTokenizer
-
 from .version import __version__
 
 # Names whose modules need an extra: imported when first used, and not by `import *`.
@@ -43,6 +42,7 @@ __all__ = [
     "VaswaniTransformerPreTrainedModel",
     "VaswaniTransformerTokenizer",
     "VaswaniTransformerTranslationPipeline",
+    "__version__",
 ]
 
 

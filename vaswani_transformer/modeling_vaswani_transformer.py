@@ -30,78 +30,12 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from .loss_vaswani_transformer import IGNORE_INDEX, translation_loss
+from .positions_vaswani_transformer import LearnedPositionalEncoding, SinusoidalPositionalEncoding, sinusoids
 
 if TYPE_CHECKING:
     # Files named in such lines travel with every saved checkpoint; nothing else here refers to these two.
     from .pipeline_vaswani_transformer import VaswaniTransformerTranslationPipeline  # noqa: F401
     from .tokenization_vaswani_transformer import VaswaniTransformerTokenizer  # noqa: F401
-
-
-# ---------------------------------------------------------------------------------------------- positions (3.5)
-
-
-def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
-    """Sinusoidal positions: PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same.
-
-    Args:
-        position_ids: (L,) positions, from 0.
-        d_model: Width of the model, even.
-
-    Returns:
-        (L, D) in fp32. Angles are computed in float64 where the device has it: in fp32 those of position 1,000 would
-        be off by 1e-4.
-
-    Paper: section 3.5.
-    """
-    dtype = torch.float32 if position_ids.device.type == "mps" else torch.float64
-    pair = torch.arange(0, d_model, 2, device=position_ids.device, dtype=dtype)
-    angles = position_ids.to(dtype).unsqueeze(-1) * torch.exp(pair * (-math.log(10_000.0) / d_model))  # (L, D/2)
-    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).float()  # (L, D), interleaved
-
-
-class SinusoidalPositionalEncoding(nn.Module):
-    """Fixed sinusoids: a table that never grows, and the formula itself beyond it.
-
-    Paper: section 3.5.
-    """
-
-    def __init__(self, num_positions: int, d_model: int) -> None:
-        super().__init__()
-        self.d_model = d_model
-        self.register_buffer("table", sinusoids(torch.arange(num_positions), d_model), persistent=False)
-
-    def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
-        """Keeps the table in fp32 when the model changes its dtype."""
-        super()._apply(fn, *args, **kwargs)
-        if self.table.dtype != torch.float32:
-            self.table = sinusoids(torch.arange(self.table.shape[0], device=self.table.device), self.d_model)
-        return self
-
-    def forward(self, position_ids: torch.Tensor, num_positions: int) -> torch.Tensor:
-        """Encodings (L, D) in fp32 of `position_ids` (L,), all of them below `num_positions`."""
-        if num_positions <= self.table.shape[0]:
-            return self.table[position_ids]
-        return sinusoids(position_ids, self.d_model)
-
-
-class LearnedPositionalEncoding(nn.Embedding):
-    """Learned positions, limited to `max_position_embeddings`.
-
-    Paper: section 3.5, Table 3 row E.
-    """
-
-    def forward(self, position_ids: torch.Tensor, num_positions: int) -> torch.Tensor:
-        """Encodings (L, D) of `position_ids` (L,), all of them below `num_positions`.
-
-        Raises:
-            ValueError: There are more positions than were learned.
-        """
-        if num_positions > self.num_embeddings:
-            raise ValueError(
-                f"Sequence length must be at most `max_position_embeddings` = {self.num_embeddings} with learned "
-                f'positions, got {num_positions}. Shorten the input or use position_encoding="sinusoidal".'
-            )
-        return super().forward(position_ids)
 
 
 # -------------------------------------------------------------------------------------------- attention (3.2)
@@ -147,7 +81,9 @@ class MultiHeadAttention(nn.Module):
     Paper: section 3.2.2.
     """
 
-    def __init__(self, config: VaswaniTransformerConfig, layer_idx: int | None = None, is_causal: bool = False) -> None:
+    def __init__(
+        self, config: VaswaniTransformerConfig, layer_idx: int | None = None, is_causal: bool = False
+    ) -> None:
         super().__init__()
         self.config = config
         self.layer_idx = layer_idx
@@ -316,7 +252,9 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         """As the library's; reads safetensors only, and remembers what did not fit for `check_loaded_weights`."""
         kwargs.setdefault("use_safetensors", True)
         model, info = super().from_pretrained(*args, output_loading_info=True, **kwargs)
-        model._loading_info = {key: sorted(map(str, info.get(key) or ())) for key in ("missing_keys", "unexpected_keys")}
+        model._loading_info = {
+            key: sorted(map(str, info.get(key) or ())) for key in ("missing_keys", "unexpected_keys")
+        }
         return (model, info) if output_loading_info else model
 
     def check_loaded_weights(self) -> None:
@@ -359,7 +297,9 @@ class _Stack(VaswaniTransformerPreTrainedModel):
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__(config)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.d_model)
-        encoding = SinusoidalPositionalEncoding if config.position_encoding == "sinusoidal" else LearnedPositionalEncoding
+        encoding = (
+            SinusoidalPositionalEncoding if config.position_encoding == "sinusoidal" else LearnedPositionalEncoding
+        )
         self.embed_positions = encoding(config.max_position_embeddings, config.d_model)
         self.dropout = nn.Dropout(config.dropout)
         self.embed_scale = math.sqrt(config.d_model)

@@ -59,7 +59,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         if asked and pair and (asked["source"], asked["target"]) != pair:
             raise ValueError(
                 f"Task `{self.task}` does not fit this model, which translates {pair[0]} to {pair[1]}. "
-                f'Call pipeline("translation_{pair[0]}_to_{pair[1]}", model=...) or pipeline("translation", model=...).'
+                f'Call pipeline("translation_{pair[0]}_to_{pair[1]}", model=...), or pipeline("translation", ...).'
             )
 
     def _sanitize_parameters(
@@ -86,7 +86,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     ) -> dict[str, torch.Tensor]:
         """(1, S) source tokens, their mask, and (1, 1) whether the text is blank."""
         if not isinstance(text, str):
-            raise TypeError(f"Every input must be a text (str), got {type(text).__name__}. Pass a str or a list of str.")
+            raise TypeError(
+                f"Every input must be a text (str), got {type(text).__name__}. Pass a str or a list of str."
+            )
         is_blank = not text.strip()
         encoded = self._encode("" if is_blank else text, src_lang, tgt_lang)
         length, longest = encoded["input_ids"].shape[1], self.tokenizer.model_max_length

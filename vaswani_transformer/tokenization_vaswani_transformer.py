@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One subword vocabulary for source and target: byte-level byte-pair encoding."""
 
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
@@ -26,6 +25,9 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         bos_token: First decoder input; never part of an encoded text.
         eos_token: Ends every encoded text.
         pad_token: Fills batches.
+        add_prefix_space: Whether a text gets a space in front, so that its first word is encoded as any other; then
+            encoding is not lossless.
+        split_special_tokens: Whether a special token's name inside a text is text.
 
     Example:
         >>> tokenizer = VaswaniTransformerTokenizer().train_new_from_iterator(["a dream", "ein Traum"], vocab_size=300)
@@ -46,18 +48,21 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         bos_token: str = "<s>",
         eos_token: str = "</s>",
         pad_token: str = "<pad>",
+        add_prefix_space: bool = False,
         split_special_tokens: bool = True,
         **kwargs: Any,
     ) -> None:
         if vocab is None:
             vocab = {str(token): index for index, token in enumerate((pad_token, bos_token, eos_token))}
+        self.add_prefix_space = add_prefix_space
         self._tokenizer = Tokenizer(BPE(vocab=vocab, merges=merges or []))
-        self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
         self._tokenizer.decoder = decoders.ByteLevel()
         super().__init__(
             bos_token=bos_token,
             eos_token=eos_token,
             pad_token=pad_token,
+            add_prefix_space=add_prefix_space,
             split_special_tokens=split_special_tokens,
             **kwargs,
         )
@@ -65,27 +70,6 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         self._tokenizer.post_processor = processors.TemplateProcessing(
             single=f"$A {eos}", pair=f"$A {eos} $B {eos}", special_tokens=[(eos, self.eos_token_id)]
         )
-
-    def train_new_from_iterator(
-        self, text_iterator: Iterable[str | list[str]], vocab_size: int, **kwargs: Any
-    ) -> "VaswaniTransformerTokenizer":
-        """Trains a vocabulary on source and target sentences together.
-
-        Args:
-            text_iterator: Sentences, or lists of sentences, of both languages.
-            vocab_size: Entries of the vocabulary, special tokens and the 256 bytes included.
-            **kwargs: As in the library's method of this name.
-
-        Raises:
-            ValueError: `vocab_size` is below the byte alphabet and the special tokens.
-        """
-        smallest = len(pre_tokenizers.ByteLevel.alphabet()) + len(self.all_special_tokens)
-        if vocab_size < smallest:
-            raise ValueError(
-                f"`vocab_size` must be at least {smallest} (256 bytes and {len(self.all_special_tokens)} special "
-                f"tokens), got {vocab_size}. Choose a larger vocabulary; the paper's has about 37,000 entries."
-            )
-        return super().train_new_from_iterator(text_iterator, vocab_size, **kwargs)
 
 
 __all__ = ["VaswaniTransformerTokenizer"]

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs the tests: style first, then everything but what is marked heavy.
+#
+#   bash scripts/test.sh            the whole suite (what CI runs)
+#   bash scripts/test.sh --fast     without the slow tests
+#   bash scripts/test.sh --heavy    the heavy ones only: Hugging Face's own suites, the full quickstart
+#   bash scripts/test.sh --lowest   the fast tests on the oldest supported versions, in an environment of their own
+#
+# Further arguments go to pytest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+case "${1:-}" in
+    --fast) markers="not slow and not heavy"; shift ;;
+    --heavy) markers="heavy"; shift ;;
+    --lowest) exec bash scripts/test_lowest.sh "${@:2}" ;;
+    *) markers="not heavy" ;;
+esac
+
+. scripts/environment.sh dev "vaswani_transformer, accelerate, datasets, evaluate, hypothesis, pytest, sacrebleu, xdist"
+
+ruff format --check .
+ruff check .
+# One worker for each core; each computes with one thread, which is fastest for tiny models.
+export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
+exec python -m pytest -n "${TEST_WORKERS:-$(python -c 'import os; print(len(os.sched_getaffinity(0)))')}" \
+    --dist worksteal -m "$markers" "$@"

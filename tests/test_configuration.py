@@ -1,0 +1,94 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The configuration: the paper's values, presets, names of the library, and refusals."""
+
+import json
+
+import pytest
+from conftest import make_config
+from transformers import AutoConfig
+
+from vaswani_transformer import PRESETS, VaswaniTransformerConfig
+
+
+def test_defaults_are_the_papers_base_model():
+    config = VaswaniTransformerConfig()
+    sizes = (config.num_encoder_layers, config.num_decoder_layers, config.d_model, config.d_ff, config.num_heads)
+    assert sizes == (6, 6, 512, 2048, 8)
+    assert (config.d_k, config.d_v, config.dropout, config.vocab_size) == (64, 64, 0.1, 37_000)
+
+
+def test_big_preset_is_the_papers():
+    config = VaswaniTransformerConfig.from_preset("big")
+    assert (config.num_encoder_layers, config.d_model, config.d_ff, config.num_heads) == (6, 1024, 4096, 16)
+    assert (config.d_k, config.dropout) == (64, 0.3)
+
+
+def test_preset_fields_can_be_overridden():
+    assert VaswaniTransformerConfig.from_preset("big", dropout=0.1, vocab_size=500).dropout == 0.1
+
+
+def test_unknown_preset_prints_the_known_ones():
+    with pytest.raises(ValueError, match="base, big.*got 'huge'"):
+        VaswaniTransformerConfig.from_preset("huge")
+
+
+def test_every_preset_builds():
+    for name in PRESETS:
+        VaswaniTransformerConfig.from_preset(name)
+
+
+@pytest.mark.parametrize(
+    ("library_name", "our_name"),
+    [
+        ("hidden_size", "d_model"),
+        ("num_attention_heads", "num_heads"),
+        ("num_hidden_layers", "num_decoder_layers"),
+        ("head_dim", "d_k"),
+    ],
+)
+def test_library_names_are_aliases(library_name, our_name):
+    config = make_config(num_encoder_layers=3, num_decoder_layers=5, d_k=7)
+    assert getattr(config, library_name) == getattr(config, our_name)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"d_model": 15, "d_k": 4, "d_v": 4}, "`d_model` must be even with sinusoidal positions.*got 15"),
+        ({"d_model": 16, "num_heads": 3}, "`d_model` must be divisible by `num_heads` while `d_k` is unset"),
+        ({"d_model": 16, "num_heads": 3, "d_k": 4}, "while `d_v` is unset"),
+        ({"num_encoder_layers": 0}, "`num_encoder_layers` must be at least 1, got 0"),
+        ({"vocab_size": -5}, "`vocab_size` must be at least 1"),
+        ({"dropout": 1.0}, r"`dropout` must lie in \[0, 1\), got 1.0"),
+        ({"attention_dropout": -0.1}, "`attention_dropout` must lie"),
+        ({"layer_norm_eps": float("nan")}, "`layer_norm_eps` must be a positive number, got nan"),
+        ({"d_k": 0}, "`d_k` must be at least 1 or None, got 0"),
+        ({"position_encoding": "rotary"}, "must be one of sinusoidal, learned, got 'rotary'"),
+    ],
+)
+def test_impossible_values_are_refused(overrides, message):
+    with pytest.raises(ValueError, match=message):
+        make_config(**overrides)
+
+
+def test_odd_width_is_possible_with_learned_positions():
+    assert make_config(d_model=15, d_k=4, d_v=4, position_encoding="learned").d_model == 15
+
+
+def test_config_survives_saving_and_loading(tmp_path):
+    config = make_config(d_k=5, d_v=3, num_decoder_layers=4, source_language="en", target_language="de")
+    config.save_pretrained(tmp_path)
+    again = AutoConfig.from_pretrained(tmp_path).to_dict()
+    assert {**again, "_name_or_path": ""} == config.to_dict()
+
+
+def test_saved_config_names_every_auto_class_and_pipeline(tmp_path):
+    make_config(source_language="en", target_language="de").save_pretrained(tmp_path)
+    saved = json.loads((tmp_path / "config.json").read_text())
+    assert set(saved["auto_map"]) == {"AutoConfig", "AutoModel", "AutoModelForSeq2SeqLM"}
+    assert set(saved["custom_pipelines"]) == {"translation", "translation_en_to_de"}
+
+
+def test_installed_config_asks_for_no_remote_pipeline():
+    assert make_config(source_language="en", target_language="de").custom_pipelines == {}

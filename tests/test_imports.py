@@ -1,0 +1,71 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""One direction of imports, and a light `import vaswani_transformer`."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "vaswani_transformer"
+# Later layers may import earlier ones, never the other way round; `evaluation` and `analysis` do not meet.
+LAYERS = [{"hub"}, {"data"}, {"evaluation", "analysis"}, {"training"}, {"export"}, {"cli"}]
+HUB_FILES = sorted(PACKAGE.glob("*_vaswani_transformer.py"))
+
+
+def layer_of(module):
+    """Index of the layer a dotted module name below the package belongs to, or None for the package itself."""
+    head = module.split(".")[0]
+    if not head or head == "version":
+        return None
+    head = "hub" if head.endswith("_vaswani_transformer") else head
+    return next(index for index, names in enumerate(LAYERS) if head in names)
+
+
+def imported_modules(path):
+    """Dotted names, below the package, of everything that a file imports from the package."""
+    folder = path.relative_to(PACKAGE).parent.parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = ".".join((*folder[: len(folder) - node.level + 1], *((node.module or "").split("."))))
+            yield base.strip(".") or node.names[0].name
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vaswani_transformer"):
+            yield node.module.removeprefix("vaswani_transformer").strip(".")
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith("vaswani_transformer"):
+                    yield alias.name.removeprefix("vaswani_transformer").strip(".")
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_in_one_direction(path):
+    own = layer_of(".".join(path.relative_to(PACKAGE).with_suffix("").parts).replace("__init__", ""))
+    if own is None:
+        return
+    for module in imported_modules(path):
+        other = layer_of(module)
+        assert (
+            other is None or other < own or module.split(".")[0] == path.relative_to(PACKAGE).parts[0] or own == 0
+        ), f"{path.name} imports {module}"
+
+
+@pytest.mark.parametrize("path", HUB_FILES, ids=lambda p: p.name)
+def test_files_that_travel_import_torch_transformers_and_each_other_only(path):
+    allowed = {"torch", "transformers", "tokenizers", "huggingface_hub", *sys.stdlib_module_names}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            assert {alias.name.split(".")[0] for alias in node.names} <= allowed
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            assert node.level == 1
+            assert node.module
+            assert (PACKAGE / f"{node.module}.py") in HUB_FILES
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module.split(".")[0] in allowed
+
+
+def test_importing_the_package_needs_no_extra():
+    blocked = ["datasets", "accelerate", "evaluate", "sacrebleu", "pandas", "pyarrow"]
+    program = f"import sys\nfor name in {blocked!r}: sys.modules[name] = None\nimport vaswani_transformer"
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

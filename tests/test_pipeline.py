@@ -1,0 +1,143 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""pipeline("translation") where the package is installed."""
+
+import importlib
+
+import pytest
+import torch
+from conftest import make_model
+from transformers import MarianConfig, MarianMTModel, pipeline
+from transformers.pipelines.pt_utils import KeyDataset
+
+import vaswani_transformer
+
+TEXTS = ["A dog runs.", "", "Two women read a book in the park.", " \n\t", "A book."]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory, tiny_tokenizer):
+    folder = tmp_path_factory.mktemp("checkpoint")
+    make_model(scale=2.5, source_language="en", target_language="de").save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translate(checkpoint):
+    return pipeline("translation", model=str(checkpoint))
+
+
+def expected_text(translate, text):
+    ids = translate.model.generate(**translate.tokenizer(text, return_tensors="pt"))
+    return translate.tokenizer.decode(ids[0], skip_special_tokens=True)
+
+
+def test_a_text_gives_what_generate_gives(translate):
+    assert translate(TEXTS[0]) == [{"translation_text": expected_text(translate, TEXTS[0])}]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5])
+def test_a_list_keeps_its_order_in_every_batch_size(translate, batch_size):
+    got = [result["translation_text"] for result in translate(TEXTS, batch_size=batch_size)]
+    assert got == [expected_text(translate, text) if text.strip() else "" for text in TEXTS]
+
+
+def test_empty_list_and_tuple_give_lists(translate):
+    assert translate([]) == []
+    assert translate(tuple(TEXTS)) == translate(TEXTS)
+
+
+def test_a_generator_and_a_data_set_stream_in_order(translate):
+    expected = [[result] for result in translate(TEXTS)]
+    assert list(translate(text for text in TEXTS)) == expected
+    rows = [{"en": text} for text in TEXTS]
+    assert list(translate(KeyDataset(rows, "en"), batch_size=2)) == expected
+
+
+def test_several_sequences_are_returned_for_each_text(translate):
+    results = translate(TEXTS[:2], num_return_sequences=3)
+    assert [len(result) for result in results] == [3, 3]
+    assert results[1] == [{"translation_text": ""}] * 3
+
+
+def test_generation_parameters_are_passed_on(translate):
+    ids = translate.tokenizer(translate(TEXTS[0], max_new_tokens=2)[0]["translation_text"])["input_ids"]
+    assert len(ids) <= 9  # two byte tokens can decode to two replacement characters of three bytes
+
+
+def test_the_models_own_pair_is_a_task(checkpoint, translate):
+    pair = pipeline("translation_en_to_de", model=str(checkpoint))
+    assert pair(TEXTS[0]) == translate(TEXTS[0])
+
+
+def test_another_pair_is_refused_with_the_call_that_works(checkpoint):
+    with pytest.raises(ValueError, match=r'pipeline\("translation_en_to_de", model=...\)'):
+        pipeline("translation_de_to_en", model=str(checkpoint))
+
+
+def test_a_model_object_works(translate):
+    again = pipeline("translation", model=translate.model, tokenizer=translate.tokenizer)
+    assert again(TEXTS[0]) == translate(TEXTS[0])
+
+
+def test_importing_again_does_not_break(checkpoint, translate):
+    importlib.reload(vaswani_transformer)
+    assert pipeline("translation_en_to_de", model=str(checkpoint))(TEXTS[0]) == translate(TEXTS[0])
+
+
+def test_a_text_beyond_the_longest_training_sentence_is_translated_whole_with_one_warning(
+    translate, caplog, monkeypatch
+):
+    monkeypatch.setattr(translate.tokenizer, "model_max_length", 7)
+    text = "word " * 30
+    lengths = [translate.preprocess(text)["input_ids"].shape[1] for _ in range(2)]
+    monkeypatch.undo()
+    assert lengths == [len(translate.tokenizer(text)["input_ids"])] * 2
+    assert sum("longer than the longest training sentence" in r.getMessage() for r in caplog.records) == 1
+
+
+def test_what_is_no_text_is_refused(translate):
+    with pytest.raises(TypeError, match="must be a text .* got int"):
+        translate(["a", 3])
+
+
+def test_a_checkpoint_with_missing_tensors_is_refused(checkpoint, tmp_path):
+    import shutil
+
+    from safetensors.torch import load_file, save_file
+
+    broken = shutil.copytree(checkpoint, tmp_path / "broken")
+    tensors = load_file(broken / "model.safetensors")
+    del tensors["model.encoder.layers.0.fc1.weight"]
+    save_file(tensors, broken / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"missing model\.encoder\.layers\.0\.fc1\.weight"):
+        pipeline("translation", model=str(broken))
+
+
+def test_another_architecture_works_as_plain_generate(tiny_tokenizer):
+    torch.manual_seed(0)
+    config = MarianConfig(
+        vocab_size=300, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, pad_token_id=0, eos_token_id=2,
+        decoder_start_token_id=0, forced_eos_token_id=None,
+    )  # fmt: skip
+    marian = MarianMTModel(config).eval()
+    translate = pipeline("translation", model=marian, tokenizer=tiny_tokenizer, max_new_tokens=5)
+    ids = marian.generate(**tiny_tokenizer(TEXTS[0], return_tensors="pt"), max_new_tokens=5)
+    assert translate(TEXTS[:2]) == [
+        {"translation_text": tiny_tokenizer.decode(ids[0], skip_special_tokens=True)},
+        {"translation_text": ""},
+    ]
+
+
+def test_a_tokenizer_that_needs_languages_says_how_to_call(tiny_tokenizer, translate):
+    class NeedsLanguages(type(tiny_tokenizer)):
+        def _build_translation_inputs(self, text, return_tensors, src_lang, tgt_lang):
+            return self(f"{src_lang} {tgt_lang} {text}", return_tensors=return_tensors)
+
+    tokenizer = NeedsLanguages(tokenizer_object=tiny_tokenizer.backend_tokenizer)
+    lost = pipeline("translation", model=translate.model, tokenizer=tokenizer)
+    with pytest.raises(ValueError, match=r"VaswaniTransformerForConditionalGeneration needs both.*src_lang=\.\.\."):
+        lost("A dog.")
+    assert lost("A dog.", src_lang="en", tgt_lang="de")

@@ -1,0 +1,86 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The tokenizer: lossless, one id space, the same with and without this package."""
+
+import json
+import subprocess
+import sys
+
+from conftest import SENTENCES
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer, DataCollatorForSeq2Seq
+
+from vaswani_transformer import VaswaniTransformerTokenizer
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)  # lone surrogates are not text
+
+
+def test_special_tokens_have_the_documented_ids(tiny_tokenizer):
+    assert tiny_tokenizer.convert_tokens_to_ids(["<pad>", "<s>", "</s>"]) == [0, 1, 2]
+    assert (tiny_tokenizer.pad_token_id, tiny_tokenizer.bos_token_id, tiny_tokenizer.eos_token_id) == (0, 1, 2)
+
+
+def test_source_and_target_end_in_eos_without_bos(tiny_tokenizer):
+    batch = tiny_tokenizer(SENTENCES[0], text_target=SENTENCES[1])
+    assert batch["input_ids"][-1] == batch["labels"][-1] == 2
+    assert 1 not in batch["input_ids"] + batch["labels"]
+
+
+def test_vocabulary_has_the_size_asked_for(tiny_tokenizer):
+    assert len(tiny_tokenizer) == 300
+    assert sorted(tiny_tokenizer.get_vocab().values()) == list(range(300))
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS)
+@example("</s><pad> <s>")
+@example(" leading,  double and trailing ")
+@example("A\u0300 \u2581 \u2028 \u200b \r\n\t\x00 \U0001f600")
+def test_any_text_survives_encoding_and_decoding(tiny_tokenizer, text):
+    ids = tiny_tokenizer(text)["input_ids"]
+    assert tiny_tokenizer.decode(ids, skip_special_tokens=True) == text
+
+
+def test_literal_special_token_stays_text(tiny_tokenizer):
+    ids = tiny_tokenizer("a </s> b")["input_ids"]
+    assert ids.count(2) == 1
+    assert ids[-1] == 2
+
+
+def test_reloaded_tokenizer_gives_the_same_ids(tiny_tokenizer, tmp_path):
+    tiny_tokenizer.save_pretrained(tmp_path)
+    again = AutoTokenizer.from_pretrained(tmp_path)
+    for text in [*SENTENCES, "</s> \u00e4 <pad>", ""]:
+        assert again(text)["input_ids"] == tiny_tokenizer(text)["input_ids"]
+
+
+def test_tokenizer_without_this_package_gives_the_same_ids(tiny_tokenizer, tmp_path):
+    tiny_tokenizer.save_pretrained(tmp_path)
+    texts = [*SENTENCES, "</s> \u00e4 <pad>", ""]
+    program = f"""
+import json, sys
+sys.modules["vaswani_transformer"] = None  # importing it would raise
+from transformers import AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained({str(tmp_path)!r})
+batch = tokenizer({texts!r}, text_target={texts!r})
+print(json.dumps([type(tokenizer).__name__, batch["input_ids"], batch["labels"]]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=tmp_path)
+    name, input_ids, labels = json.loads(done.stdout.splitlines()[-1])
+    assert name == "TokenizersBackend"
+    assert input_ids == labels == tiny_tokenizer(texts)["input_ids"]
+
+
+def test_trained_tokenizer_can_be_trained_again(tiny_tokenizer):
+    again = tiny_tokenizer.train_new_from_iterator(["zwei drei"] * 9, vocab_size=262, show_progress=False)
+    assert isinstance(again, VaswaniTransformerTokenizer)
+    assert len(again) == 262
+    assert again("zwei")["input_ids"][-1] == 2
+
+
+def test_library_collator_makes_our_decoder_inputs(tiny_tokenizer, tiny_model):
+    rows = [dict(tiny_tokenizer(s, text_target=t)) for s, t in zip(SENTENCES[::2], SENTENCES[1::2], strict=True)]
+    batch = DataCollatorForSeq2Seq(tiny_tokenizer, model=tiny_model)(rows)
+    assert batch["decoder_input_ids"][:, 0].tolist() == [1, 1]
+    assert (batch["labels"] == -100).any()
