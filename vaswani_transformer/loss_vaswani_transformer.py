@@ -44,16 +44,12 @@ def translation_loss(
         num_items_in_batch = (flat_labels != IGNORE_INDEX).sum().clamp(min=1)
     elif torch.is_tensor(num_items_in_batch):
         num_items_in_batch = num_items_in_batch.to(logits.device)
-    loss = nn.functional.cross_entropy(
-        flat_logits, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum", label_smoothing=label_smoothing
-    )
-    loss = loss / num_items_in_batch
-    return loss, _unsmoothed(flat_logits, flat_labels) / num_items_in_batch if label_smoothing else None
-
-
-@torch.no_grad()
-def _unsmoothed(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Sum of -log p(label) over the real tokens; logits (N, V), labels (N,)."""
-    real = labels != IGNORE_INDEX
-    right = logits.gather(1, labels.where(real, 0).unsqueeze(1)).squeeze(1)
-    return ((logits.logsumexp(dim=1) - right) * real).sum()
+    if not label_smoothing:
+        nll = nn.functional.cross_entropy(flat_logits, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum")
+        return nll / num_items_in_batch, None
+    # As `cross_entropy(label_smoothing=...)` does it, written out so that one log-softmax serves both figures.
+    log_probs = flat_logits.log_softmax(dim=1)
+    nll = nn.functional.nll_loss(log_probs, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum")
+    uniform = -(log_probs.mean(dim=1) * (flat_labels != IGNORE_INDEX)).sum()
+    loss = (1.0 - label_smoothing) * nll + label_smoothing * uniform
+    return loss / num_items_in_batch, nll.detach() / num_items_in_batch

@@ -1,0 +1,225 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Token-budget batches against naive counts and brute force."""
+
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+from accelerate.data_loader import prepare_data_loader
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+
+from vaswani_transformer.data import TokenBatchSampler, TranslationCollator, plan_accumulation_steps
+from vaswani_transformer.data.batching import _split_evenly
+
+LIMITS = {"max_source_tokens": 200, "max_target_tokens": 220}
+
+
+def make_lengths(num_pairs=500, seed=0):
+    rng = np.random.default_rng(seed)
+    source = rng.integers(2, 40, num_pairs)
+    return source, np.clip(source + rng.integers(-5, 8, num_pairs), 2, None)
+
+
+def micro_batches(sampler, epoch=0):
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+def effective_batches(sampler, num_parts, epoch=0):
+    parts = micro_batches(sampler, epoch)
+    return [sorted(chain(*parts[i : i + num_parts])) for i in range(0, len(parts), num_parts)]
+
+
+def padded_tokens(rows, source, target):
+    return len(rows) * (max(source[row] for row in rows) + max(target[row] for row in rows)) if rows else 0
+
+
+@pytest.mark.parametrize("epoch", [0, 1, 7])
+def test_sampler_yields_every_pair_once(epoch):
+    sampler = TokenBatchSampler(*make_lengths(), **LIMITS, world_size=2, accumulation_steps=3)
+    assert sorted(chain(*micro_batches(sampler, epoch))) == list(range(500))
+
+
+def test_effective_batches_hold_at_most_the_tokens_of_both_sides():
+    source, target = make_lengths()
+    batches = micro_batches(TokenBatchSampler(source, target, **LIMITS))
+    assert max(sum(int(source[row]) for row in batch) for batch in batches) <= 200
+    assert max(sum(int(target[row]) for row in batch) for batch in batches) <= 220
+
+
+def test_effective_batches_are_nearly_full():
+    source, target = make_lengths(5000)
+    sampler = TokenBatchSampler(source, target, max_source_tokens=1000, max_target_tokens=1000)
+    assert sampler.num_effective_batches <= 1.05 * max(source.sum(), target.sum()) / 1000
+
+
+@pytest.mark.parametrize(("world_size", "accumulation_steps"), [(1, 4), (2, 1), (2, 3), (8, 2)])
+def test_effective_batches_do_not_depend_on_hardware(world_size, accumulation_steps):
+    lengths = make_lengths()
+    split = TokenBatchSampler(*lengths, **LIMITS, world_size=world_size, accumulation_steps=accumulation_steps, seed=3)
+    whole = TokenBatchSampler(*lengths, **LIMITS, seed=3)
+    num_parts = world_size * accumulation_steps
+    assert effective_batches(split, num_parts, epoch=2) == effective_batches(whole, 1, epoch=2)
+
+
+def test_number_of_batches_is_the_same_in_every_epoch_and_for_every_seed():
+    lengths = make_lengths()
+    lengths_by_run = {
+        len(micro_batches(TokenBatchSampler(*lengths, **LIMITS, world_size=2, accumulation_steps=2, seed=seed), epoch))
+        for seed in range(3)
+        for epoch in range(10)
+    }
+    assert lengths_by_run == {len(TokenBatchSampler(*lengths, **LIMITS, world_size=2, accumulation_steps=2))}
+
+
+def test_number_of_micro_batches_is_a_multiple_of_processes_and_steps():
+    sampler = TokenBatchSampler(*make_lengths(), **LIMITS, world_size=3, accumulation_steps=2)
+    assert len(sampler) == 6 * sampler.num_effective_batches
+
+
+def test_epochs_draw_other_batches():
+    sampler = TokenBatchSampler(*make_lengths(), **LIMITS)
+    assert set(map(tuple, effective_batches(sampler, 1, 0))) != set(map(tuple, effective_batches(sampler, 1, 1)))
+
+
+def test_epoch_does_not_depend_on_what_was_iterated_before():
+    sampler = TokenBatchSampler(*make_lengths(), **LIMITS)
+    for epoch in range(4):
+        micro_batches(sampler, epoch)
+    assert micro_batches(sampler, 2) == micro_batches(TokenBatchSampler(*make_lengths(), **LIMITS), 2)
+
+
+def test_seeds_draw_other_orders():
+    first, second = (TokenBatchSampler(*make_lengths(), **LIMITS, seed=seed) for seed in (0, 1))
+    assert micro_batches(first) != micro_batches(second)
+
+
+def test_micro_batches_of_one_update_are_sorted_by_the_longer_side():
+    source, target = make_lengths()
+    rows = chain(*micro_batches(TokenBatchSampler(source, target, **LIMITS, accumulation_steps=4))[:4])
+    longer = [max(source[row], target[row]) for row in rows]
+    assert longer == sorted(longer, reverse=True)
+
+
+@pytest.mark.parametrize("num_parts", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("seed", range(5))
+def test_split_has_the_smallest_largest_part_of_all_splits(seed, num_parts):
+    lengths = np.random.default_rng(seed).integers(1, 12, (9, 2))
+    lengths = lengths[np.argsort(-lengths.sum(axis=1))]
+
+    def largest(sizes):
+        parts = np.split(lengths, np.cumsum(sizes)[:-1])
+        return max(len(part) * (part[:, 0].max() + part[:, 1].max()) for part in parts if len(part))
+
+    cuts = (np.array([0, *inner, 9]) for inner in combinations(range(1, 9), num_parts - 1))
+    assert largest(_split_evenly(lengths, num_parts)) == min(largest(np.diff(cut)) for cut in cuts)
+
+
+@pytest.mark.parametrize("num_rows", [4, 5, 20])
+def test_split_leaves_no_part_empty_when_there_are_rows_for_all(num_rows):
+    lengths = np.array([[50, 50]] + [[1, 1]] * (num_rows - 1))
+    sizes = _split_evenly(lengths, 4)
+    assert (len(sizes), sum(sizes), min(sizes) > 0) == (4, num_rows, True)
+
+
+def test_micro_batches_are_empty_when_there_are_fewer_pairs_than_parts():
+    parts = micro_batches(TokenBatchSampler([3, 4], [3, 4], **LIMITS, world_size=4))
+    assert parts == [[1], [0], [], []]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_planned_steps_keep_every_micro_batch_within_the_padded_bound(world_size):
+    source, target = make_lengths()
+    steps = plan_accumulation_steps(source, target, **LIMITS, max_padded_tokens=150, world_size=world_size)
+    sampler = TokenBatchSampler(source, target, **LIMITS, world_size=world_size, accumulation_steps=steps, seed=5)
+    parts = [part for epoch in range(5) for part in micro_batches(sampler, epoch)]
+    assert max(padded_tokens(part, source, target) for part in parts) <= 150
+
+
+def test_planned_steps_are_the_fewest():
+    source, target = make_lengths()
+    steps = plan_accumulation_steps(source, target, **LIMITS, max_padded_tokens=150)
+    parts = micro_batches(TokenBatchSampler(source, target, **LIMITS, accumulation_steps=steps - 1))
+    assert max(padded_tokens(part, source, target) for part in parts) > 150
+
+
+def test_sampler_refuses_too_few_accumulation_steps():
+    steps = plan_accumulation_steps(*make_lengths(), **LIMITS, max_padded_tokens=150)
+    with pytest.raises(ValueError, match=f"`accumulation_steps` must be at least {steps} .* got {steps - 1}"):
+        TokenBatchSampler(*make_lengths(), **LIMITS, max_padded_tokens=150, accumulation_steps=steps - 1)
+
+
+@pytest.mark.parametrize("num_parts", [1, 4])
+def test_padding_fraction_is_the_share_of_padding_in_an_epoch(num_parts):
+    source, target = make_lengths()
+    sampler = TokenBatchSampler(source, target, **LIMITS, accumulation_steps=num_parts)
+    padded = sum(padded_tokens(part, source, target) for part in micro_batches(sampler, epoch=4))
+    assert sampler.padding_fraction == pytest.approx(1 - (source.sum() + target.sum()) / padded)
+
+
+def test_batches_of_real_sentences_are_mostly_tokens(shared_data):
+    lengths = []
+    for language in ("en", "de"):
+        lines = (shared_data / f"multi30k/train.{language}").read_bytes().split(b"\n")[:-1]
+        lengths.append([len(line.split()) + 1 for line in lines])
+    assert TokenBatchSampler(*lengths, max_source_tokens=4096, max_target_tokens=4096).padding_fraction < 0.08
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=60), st.integers(1, 7))
+def test_sampler_holds_its_promises_for_any_lengths(pairs, num_parts):
+    source, target = zip(*pairs, strict=True)
+    limits = {"max_source_tokens": 30, "max_target_tokens": 30}
+    batches = effective_batches(TokenBatchSampler(source, target, **limits, world_size=num_parts), num_parts, epoch=1)
+    assert sorted(chain(*batches)) == list(range(len(pairs)))
+    assert all(sum(side[row] for row in batch) <= 30 for batch in batches for side in (source, target))
+
+
+def test_accelerate_deals_one_update_to_all_processes(tiny_tokenizer):
+    rows = [{"input_ids": [5] * length, "labels": [6] * length} for length in range(2, 30)]
+    lengths = [len(row["input_ids"]) for row in rows]
+    sampler = TokenBatchSampler(lengths, lengths, max_source_tokens=90, max_target_tokens=90, world_size=2)
+    loader = DataLoader(rows, batch_sampler=sampler, collate_fn=TranslationCollator(tiny_tokenizer))
+    processes = [
+        prepare_data_loader(loader, num_processes=2, process_index=rank, put_on_device=False) for rank in (0, 1)
+    ]
+    updates = [
+        sum(int((batch["labels"] != -100).sum()) for batch in batches) for batches in zip(*processes, strict=True)
+    ]
+    whole = TokenBatchSampler(lengths, lengths, max_source_tokens=90, max_target_tokens=90)
+    assert updates == [sum(lengths[row] for row in batch) for batch in whole]
+
+
+def test_sampler_refuses_a_pair_longer_than_a_batch():
+    with pytest.raises(ValueError, match="`target_lengths` must lie between 1 and .* = 9, got 12 in row 1"):
+        TokenBatchSampler([3, 4], [5, 12], max_source_tokens=9, max_target_tokens=9)
+
+
+def test_sampler_refuses_a_pair_longer_than_the_padded_bound():
+    with pytest.raises(ValueError, match="`max_padded_tokens` must be at least 16, .* got 15"):
+        TokenBatchSampler([3, 9], [3, 7], max_source_tokens=9, max_target_tokens=9, max_padded_tokens=15)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "options", "message"),
+    [
+        (([], []), {}, "`source_lengths` must be a non-empty list"),
+        (([3], [3, 4]), {}, "`target_lengths` must have as many entries as `source_lengths` .1., got 2"),
+        (([3, 0], [3, 4]), {}, "got 0 in row 1"),
+        (([3], [3]), {"world_size": 0}, "`world_size` must be at least 1, got 0"),
+        (([3], [3]), {"accumulation_steps": 0}, "`accumulation_steps` must be at least 1, got 0"),
+        (([3], [3]), {"seed": -1}, "`seed` must be at least 0, got -1"),
+        (([3], [3]), {"max_source_tokens": 0}, "`max_source_tokens` must be at least 1, got 0"),
+    ],
+)
+def test_sampler_refuses_bad_values(lengths, options, message):
+    with pytest.raises(ValueError, match=message):
+        TokenBatchSampler(*lengths, **{**LIMITS, **options})
+
+
+def test_sampler_refuses_a_limit_that_is_no_whole_number():
+    with pytest.raises(TypeError, match="`max_source_tokens` must be a whole number, got 2.5"):
+        TokenBatchSampler([3], [3], max_source_tokens=2.5, max_target_tokens=9)

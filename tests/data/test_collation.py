@@ -1,0 +1,79 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Padding, masks and the dummy row of the collator."""
+
+import pytest
+import torch
+
+from vaswani_transformer import VaswaniTransformerTokenizer
+from vaswani_transformer.data import TranslationCollator
+
+ROWS = [
+    {"input_ids": [7, 8, 2], "labels": [9, 2], "source_length": 3, "target_length": 2},
+    {"input_ids": [7, 2], "labels": [9, 10, 11, 2], "source_length": 2, "target_length": 4},
+]
+
+
+@pytest.fixture
+def collator(tiny_tokenizer):
+    return TranslationCollator(tiny_tokenizer)
+
+
+def test_collator_pads_sources_with_the_padding_token(collator):
+    assert collator(ROWS)["input_ids"].tolist() == [[7, 8, 2], [7, 2, 0]]
+
+
+def test_collator_masks_padding(collator):
+    assert collator(ROWS)["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
+
+
+def test_collator_pads_labels_with_ignored(collator):
+    assert collator(ROWS)["labels"].tolist() == [[9, 2, -100, -100], [9, 10, 11, 2]]
+
+
+def test_collator_makes_int64_tensors(collator):
+    assert {tensor.dtype for tensor in collator(ROWS).values()} == {torch.int64}
+
+
+def test_collator_leaves_other_columns_out(collator):
+    assert set(collator(ROWS)) == {"input_ids", "attention_mask", "labels"}
+
+
+def test_collator_makes_no_labels_when_rows_have_none(collator):
+    assert set(collator([{"input_ids": [7, 2]}])) == {"input_ids", "attention_mask"}
+
+
+def test_collator_rounds_widths_up_to_a_multiple(tiny_tokenizer):
+    batch = TranslationCollator(tiny_tokenizer, pad_to_multiple_of=8)(ROWS)
+    assert [tensor.shape for tensor in batch.values()] == [(2, 8)] * 3
+
+
+def test_collator_accepts_rows_of_tensors(collator):
+    rows = [{name: torch.tensor(row[name]) for name in ("input_ids", "labels")} for row in ROWS]
+    assert collator(rows)["labels"].equal(collator(ROWS)["labels"])
+
+
+def test_empty_list_becomes_one_ignored_row(collator):
+    batch = {name: tensor.tolist() for name, tensor in collator([]).items()}
+    assert batch == {"input_ids": [[2]], "attention_mask": [[1]], "labels": [[-100]]}
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_empty_list_has_no_gradient(collator, tiny_model, label_smoothing):
+    output = tiny_model(**collator([]), label_smoothing=label_smoothing, num_items_in_batch=torch.tensor(7))
+    output.loss.backward()
+    gradients = [parameter.grad for parameter in tiny_model.parameters()]
+    assert output.loss.item() == 0.0
+    assert all(gradient is not None and not gradient.any() for gradient in gradients)
+
+
+def test_collator_refuses_a_tokenizer_without_padding():
+    tokenizer = VaswaniTransformerTokenizer()
+    tokenizer.pad_token = None
+    with pytest.raises(ValueError, match="`tokenizer` must have a `pad_token_id`, got None"):
+        TranslationCollator(tokenizer)
+
+
+def test_collator_refuses_a_multiple_below_one(tiny_tokenizer):
+    with pytest.raises(ValueError, match="`pad_to_multiple_of` must be at least 1, got 0"):
+        TranslationCollator(tiny_tokenizer, pad_to_multiple_of=0)

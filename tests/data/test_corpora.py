@@ -1,0 +1,318 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Corpora from every kind of origin, and the errors of bad ones."""
+
+import json
+import os
+import pickle
+from types import SimpleNamespace
+
+import datasets
+import pytest
+
+from vaswani_transformer.data import builtin, load_corpus, read_lines
+
+PAIRS = [("A dog.", "Ein Hund."), ('He said "no", twice.', "Er sagte »nein«."), ("", "leer")]
+LANGUAGES = {"source_language": "en", "target_language": "de"}
+
+
+@pytest.fixture
+def load(tmp_path):
+    """`load_corpus` that returns a list of pairs and keeps its cache in a temporary folder."""
+
+    def load_pairs(**options):
+        corpus = load_corpus(**options, cache_dir=tmp_path / "cache")
+        assert corpus.column_names == ["source", "target"]
+        return list(zip(corpus["source"][:], corpus["target"][:], strict=True))
+
+    return load_pairs
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes bytes or text to a file and returns its path."""
+
+    def write_file(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write_file
+
+
+@pytest.fixture
+def aligned(write):
+    """Two aligned text files as arguments of `load_corpus`."""
+    source, target = ("".join(f"{line}\n" for line in side) for side in zip(*PAIRS, strict=True))
+    return {"source_file": write("train.en", source), "target_file": write("train.de", target)}
+
+
+# ---- text files ----
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\r\r\n", ["a\r"]),
+        (b"a\rb\x0bc\x0cd\x1ee\n", ["a\rb\x0bc\x0cd\x1ee"]),
+        ("a\u2028b\u2029c\u0085d\u00a0e\n".encode(), ["a\u2028b\u2029c\u0085d\u00a0e"]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+        (b"\n\na\n\n", ["", "", "a", ""]),
+        (b" a \n", [" a "]),
+    ],
+)
+def test_lines_end_in_line_feeds_only(write, content, lines):
+    assert list(read_lines(write("text", content))) == lines
+
+
+def test_text_files_are_paired_line_by_line(load, aligned):
+    assert load(**aligned) == PAIRS
+
+
+@pytest.mark.parametrize("name", ["newstest/newstest2014-deen", "newstest/newstest2013", "multi30k/val"])
+def test_real_corpora_are_read_without_loss(load, shared_data, name):
+    files = {side: shared_data / f"{name}.{code}" for side, code in (("source_file", "en"), ("target_file", "de"))}
+    joined = ["".join(f"{line}\n" for line in side).encode() for side in zip(*load(**files), strict=True)]
+    assert joined == [path.read_bytes() for path in files.values()]
+
+
+@pytest.mark.parametrize("missing", ["source_file", "target_file"])
+def test_missing_file_is_refused(load, aligned, tmp_path, missing):
+    with pytest.raises(FileNotFoundError, match=f"`{missing}` must be an existing file, got .*absent .no such file."):
+        load(**{**aligned, missing: tmp_path / "absent"})
+
+
+def test_folder_in_place_of_a_file_is_refused(load, aligned, tmp_path):
+    with pytest.raises(FileNotFoundError, match="a folder"):
+        load(**{**aligned, "source_file": tmp_path})
+
+
+def test_empty_file_is_refused(load, aligned, write):
+    with pytest.raises(ValueError, match="`target_file` must hold text, got the empty file .*empty.de"):
+        load(**{**aligned, "target_file": write("empty.de", "")})
+
+
+@pytest.mark.parametrize(("num_lines", "counts"), [(2, "got 3 .* and 2 lines"), (5, "got 3 .* and 5 lines")])
+def test_different_line_counts_are_refused_with_both_counts(load, aligned, write, num_lines, counts):
+    with pytest.raises(ValueError, match=f"`target_file` must have as many lines as `source_file`, {counts}"):
+        load(**{**aligned, "target_file": write("other.de", "x\n" * num_lines)})
+
+
+def test_bytes_that_are_not_utf8_are_refused_with_line_and_offset(load, aligned, write):
+    path = write("latin1.de", b"eins\nzwei\n" + "f\u00fcnf\n".encode("latin-1"))
+    message = f"`{path}` must be UTF-8 text, got byte 0xfc in line 3 at byte offset 11"
+    with pytest.raises(ValueError, match=message):
+        load(**{**aligned, "target_file": path})
+
+
+def test_failed_reading_leaves_no_file_in_the_cache(load, aligned, write, tmp_path):
+    with pytest.raises(ValueError):
+        load(**{**aligned, "target_file": write("other.de", "x\n")})
+    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
+
+
+def test_interrupted_reading_leaves_no_file_in_the_cache(load, aligned, tmp_path, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        load(**aligned)
+    assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
+
+
+# ---- cache ----
+
+
+def test_corpus_is_mapped_from_disk(aligned, tmp_path):
+    corpus = load_corpus(**aligned, cache_dir=tmp_path / "cache")
+    assert [file["filename"].startswith(str(tmp_path / "cache")) for file in corpus.cache_files] == [True]
+
+
+def test_second_start_reads_no_text(load, aligned, monkeypatch):
+    load(**aligned)
+    monkeypatch.setattr("vaswani_transformer.data.corpora.read_lines", lambda path: pytest.fail("read again"))
+    assert load(**aligned) == PAIRS
+
+
+def test_changed_file_is_read_again(load, aligned):
+    load(**aligned)
+    aligned["target_file"].write_text("eins\nzwei\ndrei\n")
+    assert [target for _, target in load(**aligned)] == ["eins", "zwei", "drei"]
+
+
+def test_corpus_pickles_by_its_path(aligned, tmp_path):
+    corpus = load_corpus(**aligned, cache_dir=tmp_path / "cache")
+    assert pickle.loads(pickle.dumps(corpus))[1] == corpus[1]
+
+
+# ---- files of pairs ----
+
+
+def jsonl(rows):
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+ROWS = [{"source": source, "target": target} for source, target in PAIRS]
+NAMED = [{"de": target, "id": 1, "en": source} for source, target in PAIRS]
+TRANSLATIONS = [{"id": "x", "translation": row} for row in NAMED]
+
+
+@pytest.mark.parametrize(
+    ("rows", "languages"), [(ROWS, {}), (ROWS, LANGUAGES), (NAMED, LANGUAGES), (TRANSLATIONS, LANGUAGES)]
+)
+@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.json"])
+def test_json_lines_are_read_in_every_schema(load, write, rows, languages, name):
+    assert load(pairs_file=write(name, jsonl(rows)), **languages) == PAIRS
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_list_is_read(load, write, indent):
+    assert load(pairs_file=write("pairs.json", json.dumps(TRANSLATIONS, indent=indent)), **LANGUAGES) == PAIRS
+
+
+def test_csv_is_read(load, write):
+    datasets.Dataset.from_list(NAMED).to_csv(path := write("pairs.csv", ""))
+    assert load(pairs_file=path, **LANGUAGES) == PAIRS
+
+
+def test_csv_fields_keep_line_feeds(load, write):
+    assert load(pairs_file=write("pairs.csv", 'source,target\n"a\nb",c\n')) == [("a\nb", "c")]
+
+
+def test_tsv_is_read_with_quotation_marks_as_text(load, write):
+    content = "source\ttarget\n" + "".join(f"{source}\t{target}\n" for source, target in [*PAIRS, ('"open', "x")])
+    assert load(pairs_file=write("pairs.tsv", content)) == [*PAIRS, ('"open', "x")]
+
+
+@pytest.mark.parametrize(("rows", "languages"), [(ROWS, {}), (NAMED, LANGUAGES), (TRANSLATIONS, LANGUAGES)])
+def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
+    datasets.Dataset.from_list(rows).to_parquet(path := tmp_path / "pairs.parquet")
+    assert load(pairs_file=path, **languages) == PAIRS
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("p.txt", "x", "`pairs_file` must end in one of .jsonl, .json, .csv, .tsv, .parquet, got .*p.txt"),
+        ("p.jsonl", "\n\n", "must hold at least one pair, got none"),
+        ("p.jsonl", '{"source": "a", "target": "b"}\n{"source"\n', "got an error in line 2"),
+        ("p.jsonl", "3\n", "must hold JSON objects, got 3 in line 1"),
+        (
+            "p.jsonl",
+            '{"source": "a", "target": null}\n',
+            "must hold text under 'source' and 'target' in every row, got .* line 1",
+        ),
+        ("p.jsonl", '{"source": "a", "target": "b"}\n{"source": "a"}\n', "in every row, got .* in line 2"),
+        ("p.jsonl", b'{"source": "a", "target": "\xff"}\n', "got byte 0xff in line 1 at byte offset 27"),
+        ("p.json", "[{", "must be one JSON list"),
+        ("p.csv", "source,target\na,b,c\n", "must have 2 columns in every row, got more in line 2"),
+        ("p.csv", "source,target\na\n", "in every row, got .* in line 2"),
+        ("p.csv", 'source,target\n"a,b\n', "must be valid CSV, got an error in line 2"),
+        ("p.tsv", "source\ttarget\na\n", "must have 2 columns in every row, got 1 in line 2"),
+        ("p.parquet", "no parquet", "must be a Parquet file"),
+        ("p.jsonl", '{"en": "a", "de": "b"}\n', "The columns must be .*, got en, de in .*p.jsonl"),
+        ("p.jsonl", '{"translation": {"en": "a", "de": "b"}}\n', "got None and None. .* has: en, de"),
+    ],
+)
+def test_bad_file_of_pairs_is_refused(load, write, name, content, message):
+    with pytest.raises(ValueError, match=message):
+        load(pairs_file=write(name, content))
+
+
+def test_unknown_language_is_refused_with_the_languages_found(load, write):
+    with pytest.raises(ValueError, match="got 'en' and 'fr'. .* has: de, id, en"):
+        load(pairs_file=write("p.jsonl", jsonl(TRANSLATIONS)), source_language="en", target_language="fr")
+
+
+# ---- datasets ----
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Folder of a dataset with the Translation feature, written by `save_to_disk`."""
+    features = datasets.Features({"translation": datasets.Translation(languages=["de", "en"])})
+    rows = {"translation": [{"en": source, "de": target} for source, target in PAIRS]}
+    corpus = datasets.Dataset.from_dict(rows, features=features)
+    datasets.DatasetDict(train=corpus, test=corpus.select([0])).save_to_disk(tmp_path / "saved")
+    return tmp_path / "saved"
+
+
+def test_dataset_saved_to_disk_is_read(load, saved):
+    assert load(dataset=saved, split="train", **LANGUAGES) == PAIRS
+
+
+def test_dataset_is_read_in_the_other_direction(load, saved):
+    assert load(dataset=saved, source_language="de", target_language="en")[0] == PAIRS[0][::-1]
+
+
+def test_dataset_with_one_split_saved_to_disk_is_read(load, tmp_path):
+    datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "saved")
+    assert load(dataset=tmp_path / "saved") == PAIRS
+
+
+def test_folder_of_data_files_is_read_as_a_dataset(load, tmp_path):
+    (tmp_path / "data").mkdir()
+    datasets.Dataset.from_list(TRANSLATIONS).to_parquet(tmp_path / "data" / "test-00000-of-00001.parquet")
+    assert load(dataset=tmp_path / "data", split="test", **LANGUAGES) == PAIRS
+
+
+def test_unknown_split_is_refused_with_the_splits_known(load, saved):
+    with pytest.raises(ValueError, match="`split` must be one of train, test, got 'dev'"):
+        load(dataset=saved, split="dev", **LANGUAGES)
+
+
+def test_dataset_of_other_languages_is_refused(load, saved):
+    with pytest.raises(ValueError, match="got 'en' and 'fr'. .* has: de, en"):
+        load(dataset=saved, source_language="en", target_language="fr")
+
+
+@pytest.mark.parametrize("target", [["x", None], [1, 2]])
+def test_dataset_without_text_in_every_row_is_refused(load, tmp_path, target):
+    datasets.Dataset.from_dict({"source": ["a", "b"], "target": target}).save_to_disk(tmp_path / "saved")
+    with pytest.raises(ValueError, match="must hold text in every row of 'target'"):
+        load(dataset=tmp_path / "saved")
+
+
+@pytest.fixture
+def grammar(monkeypatch):
+    """A built-in corpus of few pairs; counts how often it is made."""
+    made = []
+
+    def make(split):
+        made.append(split)
+        return [SimpleNamespace(source=f"{split} {source}", target=target) for source, target in PAIRS]
+
+    monkeypatch.setattr(builtin, "load_builtin_corpus", make)
+    return made
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_builtin_corpus_is_loaded_by_name(load, grammar, split):
+    assert load(dataset="builtin", split=split) == [(f"{split} {source}", target) for source, target in PAIRS]
+
+
+def test_builtin_corpus_is_made_once(load, grammar):
+    for _ in range(2):
+        load(dataset="builtin", split="test")
+    assert grammar == ["test"]
+
+
+# ---- origins ----
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "must get exactly one of .*, got none"),
+        ({"dataset": "builtin", "pairs_file": "x.csv"}, "got pairs_file, dataset"),
+        ({"source_file": "x.en"}, "`target_file` must be given beside x.en, got None"),
+        ({"target_file": "x.de", "dataset": "builtin"}, "`source_file` must be given beside x.de, got None"),
+    ],
+)
+def test_corpus_needs_exactly_one_origin(load, options, message):
+    with pytest.raises(ValueError, match=message):
+        load(**options)

@@ -1,0 +1,85 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Tokenised corpora: ids, lengths and the cache."""
+
+import datasets
+import pytest
+from transformers import AutoTokenizer
+
+from vaswani_transformer import VaswaniTransformerTokenizer
+from vaswani_transformer.data import load_corpus, tokenize_corpus, tokenized
+
+PAIRS = {"source": ["A dog runs.", "A book.", " \u00a0"], "target": ["Ein Hund rennt.", "</s> Buch", ""]}
+
+
+@pytest.fixture
+def corpus():
+    return datasets.Dataset.from_dict(PAIRS)
+
+
+@pytest.fixture
+def cached_corpus(tmp_path):
+    """A corpus on disk, whose tokenised form is cached beside it."""
+    for side, sentences in PAIRS.items():
+        (tmp_path / side).write_text("".join(f"{sentence}\n" for sentence in sentences))
+    return load_corpus(source_file=tmp_path / "source", target_file=tmp_path / "target", cache_dir=tmp_path / "cache")
+
+
+@pytest.mark.parametrize(("column", "side"), [("input_ids", "source"), ("labels", "target")])
+def test_tokenized_ids_are_those_of_single_sentences(corpus, tiny_tokenizer, column, side):
+    expected = [tiny_tokenizer(sentence)["input_ids"] for sentence in PAIRS[side][:2]]
+    assert tokenize_corpus(corpus, tiny_tokenizer)[column][:2] == expected
+
+
+def test_tokenized_sentences_without_visible_characters_are_empty(corpus, tiny_tokenizer):
+    row = tokenize_corpus(corpus, tiny_tokenizer)[2]
+    assert (row["input_ids"], row["labels"]) == ([2], [2])
+
+
+@pytest.mark.parametrize(("column", "length"), [("input_ids", "source_length"), ("labels", "target_length")])
+def test_tokenized_lengths_count_every_token(corpus, tiny_tokenizer, column, length):
+    rows = tokenize_corpus(corpus, tiny_tokenizer)
+    assert rows[length][:] == [len(ids) for ids in rows[column][:]]
+
+
+def test_tokenized_ids_take_four_bytes(corpus, tiny_tokenizer):
+    features = tokenize_corpus(corpus, tiny_tokenizer).features
+    assert dict(features) == {
+        "input_ids": datasets.List(datasets.Value("int32")),
+        "labels": datasets.List(datasets.Value("int32")),
+        "source_length": datasets.Value("int32"),
+        "target_length": datasets.Value("int32"),
+    }
+
+
+def test_corpus_is_not_tokenized_again_for_an_equal_tokenizer(cached_corpus, tiny_tokenizer, tmp_path, monkeypatch):
+    first = tokenize_corpus(cached_corpus, tiny_tokenizer)
+    tiny_tokenizer.save_pretrained(tmp_path / "tokenizer")
+    equal = AutoTokenizer.from_pretrained(tmp_path / "tokenizer")
+    equal(["a", "b c"], padding=True, truncation=True, max_length=3)  # leaves its settings behind
+    monkeypatch.setattr(tokenized, "_encode", lambda *_: pytest.fail("tokenized again"))
+    assert tokenize_corpus(cached_corpus, equal)[:] == first[:]
+
+
+def test_corpus_is_tokenized_again_for_another_vocabulary(cached_corpus, tiny_tokenizer):
+    other = VaswaniTransformerTokenizer().train_new_from_iterator(["other text"], vocab_size=262, show_progress=False)
+    tokenize_corpus(cached_corpus, tiny_tokenizer)
+    assert tokenize_corpus(cached_corpus, other)["input_ids"][0] == other(PAIRS["source"][0])["input_ids"]
+
+
+def test_corpus_is_tokenized_again_when_special_tokens_become_text(cached_corpus, tiny_tokenizer, tmp_path):
+    tiny_tokenizer.save_pretrained(tmp_path / "tokenizer")
+    other = AutoTokenizer.from_pretrained(tmp_path / "tokenizer", split_special_tokens=False)
+    tokenize_corpus(cached_corpus, tiny_tokenizer)
+    assert tokenize_corpus(cached_corpus, other)["labels"][1][0] == other.eos_token_id
+
+
+@pytest.mark.multi_process
+def test_processes_share_the_work(tiny_tokenizer):
+    corpus = datasets.Dataset.from_dict({side: sentences * 4 for side, sentences in PAIRS.items()})
+    assert tokenize_corpus(corpus, tiny_tokenizer, num_proc=2)[:] == tokenize_corpus(corpus, tiny_tokenizer)[:]
+
+
+def test_corpus_without_text_columns_is_refused(tiny_tokenizer):
+    with pytest.raises(ValueError, match="must have the columns `source` and `target`, got en, de"):
+        tokenize_corpus(datasets.Dataset.from_dict({"en": ["a"], "de": ["b"]}), tiny_tokenizer)

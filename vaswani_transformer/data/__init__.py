@@ -1,0 +1,24 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Corpora, cleaning, batches by tokens, collation and the training of vocabularies; needs the extra `[train]`."""
+
+from .batching import TokenBatchSampler, plan_accumulation_steps
+from .cleaning import CleaningReport, CleaningRules, clean_corpus
+from .collation import TranslationCollator
+from .corpora import load_corpus, read_lines
+from .tokenized import tokenize_corpus
+from .vocabulary import corpus_sentences, train_tokenizer
+
+__all__ = [
+    "CleaningReport",
+    "CleaningRules",
+    "TokenBatchSampler",
+    "TranslationCollator",
+    "clean_corpus",
+    "corpus_sentences",
+    "load_corpus",
+    "plan_accumulation_steps",
+    "read_lines",
+    "tokenize_corpus",
+    "train_tokenizer",
+]

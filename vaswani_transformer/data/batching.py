@@ -1,0 +1,313 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Batches by token count: the same effective batches on any hardware, split into even micro-batches for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch.utils.data import Sampler
+
+_BATCHES_PER_POOL = 100  # effective batches' worth of pairs that are sorted by length together
+
+
+class TokenBatchSampler(Sampler[list[int]]):
+    """Lists of row numbers, one per micro-batch, for `DataLoader(batch_sampler=...)`.
+
+    An effective batch, which makes one update, holds at most `max_source_tokens` and `max_target_tokens` real tokens
+    of pairs of similar length. It depends on the lengths, the seed and the epoch only, so that any number of
+    processes and accumulation steps trains the same. It is then split into exactly `world_size * accumulation_steps`
+    micro-batches so that the largest padded one is as small as possible. Micro-batch g * world_size + p of an
+    effective batch is for process p at accumulation step g, which is how accelerate deals them out.
+
+    Every epoch has the same number of micro-batches: a plan made from the lengths alone fixes how long the pairs of
+    each batch are, and an epoch draws which pair of these lengths goes where, and the order of the batches. No pair
+    is lost or repeated; the plan's last batch is smaller than the others. A micro-batch is an empty list if an
+    effective batch has fewer pairs than micro-batches.
+
+    Args:
+        source_lengths: Tokens of each source sentence, with `</s>`.
+        target_lengths: Tokens of each target sentence, with `</s>`.
+        max_source_tokens: Real source tokens of one effective batch.
+        max_target_tokens: Real target tokens of one effective batch.
+        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None is no bound.
+        world_size: Processes that share an effective batch.
+        accumulation_steps: Micro-batches of each process in one effective batch.
+        seed: Seed of the epochs' draws.
+
+    Raises:
+        ValueError: If a length or limit is out of range, a pair exceeds a limit by itself, or `accumulation_steps`
+            is too small for `max_padded_tokens`.
+
+    Example:
+        >>> sampler = TokenBatchSampler([3, 4, 9], [3, 5, 8], max_source_tokens=10, max_target_tokens=10)
+        >>> len(sampler)
+        2
+
+    Paper: section 5.1, batches by approximate length of about 25,000 source and 25,000 target tokens.
+    """
+
+    def __init__(
+        self,
+        source_lengths: Sequence[int] | np.ndarray,
+        target_lengths: Sequence[int] | np.ndarray,
+        *,
+        max_source_tokens: int,
+        max_target_tokens: int,
+        max_padded_tokens: int | None = None,
+        world_size: int = 1,
+        accumulation_steps: int = 1,
+        seed: int = 0,
+    ):
+        _check_at_least(1, world_size=world_size, accumulation_steps=accumulation_steps)
+        _check_at_least(0, seed=seed)
+        self._plan = _Plan.make(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
+        if max_padded_tokens is not None:
+            needed = self._plan.accumulation_steps(max_padded_tokens, world_size)
+            if accumulation_steps < needed:
+                raise ValueError(
+                    f"`accumulation_steps` must be at least {needed} for micro-batches of {max_padded_tokens} padded "
+                    f"tokens, got {accumulation_steps}. Take the number of `plan_accumulation_steps`."
+                )
+        self._num_parts = world_size * accumulation_steps
+        self._splits: dict[int, list[int]] = {}
+        self.seed = seed
+        self.epoch = 0
+
+    @property
+    def num_effective_batches(self) -> int:
+        """Effective batches, which is updates, of every epoch."""
+        return len(self._plan.starts) - 1
+
+    @property
+    def padding_fraction(self) -> float:
+        """Share of padding among the padded tokens of every epoch's micro-batches, both sides together."""
+        padded = real = 0
+        for batch in range(self.num_effective_batches):
+            start = 0
+            sums = self._plan.batch_lengths(batch)
+            real += int(sums.sum())
+            for end in np.cumsum(self._split(batch)).tolist():
+                padded += (end - start) * int(sums[start:end].max(axis=0).sum()) if end > start else 0
+                start = end
+        return 1.0 - real / padded
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the epoch whose batches the next iteration yields; it is a function of the epoch, not of history."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        """Micro-batches of every epoch, over all processes."""
+        return self.num_effective_batches * self._num_parts
+
+    def __iter__(self) -> Iterator[list[int]]:
+        rng = np.random.default_rng([self.seed, self.epoch])
+        rows = self._plan.draw(rng)
+        for batch in rng.permutation(self.num_effective_batches).tolist():
+            start = int(self._plan.starts[batch])
+            for size in self._split(batch):
+                yield rows[start : start + size].tolist()
+                start += size
+
+    def _split(self, batch: int) -> list[int]:
+        """Rows of each micro-batch of one effective batch; the same in every epoch."""
+        if batch not in self._splits:
+            self._splits[batch] = _split_evenly(self._plan.batch_lengths(batch), self._num_parts)
+        return self._splits[batch]
+
+
+def plan_accumulation_steps(
+    source_lengths: Sequence[int] | np.ndarray,
+    target_lengths: Sequence[int] | np.ndarray,
+    *,
+    max_source_tokens: int,
+    max_target_tokens: int,
+    max_padded_tokens: int,
+    world_size: int = 1,
+) -> int:
+    """Smallest number of accumulation steps for which every micro-batch of every epoch fits `max_padded_tokens`.
+
+    The number is exact, whatever the seed: lengths do not change between epochs of `TokenBatchSampler`.
+
+    Args:
+        source_lengths: Tokens of each source sentence, with `</s>`.
+        target_lengths: Tokens of each target sentence, with `</s>`.
+        max_source_tokens: Real source tokens of one effective batch.
+        max_target_tokens: Real target tokens of one effective batch.
+        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target).
+        world_size: Processes that share an effective batch.
+
+    Raises:
+        ValueError: If a length or limit is out of range, or a pair exceeds a limit by itself.
+    """
+    _check_at_least(1, world_size=world_size)
+    plan = _Plan.make(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
+    return plan.accumulation_steps(max_padded_tokens, world_size)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Which lengths stand where in every epoch, and where the effective batches start.
+
+    Attributes:
+        slot_lengths: Source and target length of each place, (N, 2), the longest pair first within a batch.
+        starts: First place of each batch, then N, (num_batches + 1,).
+        slots_by_length: Places ordered by their pair of lengths, (N,).
+        length_ids: Number of each row's pair of lengths, in the same order, (N,).
+    """
+
+    slot_lengths: np.ndarray
+    starts: np.ndarray
+    slots_by_length: np.ndarray
+    length_ids: np.ndarray
+
+    @classmethod
+    def make(cls, source_lengths, target_lengths, max_source_tokens: int, max_target_tokens: int) -> _Plan:
+        """Plans the batches of a corpus; the same for every seed."""
+        lengths = _check_lengths(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
+        limits = np.array([max_source_tokens, max_target_tokens])
+        order = _order_by_length(lengths, limits)
+        starts = _cut(lengths[order], limits)
+        batch_of_slot = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        order = order[np.lexsort((*-_length_keys(lengths[order]), batch_of_slot))]
+        length_ids = lengths[:, 0] * (lengths[:, 1].max() + 1) + lengths[:, 1]
+        length_ids = np.unique(length_ids, return_inverse=True)[1].astype(np.int32)
+        return cls(lengths[order], starts, np.argsort(length_ids[order], kind="stable"), length_ids)
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        """A row for each place, (N,): pairs of equal lengths exchange their places at random."""
+        rows = rng.permutation(len(self.length_ids))
+        rows_by_length = rows[np.argsort(self.length_ids[rows], kind="stable")]
+        drawn = np.empty_like(rows_by_length)
+        drawn[self.slots_by_length] = rows_by_length
+        return drawn
+
+    def batch_lengths(self, batch: int) -> np.ndarray:
+        """Source and target lengths of one effective batch, (rows, 2), the longest pair first."""
+        return self.slot_lengths[self.starts[batch] : self.starts[batch + 1]]
+
+    def accumulation_steps(self, max_padded_tokens: int, world_size: int) -> int:
+        """Steps that keep every micro-batch within `max_padded_tokens`."""
+        _check_at_least(1, max_padded_tokens=max_padded_tokens)
+        longest = int(self.slot_lengths.sum(axis=1).max())
+        if longest > max_padded_tokens:
+            raise ValueError(
+                f"`max_padded_tokens` must be at least {longest}, the source and target tokens of the longest pair, "
+                f"got {max_padded_tokens}. Drop long pairs with `clean_corpus` or choose a larger budget."
+            )
+        batches = range(len(self.starts) - 1)
+        parts = max(len(_split_greedily(self.batch_lengths(batch), max_padded_tokens)) for batch in batches)
+        return -(-parts // world_size)
+
+
+def _check_at_least(minimum: int, **values: int) -> None:
+    """Raises TypeError for a value that is no whole number and ValueError for one below `minimum`."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise TypeError(f"`{name}` must be a whole number, got {value!r}. Pass an int.")
+        if value < minimum:
+            raise ValueError(f"`{name}` must be at least {minimum}, got {value}. Pass a larger number.")
+
+
+def _check_lengths(source_lengths, target_lengths, max_source_tokens: int, max_target_tokens: int) -> np.ndarray:
+    """Both lengths of each pair, (N, 2) int64, after checking them against the limits."""
+    _check_at_least(1, max_source_tokens=max_source_tokens, max_target_tokens=max_target_tokens)
+    columns = []
+    for side, values, limit in (
+        ("source", source_lengths, max_source_tokens),
+        ("target", target_lengths, max_target_tokens),
+    ):
+        column = np.asarray(values, dtype=np.int64)
+        if column.ndim != 1 or len(column) == 0:
+            raise ValueError(
+                f"`{side}_lengths` must be a non-empty list of numbers, got shape {column.shape}. Load pairs."
+            )
+        if column.min() < 1 or column.max() > limit:
+            row = int(np.argmax((column < 1) | (column > limit)))
+            raise ValueError(
+                f"`{side}_lengths` must lie between 1 and `max_{side}_tokens` = {limit}, got {column[row]} in row "
+                f"{row}. Drop such pairs with `clean_corpus` or choose a larger limit."
+            )
+        columns.append(column)
+    if len(columns[0]) != len(columns[1]):
+        raise ValueError(
+            f"`target_lengths` must have as many entries as `source_lengths` ({len(columns[0])}), got "
+            f"{len(columns[1])}. Pass the lengths of the same pairs."
+        )
+    return np.stack(columns, axis=1)
+
+
+def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """Rows in an order whose neighbours are similarly long: shuffled, then sorted inside big pools.
+
+    Pools alternate between ascending and descending, so that neighbours stay alike where two pools meet.
+    """
+    num_batches = (lengths.sum(axis=0) / limits).max()
+    num_pools = max(1, round(num_batches / _BATCHES_PER_POOL))
+    shuffled = np.random.default_rng(0).permutation(len(lengths))
+    pools = []
+    for number, pool in enumerate(np.array_split(shuffled, num_pools)):
+        pool = pool[np.lexsort(_length_keys(lengths[pool]))]
+        pools.append(pool[::-1] if number % 2 else pool)
+    return np.concatenate(pools)
+
+
+def _length_keys(lengths: np.ndarray) -> np.ndarray:
+    """What pairs are sorted by, for `np.lexsort`, (3, N): the longer side, then both sides together, then the source.
+
+    On real corpora this pads less than sorting by one side or by the sum.
+    """
+    source, target = lengths.T
+    return np.stack([source, source + target, np.maximum(source, target)])
+
+
+def _cut(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """Starts of the fewest contiguous batches within both limits, then the number of rows, (num_batches + 1,)."""
+    source_ends, target_ends = (np.cumsum(lengths[:, side]) for side in (0, 1))
+    starts, done = [0], np.zeros(2, dtype=np.int64)
+    while starts[-1] < len(lengths):
+        end = min(
+            np.searchsorted(source_ends, done[0] + limits[0], side="right"),
+            np.searchsorted(target_ends, done[1] + limits[1], side="right"),
+        )
+        done = (source_ends[end - 1], target_ends[end - 1])
+        starts.append(int(end))
+    return np.array(starts)
+
+
+def _split_greedily(lengths: np.ndarray, max_padded_tokens: int) -> list[int]:
+    """Rows of the fewest contiguous micro-batches whose padded size stays within the bound.
+
+    Args:
+        lengths: (rows, 2), each row's sum within the bound.
+        max_padded_tokens: Bound of rows x (longest source + longest target).
+    """
+    sizes, start = [], 0
+    while start < len(lengths):
+        # no micro-batch holds more rows than its first row's length allows
+        end = start + max_padded_tokens // int(lengths[start].sum())
+        widths = np.maximum.accumulate(lengths[start:end], axis=0).sum(axis=1)
+        padded = widths * np.arange(1, len(widths) + 1)
+        sizes.append(int(np.searchsorted(padded, max_padded_tokens, side="right")))
+        start += sizes[-1]
+    return sizes
+
+
+def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
+    """Rows of exactly `num_parts` contiguous micro-batches, the largest padded size as small as possible."""
+    if num_parts == 1:
+        return [len(lengths)]
+    low, high = int(lengths.sum(axis=1).max()), len(lengths) * int(lengths.max(axis=0).sum())
+    while low < high:
+        middle = (low + high) // 2
+        if len(_split_greedily(lengths, middle)) <= num_parts:
+            high = middle
+        else:
+            low = middle + 1
+    sizes = _split_greedily(lengths, low)
+    while len(sizes) < num_parts and max(sizes) > 1:  # a bound set by one long pair leaves parts over
+        largest = int(np.argmax(sizes))
+        sizes[largest : largest + 1] = [sizes[largest] // 2, sizes[largest] - sizes[largest] // 2]
+    return sizes + [0] * (num_parts - len(sizes))

@@ -1,0 +1,122 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Removal of pairs that are empty, too long, unlike in length or larger than a batch, counted by reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import datasets
+import numpy as np
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleaningRules:
+    """What a tokenised pair must satisfy; None does not ask. Empty sentences are never kept.
+
+    Lengths are tokens with `</s>`.
+
+    Args:
+        max_source_tokens: Longest source sentence.
+        max_target_tokens: Longest target sentence.
+        max_length_ratio: Longer side / shorter side of a pair, at least 1.
+        max_source_tokens_per_batch: Token budget of an effective batch: a longer source fits no batch.
+        max_target_tokens_per_batch: The same for the target.
+        max_padded_tokens: Token budget of a device: a pair with more source and target tokens fits no micro-batch.
+
+    Raises:
+        ValueError: If a limit is below its smallest sensible value.
+    """
+
+    max_source_tokens: int | None = None
+    max_target_tokens: int | None = None
+    max_length_ratio: float | None = None
+    max_source_tokens_per_batch: int | None = None
+    max_target_tokens_per_batch: int | None = None
+    max_padded_tokens: int | None = None
+
+    def __post_init__(self):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            minimum = 1 if field.name == "max_length_ratio" else 2  # a token and </s>
+            if value is not None and value < minimum:
+                raise ValueError(f"`{field.name}` must be at least {minimum}, got {value}. Pass None for no limit.")
+
+
+@dataclass(frozen=True)
+class CleaningReport:
+    """How many pairs were kept, and how many dropped for which reason; `str` is one readable line.
+
+    Args:
+        num_kept: Pairs kept.
+        dropped: Pairs dropped by reason; a pair counts under the first reason that applies, in this order.
+    """
+
+    num_kept: int
+    dropped: dict[str, int]
+
+    @property
+    def num_dropped(self) -> int:
+        """Pairs dropped for any reason."""
+        return sum(self.dropped.values())
+
+    def __str__(self) -> str:
+        reasons = ", ".join(f"{count:,} {name}" for name, count in self.dropped.items() if count)
+        total = self.num_kept + self.num_dropped
+        return f"kept {self.num_kept:,} of {total:,} pairs" + (f"; dropped {reasons}" if reasons else "")
+
+
+def clean_corpus(
+    dataset: datasets.Dataset, rules: CleaningRules, on_violation: Literal["drop", "error"] = "drop"
+) -> tuple[datasets.Dataset, CleaningReport]:
+    """The pairs that satisfy the rules, in their order, and a report of the others.
+
+    Args:
+        dataset: Tokenised pairs with the columns `source_length` and `target_length`, as of `tokenize_corpus`.
+        rules: What to ask of each pair.
+        on_violation: "drop" leaves pairs out; "error" raises at the first.
+
+    Raises:
+        ValueError: If `on_violation` is neither, a pair breaks a rule and "error" was asked for (names its row,
+            from 0, and the reason), or no pair is left.
+    """
+    if on_violation not in ("drop", "error"):
+        raise ValueError(f"`on_violation` must be drop or error, got {on_violation!r}. Choose one of them.")
+    lengths = dataset.select_columns(["source_length", "target_length"]).with_format("numpy")[:]
+    source, target = (np.asarray(lengths[f"{side}_length"], dtype=np.int64) for side in ("source", "target"))
+    violations = _violations(source, target, rules)
+    names = np.array(["", *violations])
+    reasons = np.select(list(violations.values()), np.arange(1, len(names)), default=0)
+    if on_violation == "error" and reasons.any():
+        row = int(np.flatnonzero(reasons)[0])
+        raise ValueError(
+            f"`dataset` must satisfy {rules}, got {names[reasons[row]]} in row {row} with {source[row]} source and "
+            f"{target[row]} target tokens. Correct the pair, or let such pairs be dropped."
+        )
+    report = CleaningReport(
+        num_kept=int((reasons == 0).sum()),
+        dropped={name: int((reasons == code).sum()) for code, name in enumerate(violations, start=1)},
+    )
+    if report.num_kept == 0:
+        raise ValueError(f"`dataset` must keep at least one pair under {rules}, got none: {report}. Relax the rules.")
+    return (dataset if report.num_dropped == 0 else dataset.select(np.flatnonzero(reasons == 0))), report
+
+
+def _violations(source: np.ndarray, target: np.ndarray, rules: CleaningRules) -> dict[str, np.ndarray]:
+    """For each reason, in the order in which it counts, which pairs it drops, (N,) bool."""
+
+    def exceeds(values: np.ndarray, limit: float | None) -> np.ndarray:
+        return values > limit if limit is not None else np.zeros(len(values), dtype=bool)
+
+    longer, shorter = np.maximum(source, target), np.maximum(np.minimum(source, target), 1)
+    return {
+        "empty_source": source <= 1,
+        "empty_target": target <= 1,
+        "source_too_long": exceeds(source, rules.max_source_tokens),
+        "target_too_long": exceeds(target, rules.max_target_tokens),
+        "length_ratio": exceeds(longer / shorter, rules.max_length_ratio),
+        "over_token_budget": exceeds(source, rules.max_source_tokens_per_batch)
+        | exceeds(target, rules.max_target_tokens_per_batch)
+        | exceeds(source + target, rules.max_padded_tokens),
+    }

@@ -1,0 +1,68 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Padding of tokenised pairs into one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+# Shapes: B batch, S source length, T target length.
+
+IGNORED = -100
+
+
+@dataclass
+class TranslationCollator:
+    """Makes one batch of tokenised pairs: `input_ids` and `attention_mask` (B, S) and `labels` (B, T).
+
+    Sources are padded with the tokenizer's padding token and labels with -100, both at the end; `attention_mask` is 1
+    where to attend. Other columns are left out. Rows without `labels` make a batch without them. An empty list, which
+    `TokenBatchSampler` deals to processes without a pair, makes one row of `</s>` whose label is -100: it counts
+    nowhere.
+
+    Args:
+        tokenizer: Gives the padding token and `</s>`.
+        pad_to_multiple_of: Rounds S and T up to a multiple of this; None pads to the longest row.
+
+    Raises:
+        ValueError: If the tokenizer has no padding token or no `</s>`, or `pad_to_multiple_of` is below 1.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    pad_to_multiple_of: int | None = None
+
+    def __post_init__(self):
+        for name in ("pad_token_id", "eos_token_id"):
+            if getattr(self.tokenizer, name) is None:
+                raise ValueError(f"`tokenizer` must have a `{name}`, got None. Set the token before collating.")
+        if self.pad_to_multiple_of is not None and self.pad_to_multiple_of < 1:
+            raise ValueError(
+                f"`pad_to_multiple_of` must be at least 1, got {self.pad_to_multiple_of}. Pass None for no rounding."
+            )
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Batch of int64 tensors."""
+        if len(rows) == 0:
+            rows = [{"input_ids": [self.tokenizer.eos_token_id], "labels": [IGNORED]}]
+        sources = [row["input_ids"] for row in rows]
+        batch = {
+            "input_ids": self._pad(sources, self.tokenizer.pad_token_id),
+            "attention_mask": self._pad([[1] * len(source) for source in sources], 0),
+        }
+        if rows[0].get("labels") is not None:
+            batch["labels"] = self._pad([row["labels"] for row in rows], IGNORED)
+        return batch
+
+    def _pad(self, rows: list[Sequence[int]], value: int) -> torch.Tensor:
+        """Rows filled up with `value` at the end, (B, longest row)."""
+        multiple = self.pad_to_multiple_of or 1
+        width = -(-max(map(len, rows)) // multiple) * multiple
+        padded = torch.full((len(rows), width), value, dtype=torch.int64)
+        for line, row in zip(padded, rows, strict=True):
+            line[: len(row)] = torch.as_tensor(row, dtype=torch.int64)
+        return padded
