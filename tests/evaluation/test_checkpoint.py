@@ -1,0 +1,119 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from vaswani_transformer.evaluation.checkpoint import check_checkpoint_folder, load_for_inference
+
+
+@pytest.fixture
+def folder(tiny_model, tiny_tokenizer, tmp_path):
+    """A complete saved model."""
+    tiny_model.save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def change_weights(folder, change):
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_load_for_inference_gives_the_saved_model_in_eval_mode(folder, tiny_model, tiny_tokenizer):
+    model, tokenizer = load_for_inference(folder, device="cpu")
+    assert not model.training
+    assert tokenizer("A dog")["input_ids"] == tiny_tokenizer("A dog")["input_ids"]
+    expected = tiny_model.state_dict()
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in model.state_dict().items())
+
+
+def test_load_for_inference_takes_shards(folder, tiny_model):
+    (folder / "model.safetensors").unlink()
+    tiny_model.save_pretrained(folder, max_shard_size="10KB")
+    assert (folder / "model.safetensors.index.json").is_file()
+    load_for_inference(folder, device="cpu")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"])
+def test_load_for_inference_names_the_file_an_incomplete_folder_lacks(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=f"must be a complete checkpoint folder, got .* without {name}"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_names_a_missing_shard(folder, tiny_model):
+    (folder / "model.safetensors").unlink()
+    tiny_model.save_pretrained(folder, max_shard_size="10KB")
+    shard = sorted(folder.glob("model-0*.safetensors"))[1]
+    shard.unlink()
+    with pytest.raises(FileNotFoundError, match=f"without {shard.name}"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_refuses_pickled_weights(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    with pytest.raises(ValueError, match="in safetensors, got pickled weights pytorch_model.bin"):
+        load_for_inference(folder)
+
+
+def test_check_checkpoint_folder_takes_a_resumable_checkpoint_with_its_optimiser_state(folder):
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"):
+        torch.save({}, folder / name)
+    check_checkpoint_folder(folder)
+
+
+def test_load_for_inference_names_a_missing_tensor(folder):
+    change_weights(folder, lambda weights: weights.pop("model.encoder.layers.1.fc1.weight"))
+    with pytest.raises(ValueError, match=r"missing model\.encoder\.layers\.1\.fc1\.weight"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_names_an_unexpected_tensor(folder):
+    change_weights(folder, lambda weights: weights.update(extra=torch.zeros(1)))
+    with pytest.raises(ValueError, match="unexpected extra"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_refuses_tensors_of_another_shape(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "d_ff": 48}))
+    with pytest.raises(ValueError, match="must have tensors of the shapes its config.json describes"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_refuses_broken_weights(folder):
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ValueError, match="must have whole safetensors files, got a broken one"):
+        load_for_inference(folder)
+
+
+@pytest.mark.parametrize("content", ["{", "[]"])
+def test_load_for_inference_refuses_a_broken_config(folder, content):
+    (folder / "config.json").write_text(content)
+    with pytest.raises(ValueError, match="must (be a JSON file|hold a JSON object)"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_refuses_another_architecture(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "model_type": "bart"}))
+    with pytest.raises(ValueError, match="`model_type` must be vaswani_transformer, got 'bart'"):
+        load_for_inference(folder)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "./runs/nowhere", "/nowhere/at/all"])
+def test_load_for_inference_refuses_a_folder_that_does_not_exist(name):
+    with pytest.raises(FileNotFoundError, match=r"`model` must be the folder of a trained model, got .*nowhere"):
+        load_for_inference(name)
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:99"])
+def test_load_for_inference_refuses_a_device_that_is_not_there(folder, device):
+    with pytest.raises(ValueError, match=f"`device` must be a device of this machine, .*{device}"):
+        load_for_inference(folder, device=device)

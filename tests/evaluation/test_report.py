@@ -1,0 +1,96 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import json
+
+import pytest
+
+pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
+pytest.importorskip("evaluate", reason="needs the extra [eval]")
+
+from vaswani_transformer.evaluation.evaluation_set import EvaluationSet, load_evaluation_set
+from vaswani_transformer.evaluation.metrics import score_translations
+from vaswani_transformer.evaluation.report import (
+    evaluate_model,
+    format_report,
+    score_baselines,
+    score_by_phenomenon,
+    write_results,
+)
+
+REFERENCES = ["Ein Hund rennt im Park .", "Zwei Frauen lesen ein Buch .", "Das Buch ist sehr alt ."]
+HYPOTHESES = ["Ein Hund rennt im Park .", "Zwei Frauen lesen das Buch .", "Das Buch ist alt ."]
+PHENOMENA = [("plural", "dative"), ("plural",), ()]
+
+
+@pytest.fixture
+def evaluation_set():
+    return EvaluationSet(
+        name="three sentences",
+        sources=["A dog runs in the park .", "Two women read a book .", ""],
+        references=REFERENCES,
+        phenomena=PHENOMENA,
+        training_pairs=(["A dog runs"], ["Ein Hund rennt"]),
+        dictionary={"dog": "Hund"},
+    )
+
+
+def test_scores_by_phenomenon_are_those_of_its_sentences():
+    table = score_by_phenomenon(HYPOTHESES, REFERENCES, PHENOMENA)
+    assert list(table) == ["dative", "plural"]
+    assert table["plural"] == {
+        "num_sentences": 2,
+        "sacrebleu": score_translations(HYPOTHESES[:2], REFERENCES[:2])["sacrebleu"],
+        "exact": 50.0,
+    }
+
+
+def test_scores_by_phenomenon_refuse_different_numbers():
+    with pytest.raises(ValueError, match="must be equally many, got 3, 3 and 2"):
+        score_by_phenomenon(HYPOTHESES, REFERENCES, PHENOMENA[:2])
+
+
+def test_evaluate_model_scores_its_translations(tiny_model, tiny_tokenizer, evaluation_set):
+    results, translations = evaluate_model(
+        tiny_model, tiny_tokenizer, evaluation_set, num_beams=2, max_new_tokens_over_source=3
+    )
+    assert len(translations) == 3
+    assert translations[2] == ""
+    scores = score_translations(translations, REFERENCES)
+    assert {name: results[f"test_{name}"] for name in scores} == scores
+    assert (results["test_num_beams"], results["test_max_new_tokens_over_source"]) == (2, 3)
+    assert results["test_length_penalty"] == 0.6
+    assert set(results["test_baselines"]) == {"copy", "nearest_training_pair", "word_for_word"}
+    assert set(results["test_phenomena"]) == {"plural", "dative"}
+
+
+def test_evaluate_model_has_no_tables_without_phenomena(tiny_model, tiny_tokenizer):
+    plain = EvaluationSet("plain", ["A dog"], ["Ein Hund"])
+    results, _ = evaluate_model(tiny_model, tiny_tokenizer, plain, max_new_tokens_over_source=2)
+    assert not {"test_phenomena", "test_baselines"} & set(results)
+
+
+def test_report_shows_scores_signatures_phenomena_and_baselines(tiny_model, tiny_tokenizer, evaluation_set):
+    results, _ = evaluate_model(tiny_model, tiny_tokenizer, evaluation_set, max_new_tokens_over_source=2)
+    report = format_report(results)
+    for expected in ("three sentences", results["test_sacrebleu_signature"], "plural", "dative", "nearest training"):
+        assert expected in report
+
+
+def test_results_file_holds_the_results(tmp_path):
+    write_results({"test_sacrebleu": 12.5, "test_data": "Käse"}, tmp_path / "test_results.json")
+    assert json.loads((tmp_path / "test_results.json").read_text(encoding="utf-8"))["test_data"] == "Käse"
+    assert [path.name for path in tmp_path.iterdir()] == ["test_results.json"]
+
+
+@pytest.mark.slow
+def test_baselines_stay_under_40_on_the_builtin_corpus():
+    builtin = load_evaluation_set(dataset="builtin")
+    assert len(builtin.sources) == len(builtin.references) == len(builtin.phenomena)
+    assert all(score < 40.0 for score in score_baselines(builtin).values())
+
+
+def test_evaluation_set_is_read_from_files(tmp_path):
+    (tmp_path / "en").write_text("a\nb\n")
+    (tmp_path / "de").write_text("c\nd\n")
+    loaded = load_evaluation_set(source_file=tmp_path / "en", target_file=tmp_path / "de")
+    assert (loaded.sources, loaded.references) == (["a", "b"], ["c", "d"])

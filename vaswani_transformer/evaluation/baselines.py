@@ -1,0 +1,91 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Translation without a model, to show what a score is worth: copy, nearest training pair, word for word.
+
+A word is a run of letters, digits, apostrophes and hyphens; every other character that is not a space is a word of its
+own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+_WORD = re.compile(r"[\w'’-]+|[^\w\s]")
+
+
+def copy_source(sources: Sequence[str]) -> list[str]:
+    """The source sentences themselves, as if they were translations."""
+    return list(sources)
+
+
+def nearest_training_pair(
+    sources: Sequence[str], train_sources: Sequence[str], train_targets: Sequence[str]
+) -> list[str]:
+    """The target of the training pair whose source shares most words with each sentence: a translation memory.
+
+    Likeness is Dice's coefficient of the two sets of words in lower case, 2 |A and B| / (|A| + |B|); of equals the
+    first pair wins. An inverted index from words to training sentences makes it one count over postings for each
+    sentence.
+
+    Args:
+        sources: Sentences to translate.
+        train_sources: Source side of the training pairs.
+        train_targets: Target side, aligned with `train_sources`.
+
+    Raises:
+        ValueError: There is no training pair, or the two sides differ in number.
+    """
+    if not len(train_sources) or len(train_sources) != len(train_targets):
+        raise ValueError(
+            "`train_sources` and `train_targets` must be equally many and at least 1, got "
+            f"{len(train_sources)} and {len(train_targets)}. Pass the pairs the model was trained on."
+        )
+    index, sizes = _inverted_index(train_sources)
+    nearest = []
+    for source in sources:
+        words = _words(source)
+        postings = [index[word] for word in words if word in index] or [np.zeros(0, dtype=np.int64)]
+        shared = np.bincount(np.concatenate(postings), minlength=len(train_sources))
+        nearest.append(train_targets[int(np.argmax(2.0 * shared / np.maximum(sizes + len(words), 1)))])
+    return nearest
+
+
+def word_for_word(sources: Sequence[str], dictionary: Mapping[str, str]) -> list[str]:
+    """Each word replaced by its entry in a dictionary, in the source's order; unknown words are copied.
+
+    Args:
+        sources: Sentences to translate.
+        dictionary: Source word to target word; a word is looked up as it is, then in lower case. A sentence that
+            begins with a capital keeps one.
+    """
+    return [_replace_words(source, dictionary) for source in sources]
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}
+
+
+def _inverted_index(texts: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Word -> indices of the texts that hold it, and (texts,) numbers of different words."""
+    postings: dict[str, list[int]] = {}
+    sizes = np.zeros(len(texts), dtype=np.int64)
+    for number, text in enumerate(texts):
+        words = _words(text)
+        sizes[number] = len(words)
+        for word in words:
+            postings.setdefault(word, []).append(number)
+    return {word: np.asarray(numbers) for word, numbers in postings.items()}, sizes
+
+
+def _replace_words(source: str, dictionary: Mapping[str, str]) -> str:
+    """The source with every word replaced, spaces and punctuation kept."""
+
+    def replace(match: re.Match[str]) -> str:
+        word = match.group()
+        return dictionary.get(word, dictionary.get(word.lower(), word))
+
+    text = _WORD.sub(replace, source)
+    return text[:1].upper() + text[1:] if source[:1].isupper() else text

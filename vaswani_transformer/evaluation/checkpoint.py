@@ -1,0 +1,142 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Strict loading of a trained model: an incomplete folder, other tensors or pickled weights are refused by name."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+
+_CONFIG_FILE = "config.json"
+_WEIGHTS_FILE = "model.safetensors"
+_WEIGHTS_INDEX = "model.safetensors.index.json"
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
+_PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+
+
+def load_for_inference(
+    name_or_path: str | Path, *, device: str | torch.device | None = None
+) -> tuple[VaswaniTransformerForConditionalGeneration, PreTrainedTokenizerBase]:
+    """A trained model in eval mode and its tokenizer.
+
+    `from_pretrained` fills missing tensors with random numbers and only warns; this refuses them.
+
+    Args:
+        name_or_path: Folder of a model, or its id on the Hub.
+        device: Where the model goes, for example "cpu" or "cuda:1"; None means a GPU if there is one.
+
+    Raises:
+        FileNotFoundError: There is no such model, or its folder lacks a file.
+        ValueError: It is no model of this package, its weights are pickled or broken, or its tensors are not those
+            that its config describes.
+
+    Example:
+        >>> model, tokenizer = load_for_inference("runs/quickstart")
+    """
+    if Path(name_or_path).is_dir():
+        check_checkpoint_folder(name_or_path)
+    elif not _HUB_ID.fullmatch(str(name_or_path)):
+        raise FileNotFoundError(
+            f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the path."
+        )
+    device = _device(device)
+    model = _load_model(str(name_or_path))
+    tokenizer = AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False)
+    return model.to(device).eval(), tokenizer
+
+
+def check_checkpoint_folder(folder: str | Path) -> None:
+    """Refuses a folder that is not a whole model with tokenizer, naming what is missing.
+
+    Raises:
+        FileNotFoundError: A file is missing, also a shard that the index of the weights names.
+        ValueError: The weights are pickled, or the config is none of this package.
+    """
+    folder = Path(folder)
+    _require(folder, _CONFIG_FILE)
+    model_type = _read_json(folder / _CONFIG_FILE).get("model_type")
+    if model_type != VaswaniTransformerConfig.model_type:
+        raise ValueError(
+            f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {model_type!r} in {folder}. Pass a "
+            "model trained with this package."
+        )
+    if (folder / _WEIGHTS_INDEX).is_file() and not (folder / _WEIGHTS_FILE).is_file():
+        for shard in sorted(set(_read_json(folder / _WEIGHTS_INDEX).get("weight_map", {}).values())):
+            _require(folder, shard)
+    else:
+        _refuse_pickled(folder)
+        _require(folder, _WEIGHTS_FILE)
+    for name in _TOKENIZER_FILES:
+        _require(folder, name)
+
+
+def _require(folder: Path, name: str) -> None:
+    if not (folder / name).is_file():
+        raise FileNotFoundError(
+            f"`model` must be a complete checkpoint folder, got {folder} without {name}. Let the training finish, or "
+            "copy the whole folder."
+        )
+
+
+def _refuse_pickled(folder: Path) -> None:
+    """Raises ValueError if the only weights of a folder are pickled."""
+    pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern) if _looks_like_weights(path))
+    if pickled and not (folder / _WEIGHTS_FILE).is_file():
+        raise ValueError(
+            f"`model` must have its weights in safetensors, got pickled weights {', '.join(pickled)} in {folder}. "
+            "Loading them could run foreign code; save the model again with save_pretrained."
+        )
+
+
+def _looks_like_weights(path: Path) -> bool:
+    """False for the state of optimiser, schedule and random generators that lies in a training checkpoint."""
+    return not path.name.startswith(("optimizer", "scheduler", "scaler", "training_args", "rng_state"))
+
+
+def _read_json(path: Path) -> dict:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). Copy it again.") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"`{path}` must hold a JSON object, got {type(content).__name__}. Copy it again.")
+    return content
+
+
+def _device(device: str | torch.device | None) -> torch.device:
+    """The device itself, or a GPU if there is one; refused where this machine has none such."""
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(
+            f"`device` must be a device of this machine, for example cpu or cuda, got {str(device)!r} ({reason})."
+        ) from error
+
+
+def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration:
+    """The model, with exactly the tensors its config describes."""
+    try:
+        model = VaswaniTransformerForConditionalGeneration.from_pretrained(name_or_path)
+    except SafetensorError as error:
+        raise ValueError(
+            f"`model` must have whole safetensors files, got a broken one in {name_or_path} ({error}). Copy it again."
+        ) from error
+    except RuntimeError as error:
+        raise ValueError(
+            f"`model` must have tensors of the shapes its config.json describes, got others in {name_or_path}. Use "
+            "the config and the weights of one and the same model."
+        ) from error
+    model.check_loaded_weights()
+    return model

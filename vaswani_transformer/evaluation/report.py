@@ -1,0 +1,178 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Evaluation of a model on a test set: scores, scores by phenomenon, baselines, the results file and the printout."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from .baselines import copy_source, nearest_training_pair, word_for_word
+from .evaluation_set import EvaluationSet
+from .metrics import score_translations
+from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, translate
+
+RESULTS_FILE = "test_results.json"
+
+
+def evaluate_model(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    test_set: EvaluationSet,
+    *,
+    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
+    progress: bool = False,
+    **generate_kwargs: Any,
+) -> tuple[dict[str, Any], list[str]]:
+    """Scores of a model's translations of a test set, and the translations.
+
+    Args:
+        model: In eval mode; decodes as its generation config says.
+        tokenizer: Saved with the model.
+        test_set: Sentences and references; with phenomena the table comes too, with training pairs
+            and dictionary the baselines.
+        max_tokens_per_batch: Padded source tokens of one batch.
+        progress: Whether to show a progress bar on stderr.
+        **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
+
+    Returns:
+        Results with the keys of test_results.json (`test_sacrebleu`, `test_sacrebleu_signature`, `test_chrf`, ...;
+        times in seconds), and one translation for each sentence.
+
+    Example:
+        >>> results, translations = evaluate_model(model, tokenizer, load_evaluation_set(dataset="builtin"))
+        >>> results["test_sacrebleu"]
+    """
+    start = time.perf_counter()
+    translations = list(
+        translate(
+            model,
+            tokenizer,
+            test_set.sources,
+            max_tokens_per_batch=max_tokens_per_batch,
+            progress=progress,
+            total=len(test_set.sources),
+            **generate_kwargs,
+        )
+    )
+    seconds = time.perf_counter() - start
+    results = {
+        "data": test_set.name,
+        "num_sentences": len(test_set.sources),
+        **score_translations(translations, test_set.references),
+        **_decoding(model, generate_kwargs),
+        "runtime": round(seconds, 3),
+    }
+    if test_set.phenomena is not None:
+        results["phenomena"] = score_by_phenomenon(translations, test_set.references, test_set.phenomena)
+    if baselines := score_baselines(test_set):
+        results["baselines"] = baselines
+    return {f"test_{name}": value for name, value in results.items()}, translations
+
+
+def score_by_phenomenon(
+    hypotheses: Sequence[str], references: Sequence[str], phenomena: Sequence[Sequence[str]]
+) -> dict[str, dict[str, float]]:
+    """Scores of the sentences that show each phenomenon; a sentence counts under every phenomenon it shows.
+
+    Args:
+        hypotheses: One translation for each sentence.
+        references: One reference for each sentence.
+        phenomena: The names of each sentence's phenomena.
+
+    Returns:
+        By name, in alphabetical order: `num_sentences`, `sacrebleu`, and `exact`, the percentage of translations
+        equal to their reference.
+
+    Raises:
+        ValueError: The three differ in number.
+    """
+    if not len(hypotheses) == len(references) == len(phenomena):
+        raise ValueError(
+            "`hypotheses`, `references` and `phenomena` must be equally many, got "
+            f"{len(hypotheses)}, {len(references)} and {len(phenomena)}."
+        )
+    members: dict[str, list[int]] = {}
+    for index, names in enumerate(phenomena):
+        for name in set(names):
+            members.setdefault(name, []).append(index)
+    return {
+        name: _scores_of([hypotheses[i] for i in indices], [references[i] for i in indices])
+        for name, indices in sorted(members.items())
+    }
+
+
+def _scores_of(hypotheses: list[str], references: list[str]) -> dict[str, float]:
+    exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
+    return {
+        "num_sentences": len(hypotheses),
+        "sacrebleu": score_translations(hypotheses, references)["sacrebleu"],
+        "exact": 100.0 * exact / len(hypotheses),
+    }
+
+
+def score_baselines(test_set: EvaluationSet) -> dict[str, float]:
+    """BLEU of the translations that need no model, by the name of the baseline; see `baselines`.
+
+    Args:
+        test_set: Where it lacks training pairs and a dictionary there is nothing to compare with.
+    """
+    if test_set.training_pairs is None or test_set.dictionary is None:
+        return {}
+    baselines = {
+        "copy": copy_source(test_set.sources),
+        "nearest_training_pair": nearest_training_pair(test_set.sources, *test_set.training_pairs),
+        "word_for_word": word_for_word(test_set.sources, test_set.dictionary),
+    }
+    return {name: score_translations(texts, test_set.references)["sacrebleu"] for name, texts in baselines.items()}
+
+
+def _decoding(model: PreTrainedModel, generate_kwargs: dict[str, Any]) -> dict[str, Any]:
+    """How the translations were searched: the call's values, else those of the model's generation config."""
+    names = ("num_beams", "length_penalty", "max_new_tokens_over_source")
+    return {name: generate_kwargs.get(name, getattr(model.generation_config, name, None)) for name in names}
+
+
+def write_results(results: dict[str, Any], path: str | Path) -> None:
+    """Writes results as JSON, atomically.
+
+    Args:
+        results: From `evaluate_model`.
+        path: Usually test_results.json in the model's folder; its folder must exist.
+    """
+    path = Path(path)
+    beside = path.with_name(path.name + ".part")
+    beside.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(beside, path)
+
+
+def format_report(results: dict[str, Any]) -> str:
+    """Results as text for people: scores with signatures, then the tables where there are any.
+
+    Args:
+        results: From `evaluate_model`.
+    """
+    lines = [
+        f"test set   {results['test_data']}, {results['test_num_sentences']} sentences",
+        f"search     {results['test_num_beams']} beams, length penalty {results['test_length_penalty']}, at most "
+        f"{results['test_max_new_tokens_over_source']} tokens over the source",
+        f"sacreBLEU  {results['test_sacrebleu']:6.2f}  {results['test_sacrebleu_signature']}",
+        f"chrF       {results['test_chrf']:6.2f}  {results['test_chrf_signature']}",
+    ]
+    if phenomena := results.get("test_phenomena"):
+        width = max(len(name) for name in phenomena)
+        lines += ["", f"{'phenomenon':{width}}  sentences  sacreBLEU  exact %"]
+        lines += [
+            f"{name:{width}}  {row['num_sentences']:9d}  {row['sacrebleu']:9.2f}  {row['exact']:7.1f}"
+            for name, row in phenomena.items()
+        ]
+    if baselines := results.get("test_baselines"):
+        lines += ["", "without a model        sacreBLEU"]
+        lines += [f"{name.replace('_', ' '):21}  {score:9.2f}" for name, score in baselines.items()]
+    return "\n".join(lines)
