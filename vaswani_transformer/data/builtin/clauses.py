@@ -3,8 +3,8 @@
 """A clause and its word order in both languages.
 
 English: subject, auxiliary, not, adverb, verb, objects, place, time. German: one constituent before the finite verb,
-then subject, pronouns and names, time, adverb, dative, definite accusative, companion, place, indefinite accusative, "nicht", complement,
-and the right bracket (prefix, participle or infinitive); the finite verb closes a subordinate clause.
+then subject, pronouns and names, time, dative, adverb, definite accusative, companion, place, indefinite accusative,
+"nicht", complement, and the right bracket (prefix, participle or infinitive); the finite verb closes a subordinate clause.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _german_middle(clause: Clause, skip: str, notes: Notes) -> list[str]:
         pronoun, dative = f"{pronoun} {dative}".strip(), ""
     if clause.dative and skip != "dative":
         notes.phenomena.add("dative_object")
-    fields = [pronoun, text("time"), early, dative, definite, late, text("companion"), text("place"), indefinite]
+    fields = [pronoun, text("time"), dative, early, definite, late, text("companion"), text("place"), indefinite]
     return [*fields, negation, text("complement"), text("predicate")]
 
 

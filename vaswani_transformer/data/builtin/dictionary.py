@@ -30,7 +30,8 @@ above|über about|über after|nach before|vor during|während despite|trotz ago|
 already|schon yet|noch always|immer often|oft sometimes|manchmal rarely|selten usually|meistens yesterday|gestern
 today|heute tomorrow|morgen tonight|heute soon|bald later|später morning|Morgen evening|Abend afternoon|Nachmittag
 night|Nacht weekend|Wochenende day|Tag days|Tage week|Woche weeks|Wochen month|Monat months|Monate year|Jahr
-years|Jahre o'clock|Uhr half|halb quarter|Viertel past|nach home|Hause euros|Euro cost|kosten costs|kostet
+years|Jahre o'clock|Uhr up|auf off|ab out|aus along|mit down|auf back|zurück away|weg asleep|ein half|halb
+quarter|Viertel past|nach home|Hause euros|Euro cost|kosten costs|kostet
 think|denken thinks|denkt say|sagen says|sagt believe|glauben believes|glaubt hope|hoffen hopes|hofft know|wissen
 knows|weiß clear|klar possible|möglich true|wahr raining|regnet snowing|schneit late|spät sun|Sonne shining|scheint
 """
@@ -54,10 +55,9 @@ def word_dictionary() -> dict[str, str]:
     and participle, nouns their nominatives, adjectives their base form: no context, no agreement.
     """
     table: dict[str, str] = {}
-    for verb in reversed(verbs()):
+    for verb in sorted(verbs(), key=lambda verb: not verb.en_particle):
         table.update(_verb_forms(verb))
     for adjective in adjectives():
-        table[adjective.en] = adjective.de
         table[english.comparative(adjective).split()[-1]] = adjective.de_comparative.replace("-", adjective.de)
         table[english.superlative(adjective).split()[-1]] = german.superlative_stem(adjective) + "e"
         table[adjective.en] = adjective.de

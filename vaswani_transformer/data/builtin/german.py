@@ -46,6 +46,9 @@ _CONTRACTIONS = {
     "an das": "ans",
     "zu der": "zur",
 }
+_SUPERLATIVES = {
+    "groß": "größt", "gut": "best", "hoch": "höchst", "dunkel": "dunkelst", "teuer": "teuerst", "neu": "neuest",
+}  # fmt: skip
 HAVE = {"1sg": "habe", "2sg": "hast", "3sg": "hat", "1pl": "haben", "3pl": "haben"}
 BE = {"1sg": "bin", "2sg": "bist", "3sg": "ist", "1pl": "sind", "3pl": "sind"}
 BE_PAST = {"1sg": "war", "2sg": "warst", "3sg": "war", "1pl": "waren", "3pl": "waren"}
@@ -94,9 +97,8 @@ def adjective_stem(word: str) -> str:
 
 def superlative_stem(adjective: Adjective) -> str:
     """The stem of the superlative, such as "ältest" or "größt"."""
-    special = {"groß": "größt", "gut": "best", "hoch": "höchst", "dunkel": "dunkelst", "teuer": "teuerst", "neu": "neuest"}
-    if adjective.de in special:
-        return special[adjective.de]
+    if adjective.de in _SUPERLATIVES:
+        return _SUPERLATIVES[adjective.de]
     stem = adjective.de_comparative[:-2]
     if stem.endswith("end") or (stem.endswith("isch") and stem != "frisch"):
         return stem + "st"

@@ -24,7 +24,7 @@ PATTERNS: tuple[tuple[Callable[[Random], Draft], int], ...] = (
     (complex_.if_when, 8),
     (complex_.although, 5),
     (complex_.coordinated, 3),
-    (simple.measure, 5),
+    (simple.measure, 6),
     (simple.comparison, 5),
     (simple.described, 6),
     (complex_.relative, 4),

@@ -120,7 +120,7 @@ def adjectives() -> tuple[Adjective, ...]:
 @lru_cache(maxsize=None)
 def adjectives_for(entry: Noun) -> tuple[Adjective, ...]:
     """The adjectives that fit ``entry``."""
-    labels = {entry.classes[0]} | ({"fruit", "bake", "hot"} & set(entry.classes))
+    labels = {entry.classes[0]} | ({"fruit", "bake", "hot", "bag"} & set(entry.classes))
     fitting = tuple(adjective for adjective in adjectives() if labels & adjective.classes)
     return tuple(a for a in fitting if a.en not in ("big", "small")) if entry.is_mass else fitting
 

@@ -94,8 +94,8 @@ valuable|wertvoll|wertvoller|instrument thing vessel art
 wide|breit|breiter|furniture opening
 narrow|schmal|schmaler|furniture opening
 round|rund|-|furniture vessel
-empty|leer|-|vessel room town
-full|voll|-|vessel
+empty|leer|-|vessel bag room town
+full|voll|-|vessel bag
 dark|dunkel|dunkler|room building clothing furniture
 bright|hell|heller|room building
 high|hoch|höher|building
@@ -109,7 +109,7 @@ exciting|spannend|spannender|reading event
 strange|seltsam|seltsamer|people animal reading idea
 secret|geheim|-|reading idea
 wonderful|wunderbar|-|reading idea event outdoor
-popular|beliebt|beliebter|people town event shop reading
+popular|beliebt|beliebter|people town shop
 """
 
 NUMBER_UNITS = "one|ein two|zwei three|drei four|vier five|fünf six|sechs seven|sieben eight|acht nine|neun"

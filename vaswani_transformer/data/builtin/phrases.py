@@ -143,7 +143,7 @@ def _adjective(rng: Random, noun: Noun, chance: float, definite: bool) -> tuple[
 
 
 def _count(rng: Random) -> tuple[str, str]:
-    return numbers()[rng.randint(1, 11) if rng.random() < 0.45 else rng.randint(12, 98)]
+    return numbers()[rng.randint(1, 11) if rng.random() < 0.35 else rng.randint(12, 98)]
 
 
 def _determiner(rng: Random, noun: Noun, plural: bool, kinds: tuple[str, ...]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from random import Random
 
 from vaswani_transformer.data.builtin import phrases, times
@@ -21,7 +22,8 @@ MISHAPS = frozenset("lose break miss steal forget cough".split())
 NO_PROGRESSIVE = frozenset("find thank arrive wake stop".split())
 COUNTED = frozenset(
     "buy sell need see find count steal order eat bake cook peel pick wash repair draw photograph paint plant write "
-    "read translate collect hide sew correct have write learn describe borrow throw water greet invite send feed".split()
+    "read translate collect hide sew correct have write learn describe borrow throw water greet invite send "
+    "feed".split()
 )
 FOR_SOMEONE = frozenset("buy cook bake sew draw paint write order carry build".split())
 _SHARED = frozenset("dance work play".split())
@@ -48,6 +50,7 @@ class Wish:
     action: bool = False
 
 
+@lru_cache(maxsize=None)
 def tense_choices(verb: Verb) -> tuple[tuple[str, int], ...]:
     """The tenses that make sense with ``verb``, with weights."""
     if verb.en_base == "have":
@@ -83,14 +86,14 @@ def choose_tense(rng: Random, verb: Verb, allowed: tuple[str, ...]) -> str:
 @lru_cache(maxsize=None)
 def _weighted_verbs() -> tuple[tuple[Verb, ...], tuple[int, ...]]:
     rows = verbs()
-    return rows, tuple({"acc": 3, "give": 3, "giveto": 3, "put": 3}.get(verb.kind, 4) for verb in rows)
+    return rows, tuple(accumulate(3 if verb.kind in ("acc", "give", "giveto", "put") else 4 for verb in rows))
 
 
 def choose_verb(rng: Random, human: bool = False) -> Verb:
     """A verb; ``human`` asks for one whose subject is a person."""
     rows, weights = _weighted_verbs()
     while True:
-        verb = rng.choices(rows, weights)[0]
+        verb = rng.choices(rows, cum_weights=weights)[0]
         if not human or verb.subjects[0] == "person":
             return verb
 

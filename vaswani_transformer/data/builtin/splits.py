@@ -84,9 +84,13 @@ def _is_usable(candidate: Draft, seen: set[str]) -> bool:
     return min(lengths) >= MIN_WORDS and max(lengths) <= MAX_WORDS and candidate.source not in seen
 
 
+@lru_cache(maxsize=None)
+def _ordered(labels: frozenset[str]) -> tuple[str, ...]:
+    return tuple(name for name in PHENOMENA if name in labels)
+
+
 def _as_pair(candidate: Draft) -> BuiltinPair:
-    labels = tuple(name for name in PHENOMENA if name in candidate.notes.phenomena)
-    return BuiltinPair(candidate.source, candidate.target, labels)
+    return BuiltinPair(candidate.source, candidate.target, _ordered(frozenset(candidate.notes.phenomena)))
 
 
 def _pick_test(pool: list[BuiltinPair]) -> list[BuiltinPair]:

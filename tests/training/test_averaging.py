@@ -1,0 +1,143 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import types
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+from vaswani_transformer.training.averaging import (
+    SnapshotCallback,
+    average_checkpoints,
+    average_snapshots,
+    list_snapshots,
+    write_average,
+)
+
+
+def make_model(seed):
+    torch.manual_seed(seed)
+    return VaswaniTransformerForConditionalGeneration(
+        VaswaniTransformerConfig(vocab_size=300, d_model=16, d_ff=32, num_heads=2, num_encoder_layers=2)
+    )
+
+
+def write_snapshots(folder, models, *, num_kept=10):
+    """Lets the callback write one snapshot per model, 5 updates apart."""
+    callback = SnapshotCallback(5, num_kept)
+    args = types.SimpleNamespace(output_dir=str(folder))
+    for index, model in enumerate(models, start=1):
+        state = types.SimpleNamespace(global_step=5 * index, is_world_process_zero=True)
+        callback.on_step_end(args, state, None, model=model)
+
+
+def test_callback_writes_the_tensors_of_save_pretrained(tmp_path):
+    model = make_model(0)
+    write_snapshots(tmp_path, [model])
+    model.save_pretrained(tmp_path / "model")
+    snapshot, saved = load_file(list_snapshots(tmp_path)[0]), load_file(tmp_path / "model" / "model.safetensors")
+    assert snapshot.keys() == saved.keys()
+    assert all(torch.equal(snapshot[name], saved[name]) for name in saved)
+
+
+def test_callback_names_snapshots_by_step_and_keeps_the_newest(tmp_path):
+    write_snapshots(tmp_path, [make_model(0)] * 4, num_kept=2)
+    assert [path.stem for path in list_snapshots(tmp_path)] == ["step-00000015", "step-00000020"]
+
+
+def test_callback_writes_nothing_between_two_multiples(tmp_path):
+    state = types.SimpleNamespace(global_step=7, is_world_process_zero=True)
+    SnapshotCallback(5, 2).on_step_end(types.SimpleNamespace(output_dir=str(tmp_path)), state, None)
+    assert not list_snapshots(tmp_path)
+
+
+def test_average_equals_the_mean_computed_by_numpy(tmp_path):
+    write_snapshots(tmp_path, [make_model(seed) for seed in range(3)])
+    paths = list_snapshots(tmp_path)
+    average = average_snapshots(paths)
+    name = "model.encoder.layers.0.fc1.weight"
+    expected = np.mean([load_file(path)[name].numpy().astype(np.float64) for path in paths], axis=0)
+    assert np.array_equal(average[name].numpy(), expected.astype(np.float32))
+
+
+def test_average_of_bfloat16_is_rounded_once(tmp_path):
+    values = [1.0, 1.0, 1.0078125]
+    for index, value in enumerate(values):
+        save_file({"w": torch.tensor([value], dtype=torch.bfloat16)}, tmp_path / f"{index}.safetensors")
+    average = average_snapshots([tmp_path / f"{index}.safetensors" for index in range(3)])["w"]
+    assert average.item() == torch.tensor(sum(values) / 3, dtype=torch.bfloat16).item()
+
+
+def test_average_names_tensors_that_do_not_fit(tmp_path):
+    save_file({"a": torch.zeros(1), "b": torch.zeros(1)}, tmp_path / "1.safetensors")
+    save_file({"a": torch.zeros(1), "c": torch.zeros(1)}, tmp_path / "2.safetensors")
+    with pytest.raises(ValueError, match=r"missing \['b'\] and extra \['c'\]"):
+        average_snapshots([tmp_path / "1.safetensors", tmp_path / "2.safetensors"])
+
+
+def test_average_names_the_tensor_when_shapes_differ(tmp_path):
+    save_file({"a": torch.zeros(1)}, tmp_path / "1.safetensors")
+    save_file({"a": torch.zeros(2)}, tmp_path / "2.safetensors")
+    with pytest.raises(ValueError, match="`a` must have one shape"):
+        average_snapshots([tmp_path / "1.safetensors", tmp_path / "2.safetensors"])
+
+
+def test_average_refuses_pickled_weights_by_name(tmp_path):
+    torch.save({"a": torch.zeros(1)}, tmp_path / "pytorch_model.bin")
+    with pytest.raises(ValueError, match=r"pytorch_model\.bin` must be safetensors, got pickled"):
+        average_snapshots([tmp_path])
+
+
+def test_average_refuses_a_truncated_file_by_name(tmp_path):
+    save_file({"a": torch.zeros(100)}, tmp_path / "1.safetensors")
+    (tmp_path / "1.safetensors").write_bytes((tmp_path / "1.safetensors").read_bytes()[:50])
+    with pytest.raises(ValueError, match=r"1\.safetensors` must be a whole safetensors file"):
+        average_snapshots([tmp_path / "1.safetensors"])
+
+
+def test_average_checkpoints_writes_a_loadable_model(tmp_path):
+    models = [make_model(seed) for seed in range(2)]
+    for index, model in enumerate(models):
+        model.save_pretrained(tmp_path / str(index))
+    average_checkpoints([tmp_path / "0", tmp_path / "1"], tmp_path / "mean")
+    mean = VaswaniTransformerForConditionalGeneration.from_pretrained(tmp_path / "mean")
+    expected = (models[0].lm_head.weight.double() + models[1].lm_head.weight.double()) / 2
+    assert torch.equal(mean.lm_head.weight, expected.float())
+
+
+def test_average_checkpoints_takes_the_last_snapshots_of_a_run(tmp_path):
+    models = [make_model(seed) for seed in range(3)]
+    models[0].save_pretrained(tmp_path / "run")
+    write_snapshots(tmp_path / "run", models)
+    average_checkpoints(tmp_path / "run", tmp_path / "mean", last=1)
+    mean = load_file(tmp_path / "mean" / "model.safetensors")
+    assert torch.equal(mean["model.shared.weight"], models[2].lm_head.weight)
+
+
+def test_average_checkpoints_refuses_a_folder_in_use(tmp_path):
+    make_model(0).save_pretrained(tmp_path / "0")
+    with pytest.raises(ValueError, match="`output_dir` must be new or empty"):
+        average_checkpoints([tmp_path / "0"], tmp_path / "0")
+
+
+def test_average_checkpoints_refuses_more_than_there_are(tmp_path):
+    make_model(0).save_pretrained(tmp_path / "run")
+    write_snapshots(tmp_path / "run", [make_model(0)])
+    with pytest.raises(ValueError, match="`last` must be between 1 and 1, the inputs found, got 5"):
+        average_checkpoints(tmp_path / "run", tmp_path / "mean", last=5)
+
+
+def test_average_checkpoints_names_a_missing_input(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"`inputs` must exist, got .*nowhere"):
+        average_checkpoints([tmp_path / "nowhere"], tmp_path / "mean")
+
+
+def test_write_average_replaces_the_final_weights(tmp_path):
+    models = [make_model(seed) for seed in range(2)]
+    models[1].save_pretrained(tmp_path)
+    write_snapshots(tmp_path, models)
+    assert write_average(tmp_path, 5) == 2
+    expected = (models[0].lm_head.weight.double() + models[1].lm_head.weight.double()) / 2
+    assert torch.equal(load_file(tmp_path / "model.safetensors")["model.shared.weight"], expected.float())

@@ -1,0 +1,68 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""One process against two: the same training, evaluation and resuming."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+SCRIPT = Path(__file__).with_name("two_processes.py")
+
+pytestmark = [pytest.mark.multi_process, pytest.mark.slow]
+
+
+def run(output_dir, num_processes, **options):
+    """Results and weights of one run of the script."""
+    command = [sys.executable, str(SCRIPT), str(output_dir), json.dumps(options)]
+    if num_processes > 1:
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_processes}"]
+        command[1:1] = launcher
+    root = str(SCRIPT.parents[2])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": root}
+    finished = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, timeout=300)
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    results = json.loads((Path(output_dir) / "results.json").read_text(encoding="utf-8"))
+    return results, torch.load(Path(output_dir) / "weights.pt", weights_only=True)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("one"), 1, max_steps=7)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    return run(tmp_path_factory.mktemp("two"), 2, max_steps=7)
+
+
+def test_two_processes_train_the_same_model_as_one(one, two):
+    assert two[0]["world_size"] == 2
+    for name, tensor in one[1].items():
+        torch.testing.assert_close(two[1][name], tensor, rtol=0, atol=2e-5)
+
+
+def test_two_processes_log_the_same_nll_as_one(one, two):
+    assert two[0]["nll"] == pytest.approx(one[0]["nll"], rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["eval_loss", "eval_nll", "eval_perplexity"])
+def test_two_processes_evaluate_the_same_as_one(one, two, name):
+    assert two[0]["metrics"][name] == pytest.approx(one[0]["metrics"][name], rel=1e-4)
+
+
+def test_two_processes_return_one_translation_per_sentence_in_order(one, two):
+    assert len(two[0]["texts"]) == 13
+    assert two[0]["texts"] == one[0]["texts"]
+
+
+def test_two_processes_resume_bit_for_bit_inside_a_later_epoch(tmp_path):
+    common = {"dropout": 0.1, "save_strategy": "steps", "save_steps": 7}
+    whole = run(tmp_path / "whole", 2, max_steps=12, **common)[1]
+    run(tmp_path / "parts", 2, max_steps=7, **common)
+    resumed = run(tmp_path / "parts", 2, max_steps=12, resume=str(tmp_path / "parts" / "checkpoint-7"), **common)[1]
+    assert [name for name in whole if not torch.equal(whole[name], resumed[name])] == []

@@ -1,0 +1,92 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import json
+
+import pytest
+
+from vaswani_transformer.training.folder import check_output_dir, clear_run, find_checkpoint, holds_a_run
+from vaswani_transformer.training.recipes import get_recipe
+
+RECIPE = get_recipe("quickstart")
+
+
+def write_checkpoint(folder, step, *, without=()):
+    checkpoint = folder / f"checkpoint-{step}"
+    checkpoint.mkdir(parents=True)
+    for name in {"model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json"} - set(without):
+        (checkpoint / name).write_text(json.dumps({"global_step": step}), encoding="utf-8")
+    return checkpoint
+
+
+@pytest.mark.parametrize("name", ["recipe.json", "config.json", "model.safetensors", "snapshots", "checkpoint-5"])
+def test_output_dir_is_refused_when_it_holds_another_run(tmp_path, name):
+    (tmp_path / name).mkdir()
+    with pytest.raises(ValueError, match="`output_dir` must not hold another run"):
+        check_output_dir(tmp_path, RECIPE, overwrite=False, resume=False)
+
+
+def test_output_dir_may_hold_foreign_files(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    check_output_dir(tmp_path, RECIPE, overwrite=False, resume=False)
+
+
+def test_output_dir_is_refused_when_it_is_a_file(tmp_path):
+    (tmp_path / "out").touch()
+    with pytest.raises(ValueError, match="`output_dir` must be a folder"):
+        check_output_dir(tmp_path / "out", RECIPE, overwrite=False, resume=False)
+
+
+def test_overwrite_and_resume_exclude_each_other(tmp_path):
+    with pytest.raises(ValueError, match="must not both be set"):
+        check_output_dir(tmp_path, RECIPE, overwrite=True, resume=True)
+
+
+def test_resume_names_the_fields_that_differ(tmp_path):
+    RECIPE.save(tmp_path)
+    other = get_recipe("quickstart", d_model=64)
+    with pytest.raises(ValueError, match="d_model 128 instead of 64"):
+        check_output_dir(tmp_path, other, overwrite=False, resume=True)
+
+
+def test_resume_may_train_longer(tmp_path):
+    RECIPE.save(tmp_path)
+    check_output_dir(tmp_path, get_recipe("quickstart", max_steps=9999), overwrite=False, resume=True)
+
+
+def test_clear_run_leaves_foreign_files(tmp_path):
+    RECIPE.save(tmp_path)
+    write_checkpoint(tmp_path, 5)
+    (tmp_path / "notes.txt").touch()
+    clear_run(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_cleared_folder_holds_no_run(tmp_path):
+    RECIPE.save(tmp_path)
+    clear_run(tmp_path)
+    assert not holds_a_run(tmp_path)
+
+
+def test_find_checkpoint_takes_the_newest_by_number(tmp_path):
+    for step in (5, 100, 20):
+        write_checkpoint(tmp_path, step)
+    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-100", 100)
+
+
+@pytest.mark.parametrize("part", ["trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensors"])
+def test_find_checkpoint_refuses_an_incomplete_one_by_name(tmp_path, part):
+    write_checkpoint(tmp_path, 5)
+    write_checkpoint(tmp_path, 10, without=[part])
+    with pytest.raises(FileNotFoundError, match=r"checkpoint-10` must be a complete checkpoint.*checkpoint-5"):
+        find_checkpoint(tmp_path)
+
+
+def test_find_checkpoint_refuses_a_truncated_state(tmp_path):
+    (write_checkpoint(tmp_path, 5) / "trainer_state.json").write_text('{"global_st', encoding="utf-8")
+    with pytest.raises(FileNotFoundError, match=r"without trainer_state.json"):
+        find_checkpoint(tmp_path)
+
+
+def test_find_checkpoint_says_how_to_start_again_when_there_is_none(tmp_path):
+    with pytest.raises(FileNotFoundError, match="--overwrite"):
+        find_checkpoint(tmp_path)

@@ -1,0 +1,198 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from toy_language import make_pairs
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
+from vaswani_transformer.training.recipes import Recipe
+from vaswani_transformer.training.run import describe_plan, train
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    """Recipe of a tiny model on two text files a split."""
+    folder = tmp_path_factory.mktemp("text")
+    for split, seed, size in (("train", 0, 80), ("validation", 1, 6)):
+        pairs = make_pairs(size, seed)
+        (folder / f"{split}.en").write_text("".join(f"{source}\n" for source, _ in pairs), encoding="utf-8")
+        (folder / f"{split}.de").write_text("".join(f"{target}\n" for _, target in pairs), encoding="utf-8")
+    return Recipe(
+        name="tiny",
+        source_language="en",
+        target_language="de",
+        train_source=str(folder / "train.en"),
+        train_target=str(folder / "train.de"),
+        validation_source=str(folder / "validation.en"),
+        validation_target=str(folder / "validation.de"),
+        vocab_size=290,
+        d_model=16,
+        d_ff=32,
+        num_heads=2,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        max_source_tokens_per_batch=200,
+        max_target_tokens_per_batch=200,
+        max_steps=12,
+        warmup_steps=10,
+        snapshot_steps=2,
+        num_averaged_snapshots=3,
+        eval_steps=6,
+        save_steps=6,
+        logging_steps=3,
+        length_penalty=0.7,
+    )
+
+
+def replace(recipe, **fields):
+    return dataclasses.replace(recipe, **fields)
+
+
+@pytest.fixture(scope="module")
+def finished(recipe, tmp_path_factory):
+    """Folder and results of one finished run."""
+    folder = tmp_path_factory.mktemp("runs") / "finished"
+    return folder, train(recipe, folder, use_cpu=True)
+
+
+def test_train_leaves_a_model_and_tokenizer_that_the_auto_classes_load(finished):
+    model, tokenizer = (auto.from_pretrained(finished[0]) for auto in (AutoModelForSeq2SeqLM, AutoTokenizer))
+    ids = model.generate(**tokenizer(["two dog"], return_tensors="pt"))
+    assert isinstance(tokenizer.decode(ids[0], skip_special_tokens=True), str)
+
+
+def test_final_weights_are_the_mean_of_the_newest_snapshots(finished):
+    average = average_snapshots(list_snapshots(finished[0])[-3:])
+    final = load_file(finished[0] / "model.safetensors")
+    assert all(torch.equal(final[name], average[name]) for name in final)
+
+
+def test_final_generation_config_decodes_as_the_recipe_says_without_frozen_lengths(finished):
+    config = json.loads((finished[0] / "generation_config.json").read_text(encoding="utf-8"))
+    found = [config.get(name) for name in ("num_beams", "length_penalty", "max_new_tokens_over_source", "max_length")]
+    assert found == [4, 0.7, 50, None]
+
+
+def test_recipe_and_results_lie_beside_the_model(finished, recipe):
+    assert Recipe.load(finished[0]) == recipe
+    assert json.loads((finished[0] / "train_results.json").read_text(encoding="utf-8")) == finished[1]
+
+
+def test_results_report_training_validation_and_averaging(finished):
+    results = finished[1]
+    assert results.keys() >= {"train_loss", "train_runtime", "eval_nll", "eval_perplexity", "eval_sacrebleu"}
+    assert (results["train_steps"], results["train_pairs"], results["num_averaged_snapshots"]) == (12, 80, 3)
+
+
+def test_final_folder_holds_no_pickle(finished):
+    assert not [path.name for path in finished[0].iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
+
+
+def test_train_refuses_a_folder_with_another_run(finished, recipe):
+    before = (finished[0] / "model.safetensors").stat().st_mtime_ns
+    with pytest.raises(ValueError, match="`output_dir` must not hold another run"):
+        train(recipe, finished[0], use_cpu=True)
+    assert (finished[0] / "model.safetensors").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("fields", [{"train_source": "/nowhere.en"}, {"vocab_size": 100}, {"d_model": 15}])
+def test_overwriting_loses_nothing_when_the_new_run_cannot_start(finished, recipe, tmp_path, fields):
+    folder = shutil.copytree(finished[0], tmp_path / "run")
+    before = sorted(path.relative_to(folder) for path in folder.rglob("*"))
+    with pytest.raises((ValueError, FileNotFoundError)):
+        train(replace(recipe, **fields), folder, overwrite=True, use_cpu=True)
+    assert sorted(path.relative_to(folder) for path in folder.rglob("*")) == before
+
+
+def test_overwriting_replaces_the_run(finished, recipe, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "run")
+    train(replace(recipe, max_steps=2, snapshot_steps=1), folder, overwrite=True, use_cpu=True)
+    assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-2"]
+
+
+def test_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(finished, recipe, tmp_path):
+    train(replace(recipe, max_steps=6), tmp_path / "run", use_cpu=True)
+    train(recipe, tmp_path / "run", resume=True, use_cpu=True)
+    final, expected = (load_file(folder / "model.safetensors") for folder in (tmp_path / "run", finished[0]))
+    assert all(torch.equal(final[name], expected[name]) for name in expected)
+
+
+def test_resuming_a_run_without_its_last_part_only_writes_the_model(finished, recipe, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "run")
+    (folder / "model.safetensors").unlink()
+    assert train(recipe, folder, resume=True, use_cpu=True)["train_steps"] == 12
+    final, expected = (load_file(path / "model.safetensors") for path in (folder, finished[0]))
+    assert all(torch.equal(final[name], expected[name]) for name in expected)
+
+
+def test_best_checkpoint_becomes_the_final_model(recipe, tmp_path):
+    results = train(replace(recipe, load_best_model=True, metric_for_best_model="nll"), tmp_path / "run", use_cpu=True)
+    best = load_file(Path(results["best_checkpoint"]) / "model.safetensors")
+    final = load_file(tmp_path / "run" / "model.safetensors")
+    assert all(torch.equal(final[name], best[name]) for name in final)
+
+
+def test_given_tokenizer_is_used(finished, recipe, tmp_path):
+    train(replace(recipe, max_steps=1), tmp_path / "run", use_cpu=True, tokenizer=finished[0])
+    first, second = ((path / "tokenizer.json").read_bytes() for path in (finished[0], tmp_path / "run"))
+    assert first == second
+
+
+def test_train_names_the_options_when_the_recipe_has_no_data(recipe, tmp_path):
+    with pytest.raises(ValueError, match="`train_source` and `train_target` must be given"):
+        train(replace(recipe, train_source=None, train_target=None), tmp_path / "run", use_cpu=True)
+
+
+def test_train_asks_for_validation_data_to_choose_the_best_model(recipe, tmp_path):
+    without = replace(recipe, validation_source=None, validation_target=None, load_best_model=True)
+    with pytest.raises(ValueError, match="`validation_source` and `validation_target` must be given"):
+        train(without, tmp_path / "run", use_cpu=True)
+
+
+def test_train_names_a_missing_tokenizer(recipe, tmp_path):
+    with pytest.raises(FileNotFoundError, match="`tokenizer` must be a folder or a Hub id"):
+        train(recipe, tmp_path / "run", use_cpu=True, tokenizer="/not/a/tokenizer")
+
+
+def test_plan_names_batches_devices_and_learning_rate(make_trainer):
+    plan = describe_plan(make_trainer(max_padded_tokens_per_device=130))
+    for part in (
+        "120 source and 120 target tokens",
+        "1 device(s)",
+        "at most 130 padded",
+        "7.91e-02 at update 10",
+        "fp32",
+    ):
+        assert part in plan
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_a_checkpoint_to_resume_and_exits_130(recipe, tmp_path):
+    long = replace(recipe, max_steps=100_000, eval_steps=100_000, save_steps=100_000)
+    values = {name: value for name, value in vars(long).items() if value not in (None, "")}
+    flags = [part for name, value in values.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    command = ["-m", "vaswani_transformer.cli", "train", "--use-cpu", "--output-dir", str(tmp_path / "run"), *flags]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    process = subprocess.Popen([sys.executable, *command], env=environment, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list_snapshots(tmp_path / "run") and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    state = next((tmp_path / "run").glob("checkpoint-*/trainer_state.json"))
+    longer = replace(long, max_steps=json.loads(state.read_text(encoding="utf-8"))["global_step"] + 1)
+    assert train(longer, tmp_path / "run", resume=True, use_cpu=True)["train_steps"] == longer.max_steps

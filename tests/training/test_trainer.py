@@ -1,0 +1,372 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import math
+
+import numpy as np
+import pytest
+import torch
+from toy_language import make_pairs, tokenize
+from transformers import EarlyStoppingCallback, Seq2SeqTrainingArguments, TrainerCallback
+
+from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
+from vaswani_transformer.training.validation import SortedByLength, pair_lengths
+
+
+def weights(trainer):
+    return {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+
+
+def differing(first, second):
+    return [name for name in first if not torch.equal(first[name], second[name])]
+
+
+def naive_sums(model, dataset, smoothing):
+    """Sums of smoothed and unsmoothed losses and number of tokens, one sentence at a time, from log-probabilities."""
+    loss, nll, tokens = 0.0, 0.0, 0
+    model.eval()
+    for row in dataset:
+        labels = torch.tensor(row["labels"])
+        inputs = torch.cat([torch.tensor([1]), labels[:-1]])
+        with torch.no_grad():
+            logits = model(torch.tensor([row["input_ids"]]), decoder_input_ids=inputs[None]).logits[0]
+        log_probs = torch.log_softmax(logits.double(), dim=-1)
+        right = -log_probs[torch.arange(len(labels)), labels]
+        nll += right.sum().item()
+        loss += ((1 - smoothing) * right - smoothing * log_probs.mean(dim=-1)).sum().item()
+        tokens += len(labels)
+    return loss, nll, tokens
+
+
+# ---- loss and schedule ----
+
+
+def test_first_logged_losses_are_means_per_token_of_the_effective_batch(make_trainer, dataset):
+    everything = {"max_source_tokens_per_batch": 10000, "max_target_tokens_per_batch": 10000}
+    trainer = make_trainer(max_steps=1, **everything)
+    loss, nll, tokens = naive_sums(trainer.model, dataset, smoothing=0.1)
+    trainer.train()
+    log = trainer.state.log_history[0]
+    assert [log["loss"], log["nll"]] == pytest.approx([loss / tokens, nll / tokens], rel=1e-5)
+
+
+def test_logged_nll_is_the_mean_of_several_updates(make_trainer):
+    each, together = make_trainer(max_steps=4, logging_steps=1), make_trainer(max_steps=4, logging_steps=4)
+    each.train()
+    together.train()
+    mean = np.mean([entry["nll"] for entry in each.state.log_history if "nll" in entry])
+    assert together.state.log_history[0]["nll"] == pytest.approx(mean, rel=1e-5)
+
+
+def test_nll_equals_the_loss_without_smoothing(make_trainer):
+    trainer = make_trainer(max_steps=1, label_smoothing_factor=0.0)
+    trainer.train()
+    log = trainer.state.log_history[0]
+    assert log["nll"] == pytest.approx(log["loss"], rel=1e-6)
+
+
+@pytest.mark.parametrize("steps", [2, 3])
+def test_accumulation_does_not_change_the_training(make_trainer, steps):
+    whole, split = make_trainer(max_steps=5), make_trainer(max_steps=5, gradient_accumulation_steps=steps)
+    whole.train()
+    split.train()
+    for name, tensor in weights(whole).items():
+        torch.testing.assert_close(split.model.state_dict()[name], tensor, rtol=0, atol=2e-5)
+
+
+def test_padded_budget_plans_the_accumulation(make_trainer):
+    trainer = make_trainer(max_padded_tokens_per_device=130)
+    assert trainer.args.gradient_accumulation_steps > 1
+
+
+def test_padded_budget_bounds_every_micro_batch(make_trainer):
+    trainer = make_trainer(max_padded_tokens_per_device=130)
+    for batch in trainer.get_train_dataloader():
+        assert batch["input_ids"].numel() + batch["labels"].numel() <= 130
+
+
+def test_every_pair_is_seen_once_an_epoch(make_trainer, dataset):
+    trainer = make_trainer()
+    real = sum(batch["labels"].ne(-100).sum().item() for batch in trainer.get_train_dataloader())
+    assert real == sum(dataset["target_length"])
+
+
+def test_learning_rate_is_the_papers_by_default(make_trainer):
+    trainer = make_trainer(max_steps=12, warmup_steps=5)
+    trainer.train()
+    logged = [entry["learning_rate"] for entry in trainer.state.log_history if "learning_rate" in entry]
+    paper = [16**-0.5 * min(step**-0.5, step * 5**-1.5) for step in range(1, 13)]
+    assert logged == pytest.approx(paper)
+
+
+def test_learning_rate_given_is_the_peak(make_trainer):
+    trainer = make_trainer(max_steps=3, warmup_steps=3, learning_rate=0.03)
+    trainer.train()
+    assert trainer.state.log_history[2]["learning_rate"] == pytest.approx(0.03)
+
+
+def test_another_schedule_of_the_library_works(make_trainer):
+    trainer = make_trainer(max_steps=4, lr_scheduler_type="constant", learning_rate=0.01)
+    trainer.train()
+    assert trainer.state.log_history[0]["learning_rate"] == 0.01
+
+
+def test_training_stops_with_the_step_when_the_loss_is_no_number(make_trainer):
+    trainer = make_trainer(max_steps=5)
+    with torch.no_grad():
+        trainer.model.lm_head.weight.fill_(math.nan)
+    with pytest.raises(ValueError, match=r"`loss` must stay a finite number, got nan up to step 1"):
+        trainer.train()
+
+
+def test_diverged_weights_are_not_saved(make_trainer):
+    trainer = make_trainer(max_steps=5, logging_steps=100, save_strategy="steps", save_steps=2)
+    with torch.no_grad():
+        trainer.model.lm_head.weight.fill_(math.nan)
+    with pytest.raises(ValueError, match=r"up to step 2"):
+        trainer.train()
+
+
+def test_twenty_pairs_are_learned_by_heart(make_trainer, tokenizer):
+    small = tokenize(tokenizer, make_pairs(20, seed=3))
+    trainer = make_trainer(
+        train_dataset=small,
+        eval_dataset=small,
+        max_steps=250,
+        learning_rate=0.02,
+        warmup_steps=40,
+        label_smoothing_factor=0.0,
+        logging_steps=50,
+        max_source_tokens_per_batch=2000,
+        max_target_tokens_per_batch=2000,
+    )
+    trainer.train()
+    assert trainer.evaluate(num_beams=1)["eval_sacrebleu"] > 99
+
+
+# ---- resuming ----
+
+
+@pytest.mark.parametrize("options", [{}, {"gradient_accumulation_steps": 2}], ids=["whole", "accumulated"])
+def test_resumed_training_equals_the_uninterrupted_one_bit_for_bit(make_trainer, tmp_path, options):
+    common = {"dropout": 0.1, "save_strategy": "steps", "save_steps": 10, **options}
+    whole = make_trainer(max_steps=20, output_dir=tmp_path / "whole", **common)
+    whole.train()
+    make_trainer(max_steps=10, output_dir=tmp_path / "parts", **common).train()
+    resumed = make_trainer(max_steps=20, output_dir=tmp_path / "parts", **common)
+    resumed.train(resume_from_checkpoint=True)
+    updates = resumed.train_batches().num_effective_batches
+    assert (10 % updates, differing(weights(whole), weights(resumed))) == (10 % updates, [])
+
+
+def test_resume_test_crosses_an_epoch_before_and_after_the_stop(make_trainer):
+    updates = make_trainer().train_batches().num_effective_batches
+    assert updates < 10
+    assert 10 % updates != 0
+
+
+def test_resumed_training_logs_the_same_nll(make_trainer, tmp_path):
+    common = {"save_strategy": "steps", "save_steps": 3, "logging_steps": 3}
+    whole = make_trainer(max_steps=6, output_dir=tmp_path / "whole", **common)
+    whole.train()
+    make_trainer(max_steps=3, output_dir=tmp_path / "parts", **common).train()
+    resumed = make_trainer(max_steps=6, output_dir=tmp_path / "parts", **common)
+    resumed.train(resume_from_checkpoint=True)
+    logs = [[entry["nll"] for entry in trainer.state.log_history if "nll" in entry] for trainer in (whole, resumed)]
+    assert logs[0] == logs[1]
+
+
+# ---- evaluation ----
+
+
+def test_evaluation_figures_are_means_per_token_over_the_whole_set(make_trainer, dataset):
+    trainer = make_trainer(eval_dataset=dataset, per_device_eval_batch_size=7, predict_with_generate=False)
+    loss, nll, tokens = naive_sums(trainer.model, dataset, smoothing=0.1)
+    metrics = trainer.evaluate()
+    found = [metrics["eval_loss"], metrics["eval_nll"], metrics["eval_perplexity"]]
+    assert found == pytest.approx([loss / tokens, nll / tokens, math.exp(nll / tokens)], rel=1e-5)
+
+
+def test_evaluation_scores_translations_by_default(make_trainer, dataset):
+    trainer = make_trainer(eval_dataset=dataset.select(range(5)))
+    assert 0 <= trainer.evaluate(num_beams=1)["eval_sacrebleu"] <= 100
+
+
+def test_evaluation_leaves_the_generation_config_alone(make_trainer, dataset):
+    trainer = make_trainer(eval_dataset=dataset.select(range(5)))
+    before = trainer.model.generation_config.to_dict()
+    trainer.evaluate(num_beams=2)
+    assert trainer.model.generation_config.to_dict() == before
+
+
+def test_predictions_equal_plain_generate_in_the_data_sets_order(make_trainer, tokenizer, dataset):
+    small = dataset.select(range(12))
+    trainer = make_trainer(per_device_eval_batch_size=5)
+    predictions = trainer.predict(small, num_beams=2).predictions
+    found = tokenizer.batch_decode(predictions, skip_special_tokens=True)
+    trainer.model.eval()
+    for row, text in zip(small, found, strict=True):
+        ids = trainer.model.generate(torch.tensor([row["input_ids"]]), num_beams=2)
+        assert tokenizer.decode(ids[0], skip_special_tokens=True) == text
+
+
+def test_users_compute_metrics_gets_references_in_order_and_no_ignored_ids(make_trainer, tokenizer, pairs, dataset):
+    seen = {}
+
+    def compute_metrics(prediction):
+        seen["ignored"] = (prediction.predictions == -100).sum()
+        labels = np.where(prediction.label_ids == -100, tokenizer.pad_token_id, prediction.label_ids)
+        seen["references"] = tokenizer.batch_decode(labels, skip_special_tokens=True)
+        return {}
+
+    trainer = make_trainer(eval_dataset=dataset, extra={"compute_metrics": compute_metrics})
+    trainer.evaluate(num_beams=1)
+    assert seen == {"ignored": 0, "references": [target for _, target in pairs]}
+
+
+def test_several_evaluation_sets_are_evaluated_by_name(make_trainer, dataset):
+    sets = {"first": dataset.select(range(4)), "rest": dataset.select(range(4, 9))}
+    metrics = make_trainer(eval_dataset=sets).evaluate(num_beams=1)
+    assert {"eval_first_perplexity", "eval_rest_sacrebleu"} <= metrics.keys()
+
+
+def test_prediction_without_labels_works(make_trainer, dataset):
+    output = make_trainer().predict(dataset.select(range(3)).select_columns(["input_ids"]), num_beams=1)
+    assert len(output.predictions) == 3
+
+
+def test_best_model_by_bleu_is_loaded_and_early_stopping_stops(make_trainer, dataset):
+    scores = iter([3.0, 5.0, 4.0, 4.5])
+    trainer = make_trainer(
+        eval_dataset=dataset.select(range(2)),
+        max_steps=50,
+        eval_strategy="steps",
+        eval_steps=2,
+        save_strategy="steps",
+        save_steps=2,
+        load_best_model_at_end=True,
+        metric_for_best_model="sacrebleu",
+        generation_num_beams=1,
+        extra={
+            "compute_metrics": lambda prediction: {"sacrebleu": next(scores)},
+            "callbacks": [EarlyStoppingCallback(2)],
+        },
+    )
+    trainer.train()
+    assert (trainer.state.global_step, trainer.state.best_model_checkpoint[-12:]) == (8, "checkpoint-4"[-12:])
+
+
+def test_checkpoint_keeps_the_papers_decoding_after_evaluation(make_trainer, dataset, tmp_path):
+    trainer = make_trainer(
+        eval_dataset=dataset.select(range(2)), max_steps=2, eval_strategy="steps", eval_steps=1, generation_num_beams=1
+    )
+    expected = trainer.model.generation_config.to_diff_dict()
+    trainer.train()
+    trainer.save_model(tmp_path / "saved")
+    saved = type(trainer.model).from_pretrained(tmp_path / "saved")
+    assert saved.generation_config.to_diff_dict() == expected
+    assert saved.config.use_cache is True
+
+
+# ---- the rest ----
+
+
+def test_trainer_refuses_other_arguments(tmp_path):
+    arguments = Seq2SeqTrainingArguments(output_dir=str(tmp_path), use_cpu=True)
+    with pytest.raises(TypeError, match="`args` must be VaswaniTransformerTrainingArguments"):
+        VaswaniTransformerTrainer(model=torch.nn.Linear(1, 1), args=arguments)
+
+
+def test_training_set_without_length_columns_gives_the_same_batches(make_trainer, dataset):
+    bare = make_trainer(train_dataset=dataset.select_columns(["input_ids", "labels"]))
+    assert list(bare.train_batches()) == list(make_trainer().train_batches())
+
+
+def test_training_on_a_stream_counts_sentences(make_trainer, dataset):
+    trainer = make_trainer(train_dataset=dataset.to_iterable_dataset(), max_steps=3)
+    trainer.train()
+    assert trainer.state.global_step == 3
+
+
+def test_snapshots_are_written_every_n_steps(make_trainer, tmp_path):
+    make_trainer(max_steps=7, snapshot_steps=2, num_averaged_snapshots=2).train()
+    names = sorted(path.name for path in (tmp_path / "run" / "snapshots").iterdir())
+    assert names == ["step-00000004.safetensors", "step-00000006.safetensors"]
+
+
+class RaiseStopSignal(TrainerCallback):
+    """Sends the process a signal during one update."""
+
+    def __init__(self, number, step):
+        self.number, self.step = number, step
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        if state.global_step == self.step:
+            import signal
+
+            signal.raise_signal(self.number)
+
+
+@pytest.mark.parametrize("number", [2, 15], ids=["SIGINT", "SIGTERM"])
+def test_stop_signal_saves_a_checkpoint_from_which_the_same_run_goes_on(make_trainer, tmp_path, number):
+    whole = make_trainer(dropout=0.1, max_steps=9, output_dir=tmp_path / "whole")
+    whole.train()
+    callbacks = {"callbacks": [RaiseStopSignal(number, step=4)]}
+    with pytest.raises(KeyboardInterrupt):
+        make_trainer(dropout=0.1, max_steps=9, extra=callbacks).train()
+    resumed = make_trainer(dropout=0.1, max_steps=9)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-5"))
+    assert differing(weights(whole), weights(resumed)) == []
+
+
+def test_second_stop_signal_stops_at_once(make_trainer, tmp_path):
+    callbacks = {"callbacks": [RaiseStopSignal(2, step=4), RaiseStopSignal(2, step=4)]}
+    with pytest.raises(KeyboardInterrupt):
+        make_trainer(max_steps=9, extra=callbacks).train()
+    assert not (tmp_path / "run" / "checkpoint-5").exists()
+
+
+def test_stop_signal_handlers_are_restored(make_trainer):
+    import signal
+
+    before = signal.getsignal(signal.SIGINT)
+    make_trainer(max_steps=1).train()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_sorted_view_puts_rows_back_in_order(dataset):
+    view = SortedByLength(dataset, multiple=16)
+    rows = np.array([view[index]["target_length"] for index in range(len(view))])
+    assert len(view) == 64
+    assert view.restore_order(rows).tolist() == dataset["target_length"]
+
+
+def test_sorted_view_fills_with_rows_that_count_nowhere(dataset):
+    view = SortedByLength(dataset, multiple=16)
+    assert [view[index]["labels"] for index in range(60, 64)] == [[-100]] * 4
+
+
+def test_pair_lengths_count_rows_after_a_selection(dataset):
+    selected = dataset.select([5, 3, 9])
+    assert pair_lengths(selected)[0].tolist() == [len(row["input_ids"]) for row in selected]
+
+
+def test_post_norm_dangers_are_named(make_trainer, caplog):
+    from types import SimpleNamespace
+
+    from vaswani_transformer.training.trainer import _warn_of_danger
+
+    arguments = SimpleNamespace(fp16=True, warmup_steps=100, max_target_tokens_per_batch=1000)
+    with caplog.at_level("WARNING"):
+        _warn_of_danger(arguments, SimpleNamespace(num_decoder_layers=6))
+    assert len(caplog.records) == 3
+
+
+def test_small_models_are_not_warned_about(caplog):
+    from types import SimpleNamespace
+
+    from vaswani_transformer.training.trainer import _warn_of_danger
+
+    arguments = SimpleNamespace(fp16=False, warmup_steps=100, max_target_tokens_per_batch=1000)
+    with caplog.at_level("WARNING"):
+        _warn_of_danger(arguments, SimpleNamespace(num_decoder_layers=2))
+    assert not caplog.records

@@ -1,0 +1,74 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""A toy language pair, its tokenizer and trainers over it."""
+
+import random
+
+import datasets
+import torch
+
+from vaswani_transformer import (
+    VaswaniTransformerConfig,
+    VaswaniTransformerForConditionalGeneration,
+    VaswaniTransformerTokenizer,
+)
+from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
+from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
+
+WORDS = {"one": "eins", "two": "zwei", "red": "rot", "dog": "Hund", "cat": "Katze", "sees": "sieht", "and": "und"}
+
+
+def make_pairs(num_pairs, seed=0):
+    """Random word sequences of 1 to 9 words with their word-for-word translations."""
+    generator = random.Random(seed)
+    sentences = [generator.choices(sorted(WORDS), k=generator.randint(1, 9)) for _ in range(num_pairs)]
+    return [(" ".join(words), " ".join(WORDS[word] for word in words)) for words in sentences]
+
+
+def make_tokenizer():
+    """Tokenizer of the toy pair, the same in every process."""
+    lines = [sentence for pair in make_pairs(50) for sentence in pair]
+    return VaswaniTransformerTokenizer().train_new_from_iterator(lines, vocab_size=290, show_progress=False)
+
+
+def tokenize(tokenizer, pairs):
+    """Tokenised data set with the columns the trainer reads."""
+    columns = tokenizer([source for source, _ in pairs], text_target=[target for _, target in pairs])
+    lengths = {
+        "source_length": [len(ids) for ids in columns["input_ids"]],
+        "target_length": [len(ids) for ids in columns["labels"]],
+    }
+    return datasets.Dataset.from_dict({"input_ids": columns["input_ids"], "labels": columns["labels"], **lengths})
+
+
+def build_trainer(tokenizer, train_dataset, output_dir, *, dropout=0.0, eval_dataset=None, extra=None, **options):
+    """Trainer of a new seeded model; `extra` goes to the trainer, other keywords are training arguments."""
+    torch.manual_seed(0)
+    config = VaswaniTransformerConfig(
+        vocab_size=len(tokenizer),
+        d_model=16,
+        d_ff=32,
+        num_heads=2,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        dropout=dropout,
+    )
+    defaults = {
+        "max_source_tokens_per_batch": 120,
+        "max_target_tokens_per_batch": 120,
+        "warmup_steps": 10,
+        "max_steps": 4,
+        "num_averaged_snapshots": 0,
+        "save_strategy": "no",
+        "logging_steps": 1,
+        "disable_tqdm": True,
+        "use_cpu": True,
+    }
+    return VaswaniTransformerTrainer(
+        model=VaswaniTransformerForConditionalGeneration(config),
+        args=VaswaniTransformerTrainingArguments(output_dir=str(output_dir), **{**defaults, **options}),
+        train_dataset=train_dataset,
+        eval_dataset=eval_dataset,
+        processing_class=tokenizer,
+        **(extra or {}),
+    )

@@ -1,0 +1,38 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Trains a toy model and leaves weights, log and evaluation; started by test_distributed.py under torchrun."""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
+
+
+def main(output_dir, options):
+    torch.set_num_threads(1)
+    resume = options.pop("resume", None)
+    tokenizer = make_tokenizer()
+    dataset = tokenize(tokenizer, make_pairs(60))
+    trainer = build_trainer(
+        tokenizer, dataset, output_dir, eval_dataset=dataset.select(range(13)), per_device_eval_batch_size=5, **options
+    )
+    trainer.train(resume_from_checkpoint=resume)
+    metrics = trainer.evaluate(num_beams=1)
+    predictions = trainer.predict(dataset.select(range(13)), num_beams=1).predictions
+    if trainer.is_world_process_zero():
+        torch.save(trainer.model.state_dict(), Path(output_dir) / "weights.pt")
+        texts = tokenizer.batch_decode(predictions, skip_special_tokens=True)
+        log = [entry["nll"] for entry in trainer.state.log_history if "nll" in entry]
+        results = {"metrics": metrics, "texts": texts, "nll": log, "world_size": trainer.args.world_size}
+        (Path(output_dir) / "results.json").write_text(json.dumps(results), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], json.loads(sys.argv[2]))
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()

@@ -1,0 +1,104 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Training arguments with the paper's values as defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from transformers import Seq2SeqTrainingArguments
+
+_LOWER_IS_BETTER = ("nll", "perplexity")
+
+
+@dataclass
+class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
+    """`Seq2SeqTrainingArguments` whose defaults are the paper's, with batches counted in tokens.
+
+    Every argument of the library still works. `per_device_train_batch_size` has no effect unless the training set
+    has no length (a stream): a training batch is bounded by tokens, as in the paper.
+
+    Paper: section 5.
+
+    Args:
+        learning_rate: Peak learning rate; None means the paper's, (d_model * warmup_steps)^-0.5.
+        lr_scheduler_type: "inverse_sqrt" is the paper's schedule (see `training.schedule`); any other name is the
+            library's schedule of that name.
+        label_smoothing_factor: Passed to the model's forward; the library's own smoother stays off.
+        max_source_tokens_per_batch: Real source tokens, with `</s>`, of one effective batch (of one update over all
+            devices and accumulation steps).
+        max_target_tokens_per_batch: Real target tokens, with `</s>`, of one effective batch.
+        max_padded_tokens_per_device: Padded tokens (source and target side together) one device holds at a time. When
+            set, `gradient_accumulation_steps` is raised until every micro-batch fits. It bounds memory and does not
+            change what is trained. None means no bound.
+        snapshot_steps: Updates between two weights-only snapshots for averaging.
+        num_averaged_snapshots: Newest snapshots kept in `output_dir/snapshots`; 0 writes none.
+
+    Raises:
+        ValueError: If a value is outside its range.
+    """
+
+    learning_rate: float | None = field(
+        default=None, metadata={"help": "Peak learning rate; None means the paper's, (d_model * warmup_steps)^-0.5."}
+    )
+    lr_scheduler_type: str = field(
+        default="inverse_sqrt", metadata={"help": "`inverse_sqrt` is the paper's schedule; others are the library's."}
+    )
+    warmup_steps: float = field(default=4000, metadata={"help": "Updates of the linear warm-up."})
+    adam_beta2: float = field(default=0.98, metadata={"help": "Adam's decay of the second moment."})
+    adam_epsilon: float = field(default=1e-9, metadata={"help": "Adam's epsilon."})
+    weight_decay: float = field(default=0.0, metadata={"help": "Weight decay; the paper has none."})
+    max_grad_norm: float = field(default=0.0, metadata={"help": "Gradient clipping norm; 0 is no clipping."})
+    label_smoothing_factor: float = field(default=0.1, metadata={"help": "Label smoothing epsilon, in [0, 1)."})
+    max_source_tokens_per_batch: int = field(
+        default=25000, metadata={"help": "Real source tokens of one update, over all devices."}
+    )
+    max_target_tokens_per_batch: int = field(
+        default=25000, metadata={"help": "Real target tokens of one update, over all devices."}
+    )
+    max_padded_tokens_per_device: int | None = field(
+        default=None, metadata={"help": "Padded tokens one device holds at a time; more are accumulated."}
+    )
+    snapshot_steps: int = field(default=1500, metadata={"help": "Updates between two snapshots for averaging."})
+    num_averaged_snapshots: int = field(default=5, metadata={"help": "Newest snapshots kept; 0 writes none."})
+
+    predict_with_generate: bool = field(default=True, metadata={"help": "Translate the evaluation set and score it."})
+    per_device_eval_batch_size: int = field(default=64, metadata={"help": "Sentences of an evaluation batch."})
+    logging_nan_inf_filter: bool = field(
+        default=False, metadata={"help": "Hide non-finite losses from the log; False stops training at one."}
+    )
+    use_cache: bool = field(default=True, metadata={"help": "`use_cache` of the saved config; training uses none."})
+    ddp_broadcast_buffers: bool | None = field(
+        default=False, metadata={"help": "Broadcast buffers before each forward; the model's are constants."}
+    )
+    ddp_find_unused_parameters: bool | None = field(
+        default=False, metadata={"help": "Search for unused parameters; every one of the model's is used."}
+    )
+
+    def __post_init__(self):
+        """Checks our own fields, then lets the library derive the rest."""
+        _check_at_least(self, 1, "max_source_tokens_per_batch", "max_target_tokens_per_batch", "snapshot_steps")
+        _check_at_least(self, 0, "num_averaged_snapshots")
+        if self.max_padded_tokens_per_device is not None:
+            _check_at_least(self, 1, "max_padded_tokens_per_device")
+        if not 0.0 <= self.label_smoothing_factor < 1.0:
+            raise ValueError(
+                f"`label_smoothing_factor` must be in [0, 1), got {self.label_smoothing_factor}. The paper uses 0.1."
+            )
+        uses_the_papers_rate = self.lr_scheduler_type == "inverse_sqrt" or self.learning_rate is None
+        if uses_the_papers_rate and (self.warmup_steps < 1 or self.warmup_steps != int(self.warmup_steps)):
+            raise ValueError(
+                f"`warmup_steps` must be a whole number of updates of at least 1, got {self.warmup_steps}. "
+                "The paper uses 4000."
+            )
+        metric = self.metric_for_best_model
+        if self.greater_is_better is None and metric is not None and metric.endswith(_LOWER_IS_BETTER):
+            self.greater_is_better = False
+        super().__post_init__()
+
+
+def _check_at_least(arguments: VaswaniTransformerTrainingArguments, minimum: int, *names: str) -> None:
+    """Raises ValueError when one of the named fields is below `minimum`."""
+    for name in names:
+        if (value := getattr(arguments, name)) < minimum:
+            raise ValueError(f"`{name}` must be at least {minimum}, got {value}. Pass a larger number.")

@@ -1,0 +1,250 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Averaging of snapshots: a callback that writes them by step, and functions that average weights and folders.
+
+Paper: section 6.1, the published models average the last 5 (base) or 20 (big) checkpoints.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from transformers import PreTrainedModel, TrainerCallback
+
+SNAPSHOT_FOLDER = "snapshots"
+WEIGHTS_FILE = "model.safetensors"
+_WEIGHTS_INDEX = "model.safetensors.index.json"
+_SNAPSHOT_PATTERN = re.compile(r"step-(\d+)\.safetensors")
+_CHECKPOINT_PATTERN = re.compile(r"checkpoint-(\d+)")
+_NOT_COPIED = (_WEIGHTS_INDEX, "trainer_state.json", "train_results.json", "test_results.json")
+_PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+
+
+def list_snapshots(output_dir: str | Path) -> list[Path]:
+    """Snapshots of a run, oldest first.
+
+    Args:
+        output_dir: Folder of the run, which holds `snapshots/`.
+    """
+    folder = Path(output_dir) / SNAPSHOT_FOLDER
+    found = [path for path in folder.glob("step-*.safetensors") if _SNAPSHOT_PATTERN.fullmatch(path.name)]
+    return sorted(found, key=lambda path: int(_SNAPSHOT_PATTERN.fullmatch(path.name).group(1)))
+
+
+def list_checkpoints(output_dir: str | Path) -> list[Path]:
+    """Resumable checkpoints (`checkpoint-<step>`) of a run, whole or not, oldest first.
+
+    Args:
+        output_dir: Folder of the run.
+    """
+    found = [path for path in Path(output_dir).glob("checkpoint-*") if _CHECKPOINT_PATTERN.fullmatch(path.name)]
+    return sorted(found, key=lambda path: int(_CHECKPOINT_PATTERN.fullmatch(path.name).group(1)))
+
+
+class SnapshotCallback(TrainerCallback):
+    """Writes the weights alone to `output_dir/snapshots/step-NNNNNNNN.safetensors` and keeps the newest ones.
+
+    Snapshots count in updates, so hardware does not change the average, and they are no resumable checkpoints:
+    `save_total_limit` does not touch them.
+
+    Args:
+        snapshot_steps: Updates between two snapshots, at least 1.
+        num_kept: Newest snapshots kept, at least 1.
+    """
+
+    def __init__(self, snapshot_steps: int, num_kept: int):
+        self.snapshot_steps = snapshot_steps
+        self.num_kept = num_kept
+
+    def on_step_end(self, args, state, control, model=None, **kwargs):
+        """Writes a snapshot when the number of finished updates is a multiple of `snapshot_steps`."""
+        if state.global_step % self.snapshot_steps != 0:
+            return
+        weights = _full_state_dict(model)
+        if not state.is_world_process_zero:
+            return
+        folder = Path(args.output_dir) / SNAPSHOT_FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        _save_weights(weights, folder / f"step-{state.global_step:08d}.safetensors")
+        for path in list_snapshots(args.output_dir)[: -self.num_kept]:
+            path.unlink()
+
+
+def average_snapshots(paths: Sequence[str | Path]) -> dict[str, torch.Tensor]:
+    """Mean of several sets of weights, each tensor summed in float64 and returned in its own dtype.
+
+    Paper: section 6.1.
+
+    Args:
+        paths: Safetensors files, or folders with `model.safetensors` (or its shards).
+
+    Returns:
+        State dict of the mean.
+
+    Raises:
+        ValueError: If `paths` is empty, if weights are pickled, or if names, shapes or dtypes differ.
+        FileNotFoundError: If a path holds no weights.
+    """
+    if not paths:
+        raise ValueError("`paths` must name at least one snapshot, got none. Check `snapshot_steps` and `max_steps`.")
+    files = [_tensor_files(Path(path)) for path in paths]
+    for path, names in zip(paths[1:], files[1:], strict=True):
+        _check_same_names(paths[0], files[0], path, names)
+    return {name: _mean([names[name] for names in files], name) for name in files[0]}
+
+
+def average_checkpoints(
+    inputs: str | Path | Sequence[str | Path], output_dir: str | Path, *, last: int | None = None
+) -> Path:
+    """Writes a model folder whose weights are the mean of several snapshots or model folders.
+
+    Args:
+        inputs: Snapshot files and model folders, or one folder of a run, which means the snapshots in it (without
+            snapshots: its resumable checkpoints).
+        output_dir: New or empty folder; receives weights, config, generation config and tokenizer.
+        last: Number of newest inputs to average; None means all.
+
+    Returns:
+        `output_dir`.
+
+    Raises:
+        ValueError: If `last` is not in range, `output_dir` is not empty, or the weights do not fit together.
+        FileNotFoundError: If there is nothing to average, or no folder with a `config.json` beside the weights.
+    """
+    output_dir = Path(output_dir)
+    if output_dir.exists() and any(output_dir.iterdir()):
+        raise ValueError(f"`output_dir` must be new or empty, got {output_dir}. Pass another folder.")
+    paths = _expand_inputs(inputs)
+    if last is not None:
+        if not 1 <= last <= len(paths):
+            raise ValueError(f"`last` must be between 1 and {len(paths)}, the inputs found, got {last}.")
+        paths = paths[-last:]
+    base = _model_folder(paths[-1])
+    weights = average_snapshots(paths)
+    output_dir.mkdir(parents=True, exist_ok=True)
+    for path in sorted(base.iterdir()):
+        if path.suffix in (".json", ".py", ".txt", ".jinja") and path.name not in _NOT_COPIED:
+            shutil.copy2(path, output_dir / path.name)
+    _save_weights(weights, output_dir / WEIGHTS_FILE)
+    return output_dir
+
+
+def write_average(output_dir: str | Path, num_averaged: int) -> int:
+    """Replaces a finished run's weights by the mean of its newest snapshots, atomically.
+
+    Args:
+        output_dir: Folder of the run, with `model.safetensors` and `snapshots/`.
+        num_averaged: Newest snapshots to average.
+
+    Returns:
+        Number of snapshots averaged; fewer than `num_averaged` if the run was short, 0 if it wrote none.
+    """
+    paths = list_snapshots(output_dir)[-num_averaged:]
+    if paths:
+        _save_weights(average_snapshots(paths), Path(output_dir) / WEIGHTS_FILE)
+    return len(paths)
+
+
+def _full_state_dict(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Weights on the CPU under the names of `save_pretrained`: each tied tensor once. Collective if sharded."""
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    weights = get_model_state_dict(model, options=options)
+    tied = model.all_tied_weights_keys if isinstance(model, PreTrainedModel) else {}
+    return {name: tensor.contiguous() for name, tensor in weights.items() if name not in tied}
+
+
+def _save_weights(weights: dict[str, torch.Tensor], path: Path) -> None:
+    """Writes a safetensors file beside its place, then moves it there."""
+    beside = path.with_name(path.name + ".part")
+    save_file(weights, beside, metadata={"format": "pt"})
+    os.replace(beside, path)
+
+
+def _expand_inputs(inputs: str | Path | Sequence[str | Path]) -> list[Path]:
+    """List of files and folders to average, oldest first; a single run folder is replaced by what it holds."""
+    paths = [Path(inputs)] if isinstance(inputs, (str, Path)) else [Path(path) for path in inputs]
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"`inputs` must exist, got {path}. Check the path.")
+    if len(paths) != 1 or paths[0].is_file():
+        return paths
+    found = list_snapshots(paths[0]) or list_checkpoints(paths[0])
+    if not found:
+        raise FileNotFoundError(
+            f"`inputs` must hold {SNAPSHOT_FOLDER}/ or checkpoint-* folders, got {paths[0]}. Pass the folder of a run "
+            "or several model folders."
+        )
+    return found
+
+
+def _model_folder(path: Path) -> Path:
+    """Folder with the config.json that belongs to a snapshot file or model folder."""
+    run = path.parent.parent
+    candidates = [path] if path.is_dir() else [path.parent, run, *reversed(list_checkpoints(run))]
+    for folder in candidates:
+        if (folder / "config.json").is_file():
+            return folder
+    raise FileNotFoundError(
+        f"`inputs` must lie in a model folder, got {path} without a config.json. Let the run finish."
+    )
+
+
+def _tensor_files(path: Path) -> dict[str, Path]:
+    """Safetensors file of each tensor of a snapshot file or model folder."""
+    if path.is_dir():
+        return _folder_tensor_files(path)
+    if path.suffix in _PICKLED:
+        raise ValueError(f"`{path}` must be safetensors, got pickled weights. Save the model as safetensors first.")
+    try:
+        with safe_open(path, framework="pt") as weights:
+            return dict.fromkeys(weights.keys(), path)
+    except SafetensorError as error:
+        raise ValueError(f"`{path}` must be a whole safetensors file, got a broken one ({error}).") from error
+
+
+def _folder_tensor_files(folder: Path) -> dict[str, Path]:
+    """Safetensors file of each tensor of a model folder, sharded or not."""
+    if (folder / WEIGHTS_FILE).is_file():
+        return _tensor_files(folder / WEIGHTS_FILE)
+    if (folder / _WEIGHTS_INDEX).is_file():
+        index = json.loads((folder / _WEIGHTS_INDEX).read_text(encoding="utf-8"))
+        return {name: folder / shard for name, shard in index["weight_map"].items()}
+    if pickled := sorted(path.name for path in folder.glob("pytorch_model*.bin")):
+        raise ValueError(f"`{folder / pickled[0]}` must be safetensors, got pickled weights. Convert the model first.")
+    raise FileNotFoundError(f"`{folder}` must hold {WEIGHTS_FILE}, got a folder without it. It may be incomplete.")
+
+
+def _check_same_names(first_path, first, other_path, other) -> None:
+    """Raises ValueError naming the tensors that only one of two sets of weights has."""
+    missing, extra = sorted(first.keys() - other.keys()), sorted(other.keys() - first.keys())
+    if missing or extra:
+        raise ValueError(
+            f"`{other_path}` must hold the same tensors as {first_path}, got missing {missing or 'none'} and extra "
+            f"{extra or 'none'}. Average checkpoints of one run."
+        )
+
+
+def _mean(files: list[Path], name: str) -> torch.Tensor:
+    """Mean of one tensor over files, accumulated in float64; an integer tensor is the last file's."""
+    total, first = None, None
+    for file in files:
+        with safe_open(file, framework="pt") as weights:
+            tensor = weights.get_tensor(name)
+        if first is None:
+            first, total = tensor, torch.zeros(tensor.shape, dtype=torch.float64)
+        if (tensor.shape, tensor.dtype) != (first.shape, first.dtype):
+            raise ValueError(
+                f"`{name}` must have one shape and dtype in every input, got {tuple(tensor.shape)} {tensor.dtype} "
+                f"in {file} and {tuple(first.shape)} {first.dtype} in {files[0]}. Average checkpoints of one run."
+            )
+        total += tensor.double()
+    return (total / len(files)).to(first.dtype) if first.is_floating_point() else tensor

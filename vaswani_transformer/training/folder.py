@@ -1,0 +1,140 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""A run's folder: who may write into it, what is resumed from it, and how results get there."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE, list_checkpoints
+from .recipes import RECIPE_FILE, Recipe
+
+RESULTS_FILE = "train_results.json"
+_OWN_FILES = (RECIPE_FILE, RESULTS_FILE, "test_results.json", "config.json", "generation_config.json", WEIGHTS_FILE)
+_STATE_FILE = "trainer_state.json"
+
+# Changing these does not change the updates already made, so a resumed run may.
+_FREE_TO_CHANGE = frozenset(
+    (
+        "name",
+        "description",
+        "max_steps",
+        "max_padded_tokens_per_device",
+        "eval_steps",
+        "eval_num_beams",
+        "save_steps",
+        "save_total_limit",
+        "logging_steps",
+        "early_stopping_patience",
+        "num_beams",
+        "length_penalty",
+        "max_new_tokens_over_source",
+    )
+)
+
+
+def holds_a_run(output_dir: str | Path) -> bool:
+    """Whether a folder holds a model, a checkpoint, snapshots or results."""
+    output_dir = Path(output_dir)
+    names = (*_OWN_FILES, SNAPSHOT_FOLDER)
+    return any((output_dir / name).exists() for name in names) or bool(list_checkpoints(output_dir))
+
+
+def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool, resume: bool) -> None:
+    """Refuses a folder that would lose another run, or that does not hold the run to resume.
+
+    Args:
+        output_dir: Folder of the run.
+        recipe: Recipe about to be trained.
+        overwrite: Whether a run in the folder may be deleted.
+        resume: Whether the run in the folder goes on.
+
+    Raises:
+        ValueError: If the folder is a file or holds another run, if both switches are on, or if the recipe to
+            resume differs.
+        FileNotFoundError: If there is nothing to resume.
+    """
+    output_dir = Path(output_dir)
+    if output_dir.exists() and not output_dir.is_dir():
+        raise ValueError(f"`output_dir` must be a folder, got the file {output_dir}. Pass another path.")
+    if overwrite and resume:
+        raise ValueError("`overwrite` and `resume` must not both be set, got both. Choose one of them.")
+    if resume:
+        _check_same_recipe(Recipe.load(output_dir), recipe)
+    elif not overwrite and holds_a_run(output_dir):
+        raise ValueError(
+            f"`output_dir` must not hold another run, got {output_dir}. Pass another folder, or resume or overwrite "
+            "that run (--resume, --overwrite)."
+        )
+
+
+def clear_run(output_dir: str | Path) -> None:
+    """Deletes the run in a folder; files of other origin stay."""
+    output_dir = Path(output_dir)
+    for folder in (*list_checkpoints(output_dir), output_dir / SNAPSHOT_FOLDER):
+        shutil.rmtree(folder, ignore_errors=True)
+    for name in _OWN_FILES:
+        (output_dir / name).unlink(missing_ok=True)
+
+
+def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
+    """Newest resumable checkpoint of a run and the number of its last update.
+
+    Raises:
+        FileNotFoundError: If there is none, or if the newest one is incomplete; the message names it.
+    """
+    checkpoints = list_checkpoints(output_dir)
+    if not checkpoints:
+        raise FileNotFoundError(
+            f"`output_dir` must hold a checkpoint to resume from, got {output_dir} without one. Start again with "
+            "--overwrite."
+        )
+    newest = checkpoints[-1]
+    if missing := _missing_parts(newest):
+        before = f"{checkpoints[-2].name} before it" if len(checkpoints) > 1 else "the beginning"
+        raise FileNotFoundError(
+            f"`{newest}` must be a complete checkpoint, got one without {', '.join(missing)}. Delete it to go on from "
+            f"{before}."
+        )
+    return newest, json.loads((newest / _STATE_FILE).read_text(encoding="utf-8"))["global_step"]
+
+
+def write_results(output_dir: str | Path, results: dict[str, Any]) -> Path:
+    """Writes `train_results.json` into a folder, atomically, and returns the file's path."""
+    path = Path(output_dir) / RESULTS_FILE
+    beside = path.with_suffix(".json.part")
+    beside.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(beside, path)
+    return path
+
+
+def _missing_parts(checkpoint: Path) -> list[str]:
+    """What a checkpoint lacks to be resumed; the trainer writes its state last, so that is what a crash leaves out."""
+    missing = []
+    for patterns in (("model*.safetensors", "pytorch_model_fsdp*"), ("optimizer*",), ("scheduler.pt",)):
+        if not any(any(checkpoint.glob(pattern)) for pattern in patterns):
+            missing.append(patterns[0])
+    try:
+        json.loads((checkpoint / _STATE_FILE).read_text(encoding="utf-8"))["global_step"]
+    except (OSError, ValueError, KeyError):
+        missing.append(_STATE_FILE)
+    return missing
+
+
+def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
+    """Raises ValueError naming the fields in which a run to resume differs in a way that would make it another run."""
+    differences = [
+        f"{field.name} {getattr(trained, field.name)!r} instead of {getattr(wanted, field.name)!r}"
+        for field in dataclasses.fields(Recipe)
+        if field.name not in _FREE_TO_CHANGE and getattr(trained, field.name) != getattr(wanted, field.name)
+    ]
+    if differences:
+        raise ValueError(
+            f"`recipe` must be the one of the run to resume, got another: the run has {'; '.join(differences)}. Pass "
+            "the same values, or another output_dir."
+        )

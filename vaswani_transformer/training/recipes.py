@@ -1,0 +1,282 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Recipes: everything a training run depends on, from model to decoding, as one flat dataclass and one table."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RECIPE_FILE = "recipe.json"
+
+_MODEL_FIELDS = (
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "d_k",
+    "d_v",
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "attention_bias",
+    "position_encoding",
+)
+
+
+def _field(default: Any, text: str) -> Any:
+    """Dataclass field with a default and the help text shown by the command line."""
+    return dataclasses.field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One training run: data, vocabulary, model, batches, optimiser, snapshots, validation and decoding.
+
+    The defaults are the paper's base model. Each field carries its help text, with units, in `metadata["help"]`.
+    Nothing here depends on the hardware except `max_padded_tokens_per_device`, which bounds memory and does not
+    change the training.
+    """
+
+    name: str = _field("custom", "name of the recipe")
+    description: str = _field("", "what the recipe trains and where it leaves its source")
+
+    # Data: exactly one of dataset, train_source + train_target, train_pairs.
+    source_language: str | None = _field(None, "language code of the source side, for example en")
+    target_language: str | None = _field(None, "language code of the target side, for example de")
+    dataset: str | None = _field(None, "Hub name or local folder of a `datasets` dataset, or `builtin`")
+    dataset_config: str | None = _field(None, "configuration of the dataset, for example de-en")
+    train_source: str | None = _field(None, "training text, source side, one sentence a line")
+    train_target: str | None = _field(None, "training text, target side, aligned with train_source")
+    train_pairs: str | None = _field(None, "training pairs in one .jsonl, .json, .csv, .tsv or .parquet file")
+    validation_source: str | None = _field(None, "validation text, source side")
+    validation_target: str | None = _field(None, "validation text, target side")
+    validation_pairs: str | None = _field(None, "validation pairs in one file")
+    test_source: str | None = _field(None, "test text, source side")
+    test_target: str | None = _field(None, "test text, target side")
+    test_pairs: str | None = _field(None, "test pairs in one file")
+    vocab_size: int = _field(37000, "entries of the joint vocabulary, with the 3 special tokens and 256 bytes")
+    max_tokens_per_sentence: int | None = _field(
+        256, "tokens, with </s>, beyond which a training sentence is dropped; none: no limit"
+    )
+    max_length_ratio: float | None = _field(
+        None, "ratio of the two sides' tokens beyond which a training pair is dropped; none: no limit"
+    )
+
+    # Model: None is the preset's value.
+    preset: str = _field("base", "named configuration of the model: base, big or another preset")
+    d_model: int | None = _field(None, "width of the model; none: the preset's, as for the following fields")
+    d_ff: int | None = _field(None, "width of the feed-forward layers")
+    num_heads: int | None = _field(None, "attention heads")
+    d_k: int | None = _field(None, "width of a head's queries and keys")
+    d_v: int | None = _field(None, "width of a head's values")
+    num_encoder_layers: int | None = _field(None, "encoder layers")
+    num_decoder_layers: int | None = _field(None, "decoder layers")
+    dropout: float | None = _field(None, "dropout on sub-layer outputs and embeddings, in [0, 1)")
+    attention_dropout: float | None = _field(None, "dropout on attention weights, in [0, 1)")
+    activation_dropout: float | None = _field(None, "dropout after the ReLU, in [0, 1)")
+    attention_bias: bool | None = _field(None, "biases in the attention projections")
+    position_encoding: str | None = _field(None, "sinusoidal or learned")
+
+    # Batches and optimiser.
+    max_source_tokens_per_batch: int = _field(25000, "real source tokens of one update, over all devices")
+    max_target_tokens_per_batch: int = _field(25000, "real target tokens of one update, over all devices")
+    max_padded_tokens_per_device: int | None = _field(
+        None, "padded tokens, both sides together, one device holds at a time; more are accumulated; none: no limit"
+    )
+    max_steps: int = _field(100000, "updates of the whole training")
+    warmup_steps: int = _field(4000, "updates of the linear warm-up")
+    learning_rate: float | None = _field(None, "peak learning rate; none: (d_model * warmup_steps)^-0.5, the paper's")
+    adam_beta1: float = _field(0.9, "Adam's decay of the first moment")
+    adam_beta2: float = _field(0.98, "Adam's decay of the second moment")
+    adam_epsilon: float = _field(1e-9, "Adam's epsilon")
+    max_grad_norm: float = _field(0.0, "gradient norm to clip at; 0: no clipping")
+    label_smoothing: float = _field(0.1, "label smoothing epsilon, in [0, 1)")
+    seed: int = _field(0, "seed of initial weights, dropout and batch order")
+
+    # Snapshots and the model that is kept.
+    snapshot_steps: int = _field(1500, "updates between two weights-only snapshots")
+    num_averaged_snapshots: int = _field(
+        5, "newest snapshots whose average is the final model; 0: the last update's weights"
+    )
+    load_best_model: bool = _field(
+        False, "the final model is the best checkpoint by metric_for_best_model, instead of the average"
+    )
+    metric_for_best_model: str = _field("sacrebleu", "validation figure that decides: sacrebleu, loss or nll")
+    early_stopping_patience: int | None = _field(
+        None, "validations without a better metric_for_best_model before training stops; none: never"
+    )
+
+    # Validation, checkpoints, log.
+    eval_steps: int = _field(5000, "updates between two validations")
+    eval_num_beams: int = _field(
+        1, "beams of the translations scored at validations; 1: greedy; 0: none, losses alone"
+    )
+    save_steps: int = _field(5000, "updates between two resumable checkpoints")
+    save_total_limit: int = _field(2, "resumable checkpoints kept")
+    logging_steps: int = _field(100, "updates between two lines of the log")
+
+    # Decoding, written into the model's generation config.
+    num_beams: int = _field(4, "beams of the published model's search")
+    length_penalty: float = _field(0.6, "alpha of the length penalty ((5 + length) / 6)^alpha")
+    max_new_tokens_over_source: int = _field(50, "output limit in tokens: input length + this number")
+
+    def model_overrides(self) -> dict[str, Any]:
+        """Model fields this recipe sets itself, by config name; the preset decides the others."""
+        return {name: value for name in _MODEL_FIELDS if (value := getattr(self, name)) is not None}
+
+    def data_arguments(self, split: str) -> dict[str, Any] | None:
+        """Keyword arguments of `data.load_corpus` for one split.
+
+        Args:
+            split: "train", "validation" or "test".
+
+        Returns:
+            The arguments, or None if the recipe names no data for this split.
+        """
+        files = {
+            "source_file": getattr(self, f"{split}_source"),
+            "target_file": getattr(self, f"{split}_target"),
+            "pairs_file": getattr(self, f"{split}_pairs"),
+        }
+        languages = {"source_language": self.source_language, "target_language": self.target_language}
+        if any(value is not None for value in files.values()):
+            return {**files, **languages}
+        if self.dataset is not None:
+            return {"dataset": self.dataset, "dataset_config": self.dataset_config, "split": split, **languages}
+        return None
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes the recipe as `recipe.json` into a folder, atomically, and returns the file's path."""
+        path = Path(folder) / RECIPE_FILE
+        beside = path.with_suffix(".json.part")
+        beside.write_text(json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(beside, path)
+        return path
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Recipe:
+        """Reads `recipe.json` of a run's folder.
+
+        Raises:
+            FileNotFoundError: If the folder has no `recipe.json`.
+            ValueError: If the file is not a recipe.
+        """
+        path = Path(folder) / RECIPE_FILE
+        if not path.is_file():
+            raise FileNotFoundError(f"`folder` must hold {RECIPE_FILE}, got {folder}. Pass the folder of a run.")
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"`{path}` must be a recipe, got a file that is none ({error}).") from error
+
+
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            name="quickstart",
+            description="A small model on the built-in English-German corpus, for 2 CPU cores in minutes.",
+            source_language="en",
+            target_language="de",
+            dataset="builtin",
+            vocab_size=800,
+            max_tokens_per_sentence=128,
+            preset="base",
+            d_model=128,
+            d_ff=512,
+            num_heads=4,
+            num_encoder_layers=2,
+            num_decoder_layers=2,
+            dropout=0.1,
+            max_source_tokens_per_batch=1000,
+            max_target_tokens_per_batch=1000,
+            max_steps=2500,
+            warmup_steps=400,
+            snapshot_steps=50,
+            num_averaged_snapshots=5,
+            eval_steps=1000,
+            save_steps=500,
+            logging_steps=50,
+        ),
+        Recipe(
+            name="multi30k-tiny",
+            description=(
+                "Multi30k en-de with the Transformer-Tiny of Wu et al. 2021 (LividWo/Revisit-MMT, text only): train "
+                "on the corpus' own lower-cased, tokenised files, passed as train_source, train_target and so on. "
+                "Their batch is 8,192 padded tokens in which a pair counts as its longer side, about 65 updates an "
+                "epoch; here it is real tokens on each side, chosen to give the same number of updates. Leaves their "
+                "recipe in: byte-level BPE instead of subword-nmt, interleaved sinusoids, output limit input + 50 "
+                "instead of 200, and GNMT's length penalty instead of length^1.0."
+            ),
+            source_language="en",
+            target_language="de",
+            vocab_size=9700,
+            preset="base",
+            d_model=128,
+            d_ff=256,
+            num_heads=4,
+            num_encoder_layers=4,
+            num_decoder_layers=4,
+            dropout=0.3,
+            attention_bias=True,
+            max_source_tokens_per_batch=6850,
+            max_target_tokens_per_batch=6850,
+            max_steps=8000,
+            warmup_steps=2000,
+            learning_rate=0.005,
+            adam_epsilon=1e-8,
+            max_grad_norm=25.0,
+            snapshot_steps=65,
+            num_averaged_snapshots=10,
+            metric_for_best_model="loss",
+            early_stopping_patience=10,
+            eval_steps=65,
+            eval_num_beams=0,
+            save_steps=650,
+            num_beams=5,
+            length_penalty=1.0,
+        ),
+        Recipe(
+            name="paper-base-en-de",
+            description=(
+                "The paper's base model on WMT14 English-German (4.5M pairs; newstest2013 validates, newstest2014 "
+                "tests). The paper writes a checkpoint every 10 minutes, about 1,500 updates at 0.4 s, and averages 5."
+            ),
+            source_language="en",
+            target_language="de",
+            dataset="wmt/wmt14",
+            dataset_config="de-en",
+        ),
+    )
+}
+
+
+def get_recipe(name: str, **overrides: Any) -> Recipe:
+    """Recipe of the table, with fields replaced.
+
+    Args:
+        name: Name in `RECIPES`.
+        **overrides: Fields of `Recipe` with their new values.
+
+    Returns:
+        The recipe.
+
+    Raises:
+        ValueError: If no recipe has this name; the message lists the known ones.
+        TypeError: If an override is not a field of `Recipe`.
+    """
+    if name not in RECIPES:
+        raise ValueError(f"`recipe` must be one of {', '.join(sorted(RECIPES))}, got {name!r}. Pass a known name.")
+    fields = [field.name for field in dataclasses.fields(Recipe)]
+    for key in overrides:
+        if key not in fields:
+            hint = "".join(f" Did you mean {close}?" for close in difflib.get_close_matches(key, fields, n=1))
+            raise TypeError(f"`{key}` must be a field of Recipe, got an unknown name.{hint or ' See Recipe.'}")
+    return dataclasses.replace(RECIPES[name], **overrides)

@@ -1,0 +1,302 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""A whole training run: from a recipe and raw text to a model folder."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer, EarlyStoppingCallback, PreTrainedTokenizerBase, TrainerState, set_seed
+from transformers.trainer_utils import TrainOutput
+from transformers.utils import logging
+
+from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..data import (
+    CleaningReport,
+    CleaningRules,
+    clean_corpus,
+    corpus_sentences,
+    load_corpus,
+    tokenize_corpus,
+    train_tokenizer,
+)
+from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from .arguments import VaswaniTransformerTrainingArguments
+from .averaging import write_average
+from .folder import check_output_dir, clear_run, find_checkpoint, write_results
+from .recipes import Recipe
+from .schedule import paper_peak_learning_rate
+from .trainer import VaswaniTransformerTrainer
+
+logger = logging.get_logger(__name__)
+
+
+def train(
+    recipe: Recipe,
+    output_dir: str | Path,
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+    bf16: bool = False,
+    fp16: bool = False,
+    use_cpu: bool = False,
+    tokenizer: str | Path | None = None,
+) -> dict[str, Any]:
+    """Trains the model of a recipe and leaves it, ready for `from_pretrained` and `pipeline`, in a folder.
+
+    The folder ends up with the model (the average of the newest snapshots, or the best checkpoint, or the last
+    update: the recipe says which), its tokenizer, `recipe.json`, `train_results.json`, the resumable checkpoints
+    and the snapshots. Under torchrun or `accelerate launch` every process calls this with the same arguments.
+
+    Args:
+        recipe: What to train; see `get_recipe`.
+        output_dir: Folder of the run.
+        overwrite: Delete the run the folder holds, once the data are read.
+        resume: Go on from the newest checkpoint in the folder.
+        bf16: Compute in bfloat16 where it is safe; weights stay in float32.
+        fp16: Compute in float16; post-norm models tend to diverge in it.
+        use_cpu: Ignore accelerators.
+        tokenizer: Folder or Hub id of a trained tokenizer; None trains one on the training text.
+
+    Returns:
+        Results as written to `train_results.json`: the library's `train_*` figures, the last `eval_*` figures, the
+        number of updates, pairs, parameters and averaged snapshots, and what cleaning dropped.
+
+    Raises:
+        ValueError: If the folder holds another run, or a value does not fit; nothing is lost then.
+        FileNotFoundError: If data, tokenizer or checkpoint are missing or incomplete.
+        KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
+    """
+    output_dir = Path(output_dir)
+    check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
+    checkpoint, finished_steps = find_checkpoint(output_dir) if resume else (None, 0)
+    _check_recipe(recipe)
+    arguments = training_arguments(recipe, output_dir, bf16=bf16, fp16=fp16, use_cpu=use_cpu)
+    data = _prepare_data(recipe, arguments, tokenizer, resume)
+    trainer = build_trainer(recipe, arguments, data)
+    logger.info(describe_plan(trainer))
+    if finished_steps < recipe.max_steps:
+        output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    else:
+        # the run was stopped between its last checkpoint and the end: only the final model is missing
+        trainer.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+        best = trainer.state.best_model_checkpoint if recipe.load_best_model else None
+        trainer._load_from_checkpoint(best or str(checkpoint))
+        output = TrainOutput(finished_steps, math.nan, {})
+    return _finish(recipe, trainer, output, data)
+
+
+class RunData:
+    """Tokenizer and tokenised data of a run.
+
+    Args:
+        tokenizer: The joint tokenizer.
+        train: Cleaned training pairs.
+        validation: Validation pairs, or None.
+        report: What cleaning dropped.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, train: Any, validation: Any, report: CleaningReport):
+        self.tokenizer, self.train, self.validation, self.report = tokenizer, train, validation, report
+
+
+def training_arguments(
+    recipe: Recipe, output_dir: str | Path, *, bf16: bool = False, fp16: bool = False, use_cpu: bool = False
+) -> VaswaniTransformerTrainingArguments:
+    """Training arguments of a recipe; on a machine without accelerator they use the CPU."""
+    validates = recipe.data_arguments("validation") is not None
+    return VaswaniTransformerTrainingArguments(
+        output_dir=str(output_dir),
+        bf16=bf16,
+        fp16=fp16,
+        use_cpu=use_cpu or not torch.accelerator.is_available(),
+        max_steps=recipe.max_steps,
+        warmup_steps=recipe.warmup_steps,
+        learning_rate=recipe.learning_rate,
+        adam_beta1=recipe.adam_beta1,
+        adam_beta2=recipe.adam_beta2,
+        adam_epsilon=recipe.adam_epsilon,
+        max_grad_norm=recipe.max_grad_norm,
+        label_smoothing_factor=recipe.label_smoothing,
+        max_source_tokens_per_batch=recipe.max_source_tokens_per_batch,
+        max_target_tokens_per_batch=recipe.max_target_tokens_per_batch,
+        max_padded_tokens_per_device=recipe.max_padded_tokens_per_device,
+        snapshot_steps=recipe.snapshot_steps,
+        num_averaged_snapshots=0 if recipe.load_best_model else recipe.num_averaged_snapshots,
+        eval_strategy="steps" if validates else "no",
+        eval_steps=recipe.eval_steps,
+        predict_with_generate=recipe.eval_num_beams > 0,
+        generation_num_beams=recipe.eval_num_beams or None,
+        save_steps=recipe.save_steps,
+        save_total_limit=recipe.save_total_limit,
+        logging_steps=recipe.logging_steps,
+        load_best_model_at_end=recipe.load_best_model,
+        metric_for_best_model=recipe.metric_for_best_model if _needs_metric(recipe) else None,
+        seed=recipe.seed,
+    )
+
+
+def build_trainer(
+    recipe: Recipe, arguments: VaswaniTransformerTrainingArguments, data: RunData
+) -> VaswaniTransformerTrainer:
+    """Trainer with a freshly initialised model of the recipe, its data and its callbacks."""
+    set_seed(recipe.seed)
+    model = VaswaniTransformerForConditionalGeneration(_model_config(recipe, len(data.tokenizer)))
+    model.generation_config.update(
+        num_beams=recipe.num_beams,
+        length_penalty=recipe.length_penalty,
+        max_new_tokens_over_source=recipe.max_new_tokens_over_source,
+    )
+    callbacks = []
+    if recipe.early_stopping_patience is not None:
+        callbacks.append(EarlyStoppingCallback(recipe.early_stopping_patience))
+    return VaswaniTransformerTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=data.train,
+        eval_dataset=data.validation,
+        processing_class=data.tokenizer,
+        callbacks=callbacks,
+    )
+
+
+def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
+    """One paragraph on what is about to be trained: size, batches, devices, updates, learning rate, precision."""
+    arguments, updates = trainer.args, trainer.train_batches().num_effective_batches
+    warmup, budget = int(arguments.warmup_steps), arguments.max_padded_tokens_per_device
+    peak = arguments.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
+    precision = "bf16" if arguments.bf16 else "fp16" if arguments.fp16 else "fp32"
+    return (
+        f"Training {trainer.model.num_parameters():,} parameters on {len(trainer.train_dataset):,} pairs: "
+        f"{arguments.max_steps:,} updates, {updates:,} an epoch, {arguments.max_steps / updates:.1f} epochs. "
+        f"An update holds up to {arguments.max_source_tokens_per_batch:,} source and "
+        f"{arguments.max_target_tokens_per_batch:,} target tokens, split over {arguments.world_size} device(s) x "
+        f"{arguments.gradient_accumulation_steps} accumulation step(s), "
+        f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time. "
+        f"Learning rate up to {peak:.2e} at update {warmup:,}; {precision} on {arguments.device}."
+    )
+
+
+def _needs_metric(recipe: Recipe) -> bool:
+    """Whether a validation figure decides anything in this run."""
+    return recipe.load_best_model or recipe.early_stopping_patience is not None
+
+
+def _check_recipe(recipe: Recipe) -> None:
+    """Raises ValueError on what the model, the loader or the trainer would only notice after hours, or not at all."""
+    _model_config(recipe, recipe.vocab_size)
+    if recipe.data_arguments("train") is None:
+        raise ValueError(
+            f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
+            "Pass two text files, `train_pairs` or `dataset`."
+        )
+    if _needs_metric(recipe) and recipe.data_arguments("validation") is None:
+        raise ValueError(
+            "`validation_source` and `validation_target` must be given for `load_best_model` and "
+            "`early_stopping_patience`, got a recipe without validation data. Pass two text files."
+        )
+    if _needs_metric(recipe) and recipe.metric_for_best_model == "sacrebleu" and recipe.eval_num_beams < 1:
+        raise ValueError(
+            f"`eval_num_beams` must be at least 1 to decide by sacrebleu, got {recipe.eval_num_beams}. Pass 1."
+        )
+
+
+def _model_config(recipe: Recipe, vocab_size: int) -> VaswaniTransformerConfig:
+    """Configuration of the recipe's model."""
+    return VaswaniTransformerConfig.from_preset(
+        recipe.preset,
+        vocab_size=vocab_size,
+        source_language=recipe.source_language,
+        target_language=recipe.target_language,
+        **recipe.model_overrides(),
+    )
+
+
+def _prepare_data(
+    recipe: Recipe, arguments: VaswaniTransformerTrainingArguments, tokenizer: str | Path | None, resume: bool
+) -> RunData:
+    """Loads, tokenises and cleans the data; the main process does the work, the others read its cache.
+
+    The folder is touched (an old run deleted, tokenizer and recipe written) only when all data are ready.
+    """
+    output_dir = Path(arguments.output_dir)
+    with arguments.main_process_first(local=False, desc="preparing the data"):
+        train = load_corpus(**recipe.data_arguments("train"))
+        validation_arguments = recipe.data_arguments("validation")
+        validation = load_corpus(**validation_arguments) if validation_arguments else None
+        if resume or arguments.process_index > 0:
+            tokenizer = AutoTokenizer.from_pretrained(output_dir)
+        else:
+            tokenizer = _load_or_train_tokenizer(recipe, train, tokenizer)
+        train, report = clean_corpus(tokenize_corpus(train, tokenizer), _cleaning_rules(recipe))
+        validation = tokenize_corpus(validation, tokenizer) if validation is not None else None
+        if arguments.process_index == 0:
+            _start_folder(recipe, output_dir, tokenizer, resume)
+    logger.info(f"Training data: {report}.")
+    return RunData(tokenizer, train, validation, report)
+
+
+def _start_folder(recipe: Recipe, output_dir: Path, tokenizer: PreTrainedTokenizerBase, resume: bool) -> None:
+    """Writes recipe and tokenizer into a folder, after deleting another run in it unless that is resumed."""
+    if not resume:
+        clear_run(output_dir)
+    output_dir.mkdir(parents=True, exist_ok=True)
+    tokenizer.save_pretrained(output_dir)
+    recipe.save(output_dir)
+
+
+def _load_or_train_tokenizer(recipe: Recipe, train: Any, tokenizer: str | Path | None) -> PreTrainedTokenizerBase:
+    """The given tokenizer, else one trained on both sides of the training text."""
+    if tokenizer is not None:
+        if not Path(tokenizer).is_dir() and len(Path(tokenizer).parts) != 2:
+            raise FileNotFoundError(f"`tokenizer` must be a folder or a Hub id, got {tokenizer}. Check the path.")
+        return AutoTokenizer.from_pretrained(tokenizer)
+    logger.info(f"Training a vocabulary of {recipe.vocab_size:,} entries.")
+    return train_tokenizer(sentences=corpus_sentences(train), vocab_size=recipe.vocab_size)
+
+
+def _cleaning_rules(recipe: Recipe) -> CleaningRules:
+    """Limits on training pairs; a pair never exceeds one batch or one device's budget."""
+    return CleaningRules(
+        max_source_tokens=recipe.max_tokens_per_sentence,
+        max_target_tokens=recipe.max_tokens_per_sentence,
+        max_length_ratio=recipe.max_length_ratio,
+        max_source_tokens_per_batch=recipe.max_source_tokens_per_batch,
+        max_target_tokens_per_batch=recipe.max_target_tokens_per_batch,
+        max_padded_tokens=recipe.max_padded_tokens_per_device,
+    )
+
+
+def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOutput, data: RunData) -> dict[str, Any]:
+    """Writes the final model and the results; every process calls it."""
+    output_dir = Path(trainer.args.output_dir)
+    trainer.save_model()
+    num_averaged = 0
+    if trainer.is_world_process_zero():
+        (output_dir / "training_args.bin").unlink(missing_ok=True)
+        if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
+            num_averaged = write_average(output_dir, recipe.num_averaged_snapshots)
+    results = {
+        "recipe": recipe.name,
+        **{name: value for name, value in output.metrics.items() if name.startswith("train_")},
+        **_last_validation(trainer),
+        "train_steps": output.global_step,
+        "train_pairs": len(data.train),
+        "train_dropped_pairs": data.report.dropped,
+        "num_parameters": trainer.model.num_parameters(),
+        "num_averaged_snapshots": num_averaged,
+        "best_checkpoint": trainer.state.best_model_checkpoint if recipe.load_best_model else None,
+    }
+    if trainer.is_world_process_zero():
+        write_results(output_dir, results)
+    trainer.accelerator.wait_for_everyone()
+    return results
+
+
+def _last_validation(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
+    """Figures of the last validation during training, or none."""
+    validations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
+    return {name: value for name, value in validations[-1].items() if name.startswith("eval_")} if validations else {}

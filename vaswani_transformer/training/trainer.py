@@ -1,0 +1,357 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The paper's training inside `Seq2SeqTrainer`: batches by tokens, its schedule, token-exact loss and perplexity."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+from transformers import EvalPrediction, PreTrainedTokenizerBase, Seq2SeqTrainer
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+from transformers.integrations.fsdp import is_fsdp_managed_module
+from transformers.trainer_utils import has_length
+from transformers.utils import logging
+
+from ..data import TokenBatchSampler, TranslationCollator, plan_accumulation_steps
+from .arguments import VaswaniTransformerTrainingArguments
+from .averaging import SnapshotCallback
+from .interruption import StopCallback, TrainingInterrupted, ignore_interrupts, stop_signals
+from .schedule import create_paper_schedule, paper_peak_learning_rate
+from .validation import IGNORED, SortedByLength, pair_lengths
+
+logger = logging.get_logger(__name__)
+
+_DEEP = 6  # decoder layers from which post-norm is known to diverge when hurried
+_SHORT_WARMUP = 1000  # updates
+_SMALL_BATCH = 4096  # target tokens
+
+
+class VaswaniTransformerTrainer(Seq2SeqTrainer):
+    """`Seq2SeqTrainer` that trains the way the paper does; a drop-in for it.
+
+    The training set needs the columns `input_ids` and `labels` (both ending in `</s>`); `source_length` and
+    `target_length` save counting. What differs from the library's trainer:
+
+    - Batches hold a number of tokens, not of sentences, and are the same on any number of devices.
+    - `lr_scheduler_type="inverse_sqrt"` is the paper's schedule; the first update is number 1.
+    - Label smoothing is done by the model's forward. `loss` in the log is smoothed, `nll` is not.
+    - `eval_loss`, `eval_nll` and `eval_perplexity` are means per target token over the whole evaluation set, each
+      sentence counted once on any number of devices; perplexity is exp(nll).
+    - Evaluation translates sentences sorted by length, returns them in their own order and without -100, scores
+      them by sacreBLEU (`eval_sacrebleu`) if there is no `compute_metrics`, and leaves the model's generation config
+      as it was.
+    - SIGINT and SIGTERM save a resumable checkpoint after the running update, then raise KeyboardInterrupt.
+    - A loss that is no number stops the training.
+
+    Paper: section 5.
+
+    Args:
+        model: The model to train.
+        args: `VaswaniTransformerTrainingArguments`.
+        data_collator: None makes a `TranslationCollator` of `processing_class`.
+        train_dataset: Tokenised pairs; a stream without length is batched by sentences.
+        eval_dataset: Tokenised pairs, or several sets by name.
+        processing_class: The tokenizer.
+        **kwargs: Everything else as for `Seq2SeqTrainer`.
+
+    Raises:
+        TypeError: If `args` are not `VaswaniTransformerTrainingArguments`.
+
+    Example:
+        >>> trainer = VaswaniTransformerTrainer(model, args, train_dataset=train, processing_class=tokenizer)
+        >>> trainer.train()
+    """
+
+    def __init__(
+        self,
+        model=None,
+        args=None,
+        data_collator=None,
+        train_dataset=None,
+        eval_dataset=None,
+        processing_class=None,
+        **kwargs,
+    ):
+        if not isinstance(args, VaswaniTransformerTrainingArguments):
+            raise TypeError(
+                f"`args` must be VaswaniTransformerTrainingArguments, got {type(args).__name__}. They take every "
+                "argument of Seq2SeqTrainingArguments."
+            )
+        self._train_lengths, self._train_batches = None, None
+        if train_dataset is not None and has_length(train_dataset):
+            self._train_lengths = pair_lengths(train_dataset)
+            _plan_accumulation(args, *self._train_lengths)
+        if data_collator is None and processing_class is not None:
+            data_collator = TranslationCollator(processing_class)
+        super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
+        self.label_smoother = None
+        self._nll_since_log, self._step_of_last_log = None, 0
+        self._eval_sums = torch.zeros(3, dtype=torch.float64)
+        self._install_defaults()
+        _warn_of_danger(self.args, self.model.config)
+
+    def _install_defaults(self) -> None:
+        """Adds the BLEU metric and the callbacks that snapshot and stop."""
+        args = self.args
+        scores_ids = args.predict_with_generate and not args.batch_eval_metrics
+        if self.compute_metrics is None and scores_ids and isinstance(self.processing_class, PreTrainedTokenizerBase):
+            from ..evaluation.metrics import make_compute_metrics  # needs the extra [eval], which training does not
+
+            self.compute_metrics = make_compute_metrics(self.processing_class)
+        if args.num_averaged_snapshots > 0:
+            self.add_callback(SnapshotCallback(args.snapshot_steps, args.num_averaged_snapshots))
+        self._stop = StopCallback()
+        self.add_callback(self._stop)
+
+    # ---- Training ----
+
+    def train(self, resume_from_checkpoint=None, **kwargs):
+        """Trains as the library does; SIGINT and SIGTERM save a resumable checkpoint first.
+
+        Raises:
+            KeyboardInterrupt: After such a signal, when the checkpoint is written.
+            ValueError: If the loss stops being a number.
+        """
+        self._nll_since_log, self._step_of_last_log = None, 0
+        with stop_signals(self._stop, self.args.world_size):
+            try:
+                return super().train(resume_from_checkpoint, **kwargs)
+            except TrainingInterrupted:
+                if self.state.global_step > 0:
+                    self._save_checkpoint(self.model_wrapped, trial=None)
+                    logger.warning(f"Stopped after update {self.state.global_step}; resume from its checkpoint.")
+                raise
+
+    def train_batches(self) -> TokenBatchSampler:
+        """The micro-batches of the training set, for all processes and epochs."""
+        if self._train_batches is None:
+            self._train_batches = TokenBatchSampler(
+                *self._train_lengths,
+                max_source_tokens=self.args.max_source_tokens_per_batch,
+                max_target_tokens=self.args.max_target_tokens_per_batch,
+                max_padded_tokens=self.args.max_padded_tokens_per_device,
+                world_size=self.args.world_size,
+                accumulation_steps=self.args.gradient_accumulation_steps,
+                seed=self.args.seed if self.args.data_seed is None else self.args.data_seed,
+            )
+        return self._train_batches
+
+    def get_train_dataloader(self) -> DataLoader:
+        """Data loader of token-bounded micro-batches; a stream without length is batched by sentences."""
+        if self._train_lengths is None:
+            return super().get_train_dataloader()
+        sampler = self.train_batches()
+        dataset, collator = self.train_dataset, self.data_collator
+        if hasattr(dataset, "remove_columns"):
+            dataset = self._remove_unused_columns(dataset, description="training")
+        else:
+            collator = self._get_collator_with_removed_columns(collator, description="training")
+        loader = DataLoader(
+            dataset,
+            batch_sampler=sampler,
+            collate_fn=collator,
+            num_workers=self.args.dataloader_num_workers,
+            pin_memory=self.args.dataloader_pin_memory,
+            persistent_workers=self.args.dataloader_persistent_workers,
+            prefetch_factor=self.args.dataloader_prefetch_factor,
+            worker_init_fn=ignore_interrupts,
+        )
+        loader = self.accelerator.prepare(loader)
+        if loader.batch_sampler is not sampler:
+            # accelerate's shard has no set_epoch of its own, so a resumed epoch would replay the order of epoch 0
+            loader.batch_sampler.set_epoch = sampler.set_epoch
+        return loader
+
+    def get_total_train_batch_size(self, args) -> int:
+        """Mean number of pairs of an update, from which the library reports samples per second."""
+        if self._train_lengths is None:
+            return super().get_total_train_batch_size(args)
+        return round(len(self.train_dataset) / self.train_batches().num_effective_batches)
+
+    def create_scheduler(self, num_training_steps, optimizer=None):
+        """The paper's schedule for "inverse_sqrt", else the library's of that name."""
+        if self.lr_scheduler is None and self.args.lr_scheduler_type == "inverse_sqrt":
+            self.lr_scheduler = create_paper_schedule(optimizer or self.optimizer, int(self.args.warmup_steps))
+            self._created_lr_scheduler = True
+        return super().create_scheduler(num_training_steps, optimizer)
+
+    @staticmethod
+    def get_optimizer_cls_and_kwargs(args, model=None):
+        """Optimiser class and arguments; the paper's peak learning rate where `learning_rate` is None."""
+        optimizer_cls, kwargs = Seq2SeqTrainer.get_optimizer_cls_and_kwargs(args, model)
+        if args.learning_rate is None:
+            kwargs["lr"] = paper_peak_learning_rate(model.config.d_model, int(args.warmup_steps))
+        return optimizer_cls, kwargs
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        """Smoothed loss over the effective batch's real target tokens; notes the unsmoothed one for the log."""
+        if self.compute_loss_func is not None:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        outputs = model(**self._loss_inputs(inputs), num_items_in_batch=num_items_in_batch)
+        loss = outputs["loss"]
+        if self.model.training:
+            nll = _nll(outputs).detach().sum()
+            self._nll_since_log = nll if self._nll_since_log is None else self._nll_since_log + nll
+        if self.args.average_tokens_across_devices and num_items_in_batch is not None:
+            # each process's share of one sum, which the averaging of gradients divides by the number of processes
+            loss = loss * (self.accelerator.num_processes if self.args.n_gpu <= 1 else self.args.n_gpu)
+        return (loss, outputs) if return_outputs else loss
+
+    def _loss_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Forward arguments of training and evaluation: smoothing on, decoder caches off."""
+        return {**inputs, "label_smoothing": self.args.label_smoothing_factor, "use_cache": False}
+
+    def log(self, logs, start_time=None):
+        """Logs as the library does, with `nll` beside `loss`; raises ValueError when the loss is no number."""
+        if "loss" in logs:
+            self._raise_if_diverged(logs["loss"])
+            if self._nll_since_log is not None:
+                updates = self.state.global_step - max(self._step_of_last_log, self._initial_global_step)
+                reduction = "sum" if self.args.average_tokens_across_devices else "mean"
+                logs["nll"] = self.accelerator.reduce(self._nll_since_log, reduction).item() / max(updates, 1)
+            self._nll_since_log, self._step_of_last_log = None, self.state.global_step
+        super().log(logs, start_time)
+
+    def _save_checkpoint(self, model, trial):
+        """Saves a resumable checkpoint, unless the training has diverged since the last log."""
+        self._raise_if_diverged(self._tr_loss.item())
+        super()._save_checkpoint(model, trial)
+
+    def _raise_if_diverged(self, loss: float) -> None:
+        """Raises ValueError on a loss that is no finite number."""
+        if math.isfinite(loss) or self.args.logging_nan_inf_filter:
+            return
+        raise ValueError(
+            f"`loss` must stay a finite number, got {loss} up to step {self.state.global_step}. Train in bf16 or fp32 "
+            "instead of fp16, with a longer `warmup_steps`, a lower `learning_rate` or larger batches; the last "
+            f"checkpoint in {self.args.output_dir} was saved before."
+        )
+
+    # ---- Evaluation ----
+
+    def _get_dataloader(self, dataset, description, batch_size, sampler_fn=None, is_training=False, **kwargs):
+        """Data loader; outside training the sentences are sorted by length, so that batches hold little padding."""
+        if not is_training and has_length(dataset):
+            multiple = batch_size * self.args.world_size if self.args.world_size > 1 else 1
+            dataset = SortedByLength(dataset, multiple)
+        return super()._get_dataloader(dataset, description, batch_size, sampler_fn, is_training, **kwargs)
+
+    def evaluation_loop(
+        self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"
+    ):
+        """The library's loop, with predictions in the data's own order and figures per token over all processes."""
+        dataset, compute_metrics = getattr(dataloader, "dataset", None), self.compute_metrics
+
+        def in_order(array):
+            return dataset.restore_order(array) if isinstance(dataset, SortedByLength) else array
+
+        def compute_in_order(prediction: EvalPrediction) -> dict[str, float]:
+            predictions = in_order(self._without_ignored(prediction.predictions))
+            labels, inputs = in_order(prediction.label_ids), in_order(prediction.inputs)
+            return compute_metrics(EvalPrediction(predictions, labels, inputs, prediction.losses))
+
+        self._eval_sums = torch.zeros(3, dtype=torch.float64)
+        if compute_metrics is not None and not self.args.batch_eval_metrics:
+            self.compute_metrics = compute_in_order
+        try:
+            output = super().evaluation_loop(
+                dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
+            )
+        finally:
+            self.compute_metrics = compute_metrics
+        return output._replace(
+            predictions=in_order(self._without_ignored(output.predictions)),
+            label_ids=in_order(output.label_ids),
+            metrics={**output.metrics, **self._token_metrics(metric_key_prefix)},
+            num_samples=len(dataset.order) if isinstance(dataset, SortedByLength) else output.num_samples,
+        )
+
+    def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None, **gen_kwargs):
+        """Loss of one batch and, with `predict_with_generate`, its translations; see `Seq2SeqTrainer`."""
+        inputs = self._prepare_inputs(inputs)
+        labels = inputs.get("labels")
+        loss, logits = (None, None) if labels is None else self._evaluate_batch(model, inputs)
+        if prediction_loss_only:
+            return loss, None, None
+        if self.args.predict_with_generate:
+            return loss, self._generate(inputs, gen_kwargs), labels
+        if labels is None:
+            return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
+        return loss, logits, labels
+
+    def _evaluate_batch(self, model, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Loss per token and logits of one batch; adds its sums to those of the evaluation."""
+        with torch.no_grad(), self.compute_loss_context_manager():
+            outputs = model(**self._loss_inputs(inputs), num_items_in_batch=1)
+        loss, num_tokens = outputs["loss"].sum(), inputs["labels"].ne(IGNORED).sum()
+        self._eval_sums += torch.stack([loss, _nll(outputs).sum(), num_tokens.to(loss.dtype)]).cpu().double()
+        return loss / num_tokens.clamp(min=1), outputs["logits"]
+
+    def _generate(self, inputs: dict[str, Any], gen_kwargs: dict[str, Any]) -> torch.Tensor:
+        """Token ids of the batch's translations, by the model's own generation config and the caller's options."""
+        options = {name: value for name, value in (gen_kwargs or self._gen_kwargs).items() if value is not None}
+        options.setdefault("synced_gpus", is_deepspeed_zero3_enabled() or is_fsdp_managed_module(self.model))
+        return self.model.generate(inputs["input_ids"], attention_mask=inputs.get("attention_mask"), **options)
+
+    def _without_ignored(self, predictions):
+        """Generated ids with the -100 that batches are joined with replaced by the padding id."""
+        if not self.args.predict_with_generate or not isinstance(predictions, np.ndarray):
+            return predictions
+        return np.where(predictions == IGNORED, self.model.config.pad_token_id, predictions)
+
+    def _token_metrics(self, prefix: str) -> dict[str, float]:
+        """`loss`, `nll` and `perplexity` per target token, over all batches and processes; empty without labels.
+
+        Paper: section 5 and Table 3, perplexity per token of the unsmoothed likelihood.
+        """
+        sums = self._eval_sums
+        if self.args.world_size > 1:
+            sums = self.accelerator.reduce(sums.to(self.args.device))
+        loss, nll, num_tokens = sums.tolist()
+        if num_tokens == 0:
+            return {}
+        nll /= num_tokens
+        perplexity = math.exp(nll) if nll < 700 else math.inf
+        return {f"{prefix}_loss": loss / num_tokens, f"{prefix}_nll": nll, f"{prefix}_perplexity": perplexity}
+
+
+def _nll(outputs) -> torch.Tensor:
+    """Unsmoothed loss of a forward pass; without smoothing the model reports it as the loss."""
+    return outputs["loss"] if outputs.get("nll") is None else outputs["nll"]
+
+
+def _plan_accumulation(args: VaswaniTransformerTrainingArguments, source_lengths, target_lengths) -> None:
+    """Raises `gradient_accumulation_steps` until every micro-batch fits `max_padded_tokens_per_device`."""
+    if args.max_padded_tokens_per_device is None:
+        return
+    planned = plan_accumulation_steps(
+        source_lengths,
+        target_lengths,
+        max_source_tokens=args.max_source_tokens_per_batch,
+        max_target_tokens=args.max_target_tokens_per_batch,
+        max_padded_tokens=args.max_padded_tokens_per_device,
+        world_size=args.world_size,
+    )
+    args.gradient_accumulation_steps = max(planned, args.gradient_accumulation_steps)
+
+
+def _warn_of_danger(args: VaswaniTransformerTrainingArguments, config: Any) -> None:
+    """Warns of what post-norm models are known to diverge on."""
+    if args.fp16:
+        logger.warning("Post-norm transformers tend to diverge in fp16. Train in bf16, or in fp32.")
+    if getattr(config, "num_decoder_layers", 0) < _DEEP:
+        return
+    if args.warmup_steps < _SHORT_WARMUP:
+        logger.warning(
+            f"A warm-up of {args.warmup_steps:g} updates is short for {config.num_decoder_layers} post-norm layers, "
+            "which may diverge. The paper's is 4,000."
+        )
+    if args.max_target_tokens_per_batch < _SMALL_BATCH:
+        logger.warning(
+            f"Batches of {args.max_target_tokens_per_batch} target tokens are small for {config.num_decoder_layers} "
+            "post-norm layers, which may diverge or stay behind. The paper's hold 25,000."
+        )
