@@ -30,6 +30,7 @@ from .folder import check_output_dir, clear_run, find_checkpoint, write_results
 from .recipes import Recipe
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
+from .validation import pair_lengths
 
 logger = logging.get_logger(__name__)
 
