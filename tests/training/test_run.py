@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from toy_language import make_pairs
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from vaswani_transformer.data import load_corpus
 from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import describe_plan, train
@@ -94,6 +95,13 @@ def test_results_report_training_validation_and_averaging(finished):
     results = finished[1]
     assert results.keys() >= {"train_loss", "train_runtime", "eval_nll", "eval_perplexity", "eval_sacrebleu"}
     assert (results["train_steps"], results["train_pairs"], results["num_averaged_snapshots"]) == (12, 80, 3)
+
+
+def test_saved_tokenizer_knows_the_longest_training_sentence(finished, recipe):
+    tokenizer = AutoTokenizer.from_pretrained(finished[0])
+    corpus = load_corpus(**recipe.data_arguments("train"))
+    lengths = [len(tokenizer(row[side])["input_ids"]) for row in corpus for side in ("source", "target")]
+    assert tokenizer.model_max_length == max(lengths)
 
 
 def test_final_folder_holds_no_pickle(finished):

@@ -234,6 +234,8 @@ def _prepare_data(
             tokenizer = _load_or_train_tokenizer(recipe, train, tokenizer)
         train, report = clean_corpus(tokenize_corpus(train, tokenizer), _cleaning_rules(recipe))
         validation = tokenize_corpus(validation, tokenizer) if validation is not None else None
+        # The length beyond which the pipeline warns; nothing is truncated to it.
+        tokenizer.model_max_length = int(max(lengths.max() for lengths in pair_lengths(train)))
         if arguments.process_index == 0:
             _start_folder(recipe, output_dir, tokenizer, resume)
     logger.info(f"Training data: {report}.")

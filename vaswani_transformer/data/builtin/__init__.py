@@ -24,7 +24,7 @@ Example:
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from vaswani_transformer.data.builtin.dictionary import word_dictionary
 from vaswani_transformer.data.builtin.splits import (
@@ -37,7 +37,7 @@ from vaswani_transformer.data.builtin.splits import (
 BUILTIN_LANGUAGES = ("en", "de")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _load(split: str) -> list[BuiltinPair]:
     return list(generate()[split])
 

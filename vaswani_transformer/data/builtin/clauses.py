@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A clause and its word order in both languages.
 
-English: subject, auxiliary, not, adverb, verb, objects, place, time. German: one constituent before the finite verb,
-then subject, pronouns and names, time, dative, adverb, definite accusative, companion, place, indefinite accusative,
-"nicht", complement, and the right bracket (prefix, participle or infinitive); the finite verb closes a subordinate clause.
+English: subject, auxiliary, not, adverb, verb, objects, place, time.
+
+German: one constituent before the finite verb, then subject, pronouns and names, time, dative, adverb, definite
+accusative, companion, place, indefinite accusative, "nicht", complement, and the right bracket (prefix, participle or
+infinitive); the finite verb closes a subordinate clause.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 
 from vaswani_transformer.data.builtin import english, german
 from vaswani_transformer.data.builtin.lexicon import Verb
-from vaswani_transformer.data.builtin.phrases import NounPhrase, Notes, Phrase
+from vaswani_transformer.data.builtin.phrases import Notes, NounPhrase, Phrase
 
 PLURALS = ("1pl", "3pl")
 MODALS = ("can", "must", "have_to", "want", "may", "should", "would_like", "could", "had_to", "wanted")

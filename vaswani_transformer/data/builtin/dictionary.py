@@ -70,6 +70,6 @@ def word_dictionary() -> dict[str, str]:
     table.update({english.possessive(name): name + "s" for name, _ in names()})
     table.update(dict((*cities(), *numbers(), *ordinals())))
     for rows in (words.WEEKDAYS, words.MONTHS, words.SEASONS, _SMALL_WORDS):
-        table.update({en: de for en, de in pairs(" ".join(rows.split()))})
+        table.update(dict(pairs(" ".join(rows.split()))))
     table.update({f"{en}s": f"{de.lower()}s" for en, de in pairs(words.WEEKDAYS)})
     return table

@@ -7,7 +7,7 @@ Cases are ``nom acc dat gen``; genders are ``m f n`` and ``p`` for the plural.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 from vaswani_transformer.data.builtin.lexicon import Adjective, Noun, Verb
 
@@ -107,7 +107,7 @@ def superlative_stem(adjective: Adjective) -> str:
     return stem + "st"
 
 
-@lru_cache(maxsize=None)
+@cache
 def noun_form(noun: Noun, case: str, plural: bool) -> str:
     """The form of ``noun``: genitive -s or -es, dative plural -n, n-declension."""
     if plural:
@@ -125,7 +125,7 @@ def _stem(infinitive: str) -> str:
     return infinitive[:-2] if infinitive.endswith("en") else infinitive[:-1]
 
 
-@lru_cache(maxsize=None)
+@cache
 def finite(verb: Verb, person: str) -> str:
     """The present form of ``verb`` for ``person`` (1sg 2sg 3sg 1pl 3pl), without its separable prefix."""
     if person in ("1pl", "3pl"):

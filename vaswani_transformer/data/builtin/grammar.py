@@ -24,7 +24,7 @@ PATTERNS: tuple[tuple[Callable[[Random], Draft], int], ...] = (
     (complex_.if_when, 8),
     (complex_.although, 5),
     (complex_.coordinated, 3),
-    (simple.measure, 6),
+    (simple.measure, 7),
     (simple.comparison, 5),
     (simple.described, 6),
     (complex_.relative, 4),
@@ -36,5 +36,3 @@ _CUMULATIVE = tuple(accumulate(weight for _, weight in PATTERNS))
 def draft(rng: Random) -> Draft:
     """One random sentence."""
     return rng.choices(_FUNCTIONS, cum_weights=_CUMULATIVE)[0](rng)
-
-

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 from vaswani_transformer.data.builtin import lexicon_nouns as nouns_table
 from vaswani_transformer.data.builtin import lexicon_words as words_table
@@ -87,26 +87,26 @@ def _parse_noun(row: str) -> Noun:
     return Noun(en, en_plural, de, gender, de_plural, labels, *prepositions)
 
 
-@lru_cache(maxsize=None)
+@cache
 def nouns() -> tuple[Noun, ...]:
     """All nouns, places last."""
     rows = nouns_table.NOUNS.strip().split("\n") + nouns_table.PLACES.strip().split("\n")
     return tuple(_parse_noun(row) for row in rows)
 
 
-@lru_cache(maxsize=None)
+@cache
 def nouns_of(*classes: str) -> tuple[Noun, ...]:
     """The nouns that belong to one of ``classes``; a class may also be the English singular of one noun."""
     return tuple(noun for noun in nouns() if set(classes) & {noun.en, *noun.classes})
 
 
-@lru_cache(maxsize=None)
+@cache
 def noun(english: str) -> Noun:
     """The noun whose English singular is ``english``."""
     return next(entry for entry in nouns() if entry.en == english)
 
 
-@lru_cache(maxsize=None)
+@cache
 def adjectives() -> tuple[Adjective, ...]:
     """All adjectives."""
     rows = [row.split("|") for row in words_table.ADJECTIVES.strip().split("\n")]
@@ -117,7 +117,7 @@ def adjectives() -> tuple[Adjective, ...]:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def adjectives_for(entry: Noun) -> tuple[Adjective, ...]:
     """The adjectives that fit ``entry``."""
     labels = {entry.classes[0]} | ({"fruit", "bake", "hot", "bag"} & set(entry.classes))
@@ -155,26 +155,26 @@ def _regular_past(base: str, doubles: bool) -> str:
     return base + "ed"
 
 
-@lru_cache(maxsize=None)
+@cache
 def verbs() -> tuple[Verb, ...]:
     """All verbs."""
     return tuple(parse_verb(row) for row in VERB_TABLE.strip().split("\n"))
 
 
-@lru_cache(maxsize=None)
+@cache
 def names() -> tuple[tuple[str, str], ...]:
     """First names with their gender, f or m."""
     female = [(name, "f") for name in nouns_table.FEMALE_NAMES.split()]
     return tuple(female + [(name, "m") for name in nouns_table.MALE_NAMES.split()])
 
 
-@lru_cache(maxsize=None)
+@cache
 def cities() -> tuple[tuple[str, str], ...]:
     """Cities and countries without an article."""
     return tuple(pairs(nouns_table.CITIES))
 
 
-@lru_cache(maxsize=None)
+@cache
 def numbers() -> tuple[tuple[str, str], ...]:
     """The numerals 1 to 99; index i holds i + 1."""
     units, teens = pairs(words_table.NUMBER_UNITS), pairs(words_table.NUMBER_TEENS)
@@ -185,12 +185,10 @@ def numbers() -> tuple[tuple[str, str], ...]:
     return tuple(result)
 
 
-@lru_cache(maxsize=None)
+@cache
 def ordinals() -> tuple[tuple[str, str], ...]:
     """The days of a month, first to thirty-first, in the German dative."""
     low = pairs(words_table.ORDINALS)
     units = pairs(words_table.NUMBER_UNITS)
-    result = low + [
-        (f"twenty-{en}", f"{de}undzwanzigsten") for (en, _), (_, de) in zip(low[:9], units, strict=True)
-    ]
-    return tuple(result + [("thirtieth", "dreißigsten"), ("thirty-first", "einunddreißigsten")])
+    result = low + [(f"twenty-{en}", f"{de}undzwanzigsten") for (en, _), (_, de) in zip(low[:9], units, strict=True)]
+    return (*result, ("thirtieth", "dreißigsten"), ("thirty-first", "einunddreißigsten"))

@@ -180,20 +180,20 @@ uniform|uniforms|Uniform|f|Uniformen|clothing
 belt|belts|Gürtel|m|Gürtel|clothing
 apron|aprons|Schürze|f|Schürzen|clothing
 costume|costumes|Kostüm|n|Kostüme|clothing
-car|cars|Auto|n|Autos|vehicle drive
+car|cars|Auto|n|Autos|vehicle drive private
 bus|buses|Bus|m|Busse|vehicle drive public
 train|trains|Zug|m|Züge|vehicle public
-bicycle|bicycles|Fahrrad|n|Fahrräder|vehicle
+bicycle|bicycles|Fahrrad|n|Fahrräder|vehicle private
 tram|trams|Straßenbahn|f|Straßenbahnen|vehicle public
-taxi|taxis|Taxi|n|Taxis|vehicle drive
+taxi|taxis|Taxi|n|Taxis|vehicle drive private
 ship|ships|Schiff|n|Schiffe|vehicle public
-boat|boats|Boot|n|Boote|vehicle
-truck|trucks|Lastwagen|m|Lastwagen|vehicle drive
-motorcycle|motorcycles|Motorrad|n|Motorräder|vehicle
-tractor|tractors|Traktor|m|Traktoren|vehicle drive
+boat|boats|Boot|n|Boote|vehicle private
+truck|trucks|Lastwagen|m|Lastwagen|vehicle drive private
+motorcycle|motorcycles|Motorrad|n|Motorräder|vehicle private
+tractor|tractors|Traktor|m|Traktoren|vehicle drive private
 ferry|ferries|Fähre|f|Fähren|vehicle public
 helicopter|helicopters|Hubschrauber|m|Hubschrauber|vehicle
-scooter|scooters|Roller|m|Roller|vehicle
+scooter|scooters|Roller|m|Roller|vehicle private
 table|tables|Tisch|m|Tische|furniture surface
 chair|chairs|Stuhl|m|Stühle|furniture surface seat
 bed|beds|Bett|n|Betten|furniture surface

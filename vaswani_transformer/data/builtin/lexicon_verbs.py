@@ -32,11 +32,11 @@ translate|übersetzen übersetzt übersetzt|person|acc reading|study
 sign|unterschreiben unterschreibt unterschrieben|person|acc contract letter report|office
 wear wore worn|tragen trägt getragen|person|!acc clothing|-
 wash|waschen wäscht gewaschen|person|acc clothing vehicle vessel|outdoor
-sew sewed sewn|nähen näht genäht|person|acc clothing|-
+sew sewed sewn|nähen näht genäht|person|acc dress shirt skirt blouse coat jacket apron costume|-
 buy bought bought|kaufen kauft gekauft|person|acc food clothing thing vessel plant reading|shop
-sell sold sold|verkaufen verkauft verkauft|person|acc vehicle instrument animal furniture building thing|-
-have had had|haben hat gehabt|person|!acc pet vehicle instrument idea thing|-
-need|brauchen braucht gebraucht|person|!acc thing vessel furniture clothing vehicle|-
+sell sold sold|verkaufen verkauft verkauft|person|acc private instrument animal furniture building thing|-
+have had had|haben hat gehabt|person|!acc pet private instrument idea thing|-
+need|brauchen braucht gebraucht|person|!acc thing vessel furniture clothing private|-
 look,for|suchen sucht gesucht|person|acc thing pet clothing vessel shop|-
 find found found|finden findet gefunden|person|acc thing pet reading clothing|home outdoor
 lose lost lost|verlieren verliert verloren|person|acc thing clothing|outdoor town
@@ -81,17 +81,17 @@ look,at|an-sehen sieht angesehen|person|acc art building animal|town
 prepare|vor-bereiten bereitet vorbereitet|person|acc event meal|-
 call,off|ab-sagen sagt abgesagt|person|acc event|-
 write wrote written,down|auf-schreiben schreibt aufgeschrieben|person|acc tell recipe|study
-borrow|aus-leihen leiht ausgeliehen|person|acc reading vehicle|-
+borrow|aus-leihen leiht ausgeliehen|person|acc reading private|-
 unpack|aus-packen packt ausgepackt|person|acc bag|bedroom hotel
 pack|ein-packen packt eingepackt|person|acc clothing thing reading|bedroom
 build built built|bauen baut gebaut|person|acc build boat table bench shelf cupboard|-
 clean|putzen putzt geputzt|person|acc clean window|-
 break broke broken|zerbrechen zerbricht zerbrochen|person|acc vessel mirror|-
-carry|tragen trägt getragen|person|acc bag furniture|-
-push|schieben schiebt geschoben|person|acc vehicle furniture|-
-steal stole stolen|stehlen stiehlt gestohlen|person|acc thing vehicle art food|-
+carry|tragen trägt getragen|person|acc bag surface|-
+push|schieben schiebt geschoben|person|acc private surface|-
+steal stole stolen|stehlen stiehlt gestohlen|person|acc thing private art food|-
 hide hid hidden|verstecken versteckt versteckt|person|acc thing reading food|home cellar garden forest
-rent|mieten mietet gemietet|person|acc vehicle rent|-
+rent|mieten mietet gemietet|person|acc private rent|-
 understand understood understood|verstehen versteht verstanden|person|!acc tell reading language|-
 learn|lernen lernt gelernt|person|acc language song rule poem|study
 speak spoke spoken|sprechen spricht gesprochen|person|acc language|-
@@ -116,22 +116,22 @@ trust|vertrauen vertraut vertraut|person|!dat person kin|-
 answer|antworten antwortet geantwortet|person|dat person kin|-
 congratulate|gratulieren gratuliert gratuliert|person|dat person kin|-
 listen,to|zu-hören hört zugehört|person|dat person kin|-
-belong,to|gehören gehört gehört|vehicle instrument pet thing|!dat person kin|-
+belong,to|gehören gehört gehört|private instrument pet thing|!dat person kin|-
 give gave given|geben gibt gegeben|person|give thing food reading clothing vessel|-
 show showed shown|zeigen zeigt gezeigt|person|give show reading building thing|-
 send sent sent|schicken schickt geschickt|person|give reading thing clothing|-
 bring brought brought|bringen bringt gebracht|person|give food drink thing vessel|-
-lend lent lent|leihen leiht geliehen|person|give vehicle instrument reading thing|-
+lend lent lent|leihen leiht geliehen|person|give private instrument reading thing|-
 offer|an-bieten bietet angeboten|person|give food drink|-
 tell told told|erzählen erzählt erzählt|person|give story|-
 explain|erklären erklärt erklärt|person|giveto tell|-
-recommend|empfehlen empfiehlt empfohlen|person|giveto reading film food|-
+recommend|empfehlen empfiehlt empfohlen|person|giveto book novel magazine poem story film food|-
 introduce|vor-stellen stellt vorgestellt|person|giveto kin own|-
 wait,for|warten wartet gewartet|person|pp - auf acc public person kin|stop town
 think thought thought,of|denken denkt gedacht|person|pp - an acc event kin person|-
 talk,about|reden redet geredet|person|pp - über acc event reading idea film|-
 laugh,about|lachen lacht gelacht|person|pp - über acc film story mistake|-
-dream,of|träumen träumt geträumt|person|pp - von dat animal event vehicle building|-
+dream,of|träumen träumt geträumt|person|pp - von dat animal event private building|-
 work|arbeiten arbeitet gearbeitet|person|none|job
 sleep slept slept|schlafen schläft geschlafen|person animal|none|bedroom tent hotel
 dance|tanzen tanzt getanzt|person|none|outdoor garden

@@ -10,7 +10,7 @@ from vaswani_transformer.data.builtin import clauses, phrases, times
 from vaswani_transformer.data.builtin import lexicon_words as words
 from vaswani_transformer.data.builtin.clauses import Clause
 from vaswani_transformer.data.builtin.lexicon import Verb, adjectives, nouns_of, pairs, parse_verb, verbs
-from vaswani_transformer.data.builtin.phrases import NounPhrase, Notes, Phrase
+from vaswani_transformer.data.builtin.phrases import Notes, NounPhrase, Phrase
 from vaswani_transformer.data.builtin.sampling import Wish, coreferent, person, pronoun_for, sample_clause
 from vaswani_transformer.data.builtin.sentence import Draft, finish
 
@@ -43,7 +43,7 @@ def _unhappy(rng: Random, tenses: tuple[str, ...], subject: NounPhrase | None, h
 
 
 def weather(rng: Random) -> Draft:
-    """ "Because of the rain ..." or "Despite the rain ...": genitive and verb-second order."""
+    """As in "Because of the rain ..." or "Despite the rain ...": genitive and verb-second order."""
     despite = rng.random() < 0.5
     tenses = ("progressive", "past", "want", "future") if despite else ("can", "could", "future", "have_to", "had_to")
     clause, notes, phrase = _unhappy(rng, tenses, None, not despite), Notes(), times.weather(rng, despite)

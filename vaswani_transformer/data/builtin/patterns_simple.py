@@ -9,7 +9,7 @@ from random import Random
 from vaswani_transformer.data.builtin import clauses, english, phrases
 from vaswani_transformer.data.builtin.clauses import Clause
 from vaswani_transformer.data.builtin.lexicon import adjectives_for, nouns_of, numbers
-from vaswani_transformer.data.builtin.phrases import NounPhrase, Notes, Phrase
+from vaswani_transformer.data.builtin.phrases import Notes, NounPhrase, Phrase
 from vaswani_transformer.data.builtin.sampling import Wish, person, sample_clause
 from vaswani_transformer.data.builtin.sentence import Draft, copula, finish
 
@@ -90,7 +90,8 @@ def wh(rng: Random) -> Draft:
         return _ask(clause, ("where", "wohin" if moves else "wo"), "complement", notes)
     if clause.place:
         return _ask(clause, ("where", "wo"), "place", notes)
-    if roll < 0.9 and not clause.verb.stative and not clause.adverb and clause.tense not in ("progressive", "likes"):
+    timeless = clause.verb.stative or clause.adverb or clause.tense in ("progressive", "likes", "perfect")
+    if roll < 0.9 and not timeless:
         return _ask(clause, ("when", "wann"), "time", notes)
     return _ask(clause, ("why", "warum"), "", notes)
 
@@ -134,7 +135,7 @@ def _comparable(rng: Random) -> tuple[NounPhrase, NounPhrase]:
 
 
 def comparison(rng: Random) -> Draft:
-    """ "faster than" or "as fast as"."""
+    """As in "faster than" or "as fast as"."""
     first, second = _comparable(rng)
     used = {phrase.adjective for phrase in (first, second)}
     fitting = [a for a in adjectives_for(first.noun) if a.de_comparative != "-" and a not in used]

@@ -143,7 +143,7 @@ def _adjective(rng: Random, noun: Noun, chance: float, definite: bool) -> tuple[
 
 
 def _count(rng: Random) -> tuple[str, str]:
-    return numbers()[rng.randint(1, 11) if rng.random() < 0.35 else rng.randint(12, 98)]
+    return numbers()[rng.randint(1, 11) if rng.random() < 0.22 else rng.randint(12, 98)]
 
 
 def _determiner(rng: Random, noun: Noun, plural: bool, kinds: tuple[str, ...]) -> str:
@@ -151,7 +151,7 @@ def _determiner(rng: Random, noun: Noun, plural: bool, kinds: tuple[str, ...]) -
         return rng.choice(("possessive", "possessive", "possessive", "name"))
     if noun.classes[0] == "language":
         return "bare"
-    if noun.classes[0] == "person" and "own" not in noun.classes:
+    if noun.classes[0] in ("person", "animal") and not {"own", "pet"} & set(noun.classes):
         kinds = tuple(kind for kind in kinds if kind not in _OWNED) or _UNOWNED[plural]
     if kinds:
         return rng.choice(kinds)

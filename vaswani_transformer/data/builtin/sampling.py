@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from itertools import accumulate
 from random import Random
 
@@ -19,7 +19,7 @@ ONE_TIME = frozenset(
     "sell find build rent sign solve plant buy congratulate introduce throw cut recommend lend move".split()
 )
 MISHAPS = frozenset("lose break miss steal forget cough".split())
-NO_PROGRESSIVE = frozenset("find thank arrive wake stop".split())
+NO_PROGRESSIVE = frozenset("find thank arrive wake stop stay".split())
 COUNTED = frozenset(
     "buy sell need see find count steal order eat bake cook peel pick wash repair draw photograph paint plant write "
     "read translate collect hide sew correct have write learn describe borrow throw water greet invite send "
@@ -50,7 +50,7 @@ class Wish:
     action: bool = False
 
 
-@lru_cache(maxsize=None)
+@cache
 def tense_choices(verb: Verb) -> tuple[tuple[str, int], ...]:
     """The tenses that make sense with ``verb``, with weights."""
     if verb.en_base == "have":
@@ -83,7 +83,7 @@ def choose_tense(rng: Random, verb: Verb, allowed: tuple[str, ...]) -> str:
     return _weighted(rng, choices) if choices else ""
 
 
-@lru_cache(maxsize=None)
+@cache
 def _weighted_verbs() -> tuple[tuple[Verb, ...], tuple[int, ...]]:
     rows = verbs()
     return rows, tuple(accumulate(3 if verb.kind in ("acc", "give", "giveto", "put") else 4 for verb in rows))
@@ -113,10 +113,12 @@ def person(rng: Random, pronouns: bool = True) -> NounPhrase:
 
 
 def coreferent(rng: Random) -> NounPhrase:
-    """Somebody definite whom a personal pronoun can take up again: never a neuter noun."""
+    """Somebody definite, described by no feeling, whom a personal pronoun can take up again: never a neuter noun."""
     while True:
         candidate = person(rng)
-        if candidate.referent != "n" and candidate.stem not in ("jed", "ein") and "number" not in candidate.phenomena:
+        moody = candidate.adjective and "feeling" in candidate.adjective.classes
+        vague = candidate.stem in ("jed", "ein") or "number" in candidate.phenomena
+        if candidate.referent != "n" and not vague and not moody:
             return candidate
 
 
@@ -162,7 +164,7 @@ def object_for(
         human = _human_object(rng, verb, subject)
         if human:
             return human
-    plural = rng.random() < (0.45 if verb.en_base == "count" else 0.33)
+    plural = verb.en_base in ("count", "collect") or rng.random() < 0.33
     kinds: tuple[str, ...] = ()
     if definite:
         kinds = _DEFINITE
@@ -292,4 +294,3 @@ def sample_clause(
 def pronoun_for(phrase: NounPhrase) -> NounPhrase:
     """The personal pronoun that takes ``phrase`` up again."""
     return phrases.pronoun_phrase(phrase.referent)
-

@@ -4,15 +4,16 @@
 
 A sentence carries combinations: (noun, adjective, case) and (verb, clause type). A keyed hash marks about one in
 twenty as held out. A sentence with a held-out combination may only become a test sentence, so that every test
-sentence holds a combination that training and validation never show, though every word and every pattern does occur
-there.
+sentence holds a combination that training and validation never show, though every word form and every pattern does
+occur in training.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from random import Random
 
@@ -58,6 +59,7 @@ MIN_WORDS = 3
 MAX_WORDS = 25
 _SEED = 20170612
 _HELD_OUT_ONE_IN = 20
+_WORD = re.compile(r"[\w'-]+")
 _OPEN_TYPES = ("statement", "matrix")
 
 
@@ -70,7 +72,7 @@ class BuiltinPair:
     phenomena: tuple[str, ...]
 
 
-@lru_cache(maxsize=None)
+@cache
 def is_held_out(combination: tuple[str, ...]) -> bool:
     """Whether ``combination`` belongs to the test split alone; a plain statement with a verb never does."""
     if combination[0] == "verb" and combination[2] in _OPEN_TYPES:
@@ -84,7 +86,7 @@ def _is_usable(candidate: Draft, seen: set[str]) -> bool:
     return min(lengths) >= MIN_WORDS and max(lengths) <= MAX_WORDS and candidate.source not in seen
 
 
-@lru_cache(maxsize=None)
+@cache
 def _ordered(labels: frozenset[str]) -> tuple[str, ...]:
     return tuple(name for name in PHENOMENA if name in labels)
 
@@ -112,6 +114,16 @@ def _pick_test(pool: list[BuiltinPair]) -> list[BuiltinPair]:
     return [pair for pair in pool if pair.source in chosen]
 
 
+def _words(pair: BuiltinPair) -> set[str]:
+    return set(_WORD.findall(f"{pair.source} {pair.target}".lower()))
+
+
+def _with_known_words(pool: list[BuiltinPair], train: list[BuiltinPair]) -> list[BuiltinPair]:
+    """The pairs of ``pool`` whose every word form, on both sides, occurs in ``train``."""
+    vocabulary = set().union(*map(_words, train))
+    return [pair for pair in pool if _words(pair) <= vocabulary]
+
+
 @lru_cache(maxsize=1)
 def generate() -> dict[str, tuple[BuiltinPair, ...]]:
     """All three splits. One seed, no clock, no set order: the same bytes everywhere."""
@@ -131,5 +143,5 @@ def generate() -> dict[str, tuple[BuiltinPair, ...]]:
     return {
         "train": tuple(known[:NUM_TRAIN]),
         "validation": tuple(known[NUM_TRAIN:]),
-        "test": tuple(_pick_test(unseen)),
+        "test": tuple(_pick_test(_with_known_words(unseen, known[:NUM_TRAIN]))),
     }

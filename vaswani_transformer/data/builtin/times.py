@@ -17,7 +17,7 @@ _parsed = lru_cache(maxsize=None)(pairs)
 
 
 def weekday(rng: Random, tense: str) -> Phrase:
-    """ "on Monday", and by tense "last Monday", "next Monday" or "every Monday"."""
+    """As in "on Monday", and by tense "last Monday", "next Monday" or "every Monday"."""
     en, de = rng.choice(_parsed(words.WEEKDAYS))
     options = [(f"on {en}", f"am {de}"), (f"on {en} evening", f"am {de}abend"), (f"on {en} morning", f"am {de}morgen")]
     if tense == "past":
@@ -30,7 +30,7 @@ def weekday(rng: Random, tense: str) -> Phrase:
 
 
 def date(rng: Random, tense: str) -> Phrase:
-    """ "on the third of May", "in May" or "in summer"."""
+    """As in "on the third of May", "in May" or "in summer"."""
     month, monat = rng.choice(_parsed(words.MONTHS))
     roll = rng.random()
     if tense == "habit" and roll < 0.5:
@@ -62,7 +62,7 @@ def clock(rng: Random, tense: str) -> Phrase:
 
 
 def span(rng: Random, tense: str) -> Phrase:
-    """ "two weeks ago" or "in two weeks"."""
+    """As in "two weeks ago" or "in two weeks"."""
     en, de = numbers()[rng.randint(1, 19)]
     unit, einheit = rng.choice((("days", "Tagen"), ("weeks", "Wochen"), ("months", "Monaten"), ("years", "Jahren")))
     labels = ("number", "preposition_dative")
@@ -72,7 +72,7 @@ def span(rng: Random, tense: str) -> Phrase:
 
 
 def around_event(rng: Random, tense: str) -> Phrase:
-    """ "during the concert", "after the concert", "before the concert": genitive or dative."""
+    """As in "during the concert", "after the concert", "before the concert": genitive or dative."""
     noun = rng.choice(nouns_of("event", "meal"))
     phrase = noun_phrase(rng, noun, False, ("the",), 0.3)
     if "meal" in noun.classes:
@@ -86,7 +86,7 @@ def around_event(rng: Random, tense: str) -> Phrase:
 
 
 def weather(rng: Random, despite: bool) -> Phrase:
-    """ "because of the rain" or "despite the rain": genitive."""
+    """As in "because of the rain" or "despite the rain": genitive."""
     noun = rng.choice(nouns_of("weather"))
     en, de = ("despite", "trotz") if despite else ("because of", "wegen")
     notes = Notes()
