@@ -1,0 +1,52 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The README's first command, short and in full."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def run_quickstart(output_dir, *options, threads):
+    """Runs the script in this interpreter's environment and returns what it printed."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", str(ROOT / "scripts" / "quickstart.sh"), "--output-dir", str(output_dir), *options],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "VIRTUAL_ENV": sys.prefix, "PATH": path, "OMP_NUM_THREADS": str(threads)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_quickstart_trains_scores_and_translates(tmp_path):
+    printed = run_quickstart(tmp_path / "run", "--steps", "50", threads=1)
+    assert "verb_final" in printed
+    assert "word for word" in printed
+    assert printed.count("  -> ") == 3
+    assert str(tmp_path / "run") in printed.splitlines()[-1]
+    assert "test_sacrebleu" in json.loads((tmp_path / "run" / "test_results.json").read_text())
+
+
+@pytest.mark.heavy
+def test_quickstart_reaches_90_sacrebleu_within_five_minutes_of_training_on_two_cores(tmp_path):
+    run_quickstart(tmp_path / "run", threads=2)
+    assert json.loads((tmp_path / "run" / "test_results.json").read_text())["test_sacrebleu"] >= 90
+    assert json.loads((tmp_path / "run" / "train_results.json").read_text())["train_runtime"] <= 300
+
+
+def test_quickstart_refuses_an_unknown_argument():
+    done = subprocess.run(
+        ["bash", str(ROOT / "scripts" / "quickstart.sh"), "--stpes", "5"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "error: unknown argument --stpes" in done.stderr

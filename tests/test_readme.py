@@ -1,0 +1,113 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The README's commands and code blocks run; its paper map points to what exists."""
+
+import importlib
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import SENTENCES, make_model
+
+from vaswani_transformer import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TINY = "--d-model 16 --d-ff 32 --num-heads 2 --num-encoder-layers 1 --num-decoder-layers 1 --snapshot-steps 1"
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def commands():
+    """Every `vaswani-transformer` or train.py command of the README's blocks and inline code, as lists of words."""
+    prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
+    lines = "\n".join(blocks("bash")).replace("\\\n", " ").splitlines() + re.findall(r"`([^`\n]+)`", prose)
+    found = []
+    for line in lines:
+        if not line.startswith(("vaswani-transformer ", "torchrun ", "accelerate ")):
+            continue
+        words = shlex.split(line, comments=True)
+        if "scripts/train.py" in words:
+            found.append(["train", *words[words.index("scripts/train.py") + 1 :]])
+        elif len(words) > 2 and "[NAME]" not in words:
+            found.append(words[1:])
+    return found
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch, tiny_tokenizer):
+    """A folder with the files the README speaks of: six aligned texts and a model in runs/my-model."""
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.en").write_text("\n".join(SENTENCES[::2] * 10) + "\n", encoding="utf-8")
+        (tmp_path / f"{split}.de").write_text("\n".join(SENTENCES[1::2] * 10) + "\n", encoding="utf-8")
+    (tmp_path / "text.en").write_text("A dog.\n\nA book.\n", encoding="utf-8")
+    make_model(scale=2.5).save_pretrained(tmp_path / "runs" / "my-model")
+    tiny_tokenizer.save_pretrained(tmp_path / "runs" / "my-model")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_readme_is_under_200_lines():
+    assert len(README.splitlines()) < 200
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_command_is_understood(words):
+    cli._build_parser().parse_args(words)
+
+
+def test_readme_names_commands_of_every_kind():
+    assert {words[0] for words in commands()} == {"train", "evaluate", "translate", "average", "train-tokenizer"}
+
+
+@pytest.mark.slow
+def test_training_on_two_text_files_works_as_printed(workplace):
+    train, evaluate = next(
+        block.replace("\\\n", " ").splitlines() for block in blocks("bash") if "--train-source train.en" in block
+    )
+    shutil.rmtree("runs")
+    small = train.replace("--vocab-size 8000", "--vocab-size 280").replace("--max-steps 20000", "--max-steps 3")
+    assert cli.main(shlex.split(f"{small} {TINY} --use-cpu")[1:]) == 0
+    assert cli.main([*shlex.split(evaluate)[1:], "--max-new-tokens-over-source", "1"]) == 0
+    assert Path("runs/my-model/test_results.json").is_file()
+
+
+def test_translating_a_file_works_as_printed(workplace):
+    command = next(words for words in commands() if words[0] == "translate")
+    assert cli.main(command) == 0
+    lines = Path("text.de").read_text(encoding="utf-8").split("\n")
+    assert len(lines) == 4
+    assert lines[1] == lines[3] == ""
+
+
+@pytest.mark.slow
+def test_python_blocks_run(workplace):
+    namespace = {}
+    for block in blocks("python"):
+        small = block.replace("max_steps=20_000", "max_steps=1, use_cpu=True").replace("8000", "280")
+        exec(small.replace('"base",', '"base", d_model=16, d_ff=32, num_heads=2,'), namespace)
+    assert namespace["trainer"].state.global_step == 1
+
+
+@pytest.mark.parametrize("row", re.findall(r"^\| (?:3|5|6|Table)[^|]*\|[^|]*\|[^|]*\|[^|]*\|$", README, re.MULTILINE))
+def test_paper_map_points_to_what_exists(row):
+    _, symbols, files, tests = (re.findall(r"`([^`]+)`", cell) for cell in row.strip("|").split("|"))
+    for test in tests:
+        assert (ROOT / test).is_file()
+    modules = []
+    for file in files:
+        path = ROOT / "vaswani_transformer" / file
+        assert path.exists(), file
+        names = [path] if path.is_file() else sorted(path.glob("*.py"))
+        relative = [p.relative_to(ROOT).with_suffix("").parts for p in names]
+        modules += [importlib.import_module(".".join(parts).removesuffix(".__init__")) for parts in relative]
+    for symbol in symbols:
+        head, *rest = symbol.split(".")
+        holder = next((getattr(module, head) for module in modules if hasattr(module, head)), None)
+        assert holder is not None, symbol
+        source = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in modules)
+        assert all(hasattr(holder, name) or f"self.{name} =" in source for name in rest)
