@@ -4,7 +4,7 @@
 #   bash scripts/test.sh            the whole suite (what CI runs)
 #   bash scripts/test.sh --fast     without the slow tests
 #   bash scripts/test.sh --heavy    the heavy ones only: Hugging Face's own suites, the full quickstart
-#   bash scripts/test.sh --lowest   the fast tests on the oldest supported versions, in an environment of their own
+#   bash scripts/test.sh --lowest   the fast tests on the oldest supported versions, in .venv-lowest
 #
 # Further arguments go to pytest.
 set -euo pipefail

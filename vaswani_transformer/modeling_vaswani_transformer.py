@@ -324,6 +324,14 @@ class _Stack(VaswaniTransformerPreTrainedModel):
         return self.dropout(inputs_embeds * self.embed_scale + positions.to(inputs_embeds))
 
 
+# Before 5.23 the library takes the decoder's depth for negative indices of the encoder's hidden states, too.
+_ENCODER_DEPTH = (
+    {"num_hidden_layers_key": "num_encoder_layers"}
+    if "num_hidden_layers_key" in OutputRecorder.__dataclass_fields__
+    else {}
+)
+
+
 class VaswaniTransformerEncoder(_Stack):
     """The encoder: embeddings with positions and a stack of encoder layers, no LayerNorm after it.
 
@@ -331,7 +339,7 @@ class VaswaniTransformerEncoder(_Stack):
     """
 
     _can_record_outputs = {
-        "hidden_states": OutputRecorder(EncoderLayer, index=0, num_hidden_layers_key="num_encoder_layers"),
+        "hidden_states": OutputRecorder(EncoderLayer, index=0, **_ENCODER_DEPTH),
         "attentions": OutputRecorder(MultiHeadAttention, index=1),
     }
 
