@@ -33,6 +33,11 @@ def test_unknown_preset_prints_the_known_ones():
         VaswaniTransformerConfig.from_preset("huge")
 
 
+def test_misspelt_override_of_a_preset_is_refused():
+    with pytest.raises(TypeError, match="fields of VaswaniTransformerConfig, got d_modle"):
+        VaswaniTransformerConfig.from_preset("base", d_modle=3)
+
+
 def test_every_preset_builds():
     for name in PRESETS:
         VaswaniTransformerConfig.from_preset(name)
@@ -63,7 +68,7 @@ def test_library_names_are_aliases(library_name, our_name):
         ({"dropout": 1.0}, r"`dropout` must lie in \[0, 1\), got 1.0"),
         ({"attention_dropout": -0.1}, "`attention_dropout` must lie"),
         ({"layer_norm_eps": float("nan")}, "`layer_norm_eps` must be a positive number, got nan"),
-        ({"d_k": 0}, "`d_k` must be at least 1 or None, got 0"),
+        ({"d_k": 0}, "`d_k` must be at least 1, got 0"),
         ({"position_encoding": "rotary"}, "must be one of sinusoidal, learned, got 'rotary'"),
     ],
 )

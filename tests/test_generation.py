@@ -175,6 +175,11 @@ def test_the_limit_over_the_source_can_be_given_in_the_call():
     assert make_model().generate(source, min_new_tokens=7, max_new_tokens_over_source=2).shape[1] == 8
 
 
+def test_the_limit_over_the_source_can_be_removed_in_the_call():
+    out = make_model().generate(torch.randint(3, 300, (1, 5)), max_new_tokens_over_source=None, min_new_tokens=20)
+    assert out.shape[1] == 21  # the library's own default
+
+
 def test_library_limits_hold_when_the_key_is_removed():
     model = make_model()
     model.generation_config.max_new_tokens_over_source = None
@@ -236,6 +241,22 @@ def test_impossible_length_penalty_is_refused(tiny_model, alpha):
 def test_impossible_limit_is_refused(tiny_model):
     with pytest.raises(ValueError, match="`max_new_tokens_over_source` must be a whole number"):
         tiny_model.generate(torch.tensor([[5, 2]]), max_new_tokens_over_source=-1)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_forced_prefix_outside_the_vocabulary_is_refused(tiny_model, num_beams):
+    with pytest.raises(ValueError, match=r"`decoder_input_ids` must lie in \[0, 300\), got 999"):
+        tiny_model.generate(torch.tensor([[5, 2]]), decoder_input_ids=torch.tensor([[1, 999]]), num_beams=num_beams)
+
+
+@pytest.mark.parametrize("content", [None, '{"num_beams": 4, '])
+def test_decoding_is_the_papers_when_the_generation_config_is_missing_or_broken(tmp_path, content):
+    make_model().save_pretrained(tmp_path)
+    (tmp_path / "generation_config.json").unlink()
+    if content:
+        (tmp_path / "generation_config.json").write_text(content)
+    config = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).generation_config
+    assert (config.num_beams, config.length_penalty, config.max_new_tokens_over_source) == (4, 0.6, 50)
 
 
 def test_decoding_defaults_survive_saving_and_loading(tmp_path):

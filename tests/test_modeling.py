@@ -185,12 +185,11 @@ def test_loss_is_zero_with_gradient_zero_when_every_label_is_ignored(tiny_model,
     assert all(not p.grad.any() for p in tiny_model.parameters() if p.grad is not None)
 
 
-@pytest.mark.parametrize("backend", ["sdpa", "flex_attention"])
 @pytest.mark.parametrize("shape", SHAPES, ids=SHAPES.keys())
-def test_backend_equals_eager(shape, backend, batch):
+def test_sdpa_equals_eager(shape, batch):
     eager = make_model(attn_implementation="eager", **SHAPES[shape])
     other = copy.deepcopy(eager)
-    other.set_attn_implementation(backend)
+    other.set_attn_implementation("sdpa")
     with torch.no_grad():
         expected = eager(batch["source"], batch["mask"], labels=batch["labels"]).logits
         got = other(batch["source"], batch["mask"], labels=batch["labels"]).logits

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from conftest import SENTENCES
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -77,6 +78,13 @@ def test_trained_tokenizer_can_be_trained_again(tiny_tokenizer):
     assert isinstance(again, VaswaniTransformerTokenizer)
     assert len(again) == 262
     assert again("zwei")["input_ids"][-1] == 2
+
+
+def test_a_folder_without_a_vocabulary_is_refused(tiny_tokenizer, tmp_path):
+    tiny_tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"must hold a tokenizer\.json"):
+        VaswaniTransformerTokenizer.from_pretrained(tmp_path)
 
 
 def test_library_collator_makes_our_decoder_inputs(tiny_tokenizer, tiny_model):

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configuration of the original Transformer ("Attention Is All You Need", 2017)."""
 
+import dataclasses
 import math
 from typing import Any, ClassVar
 
@@ -102,7 +103,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         self._resolve_head_sizes()
         if self.position_encoding not in POSITION_ENCODINGS:
             raise ValueError(
-                f"`position_encoding` must be one of {', '.join(POSITION_ENCODINGS)}, got {self.position_encoding!r}."
+                f"`position_encoding` must be one of {', '.join(POSITION_ENCODINGS)}, got "
+                f"{self.position_encoding!r}. The paper's is sinusoidal."
             )
         if self.position_encoding == "sinusoidal" and self.d_model % 2:
             raise ValueError(
@@ -115,14 +117,14 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         names = ("vocab_size", "d_model", "d_ff", "num_heads", "num_encoder_layers", "num_decoder_layers")
         for name in (*names, "max_position_embeddings"):
             if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}.")
+                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}. Pass a larger number.")
 
     def _check_rates(self) -> None:
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
-                raise ValueError(f"`{name}` must lie in [0, 1), got {getattr(self, name)}.")
+                raise ValueError(f"`{name}` must lie in [0, 1), got {getattr(self, name)}. The paper uses 0.1.")
         if not (math.isfinite(self.layer_norm_eps) and self.layer_norm_eps > 0.0):
-            raise ValueError(f"`layer_norm_eps` must be a positive number, got {self.layer_norm_eps}.")
+            raise ValueError(f"`layer_norm_eps` must be a positive number, got {self.layer_norm_eps}. Pass 1e-6.")
 
     def _resolve_head_sizes(self) -> None:
         for name in ("d_k", "d_v"):
@@ -134,7 +136,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                     )
                 setattr(self, name, self.d_model // self.num_heads)
             if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1 or None, got {getattr(self, name)}.")
+                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}. None derives it.")
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> "VaswaniTransformerConfig":
@@ -146,11 +148,17 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
         Raises:
             ValueError: There is no such preset; the message lists those that exist.
+            TypeError: An override is not a field.
 
         Paper: Table 3.
         """
         if name not in PRESETS:
-            raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}.")
+            raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}. Choose one of them.")
+        known = {field.name for field in dataclasses.fields(cls)} | set(cls.attribute_map) | {"attn_implementation"}
+        if unknown := set(overrides) - known:
+            raise TypeError(
+                f"`overrides` must be fields of {cls.__name__}, got {', '.join(sorted(unknown))}. Check the spelling."
+            )
         return cls(**{**PRESETS[name], **overrides})
 
     @property

@@ -123,11 +123,12 @@ class VaswaniTransformerGenerationMixin:
         self, generation_config: GenerationConfig | None, **kwargs: Any
     ) -> tuple[GenerationConfig, dict]:
         """Decides whether the limit over the source holds for this call, and checks the length penalty."""
+        is_given = "max_new_tokens_over_source" in kwargs
         over_source = kwargs.pop("max_new_tokens_over_source", None)
         own = generation_config is None or generation_config is self.generation_config
         given = kwargs if own else {**generation_config.to_dict(), **kwargs}
         prepared, model_kwargs = super()._prepare_generation_config(generation_config, **kwargs)
-        if over_source is None:
+        if not is_given:
             over_source = getattr(prepared, "max_new_tokens_over_source", None)
         if given.get("max_length") is not None or given.get("max_new_tokens") is not None:
             over_source = None
@@ -165,6 +166,7 @@ class VaswaniTransformerGenerationMixin:
         **kwargs: Any,
     ) -> GenerateOutput | torch.LongTensor:
         """Greedy search and sampling, each row ending at its own limit."""
+        self._check_token_ids("decoder_input_ids", input_ids)
         limits = _output_limits(generation_config, input_ids.shape[1], kwargs)
         stopping_criteria.append(SourceLengthCriteria(limits, input_ids.shape[1]))
         return super()._sample(
@@ -188,6 +190,7 @@ class VaswaniTransformerGenerationMixin:
         Unused places after the end hold `<pad>`; the library would fill them with `</s>`, since its test for a pad
         token takes id 0 for "none".
         """
+        self._check_token_ids("decoder_input_ids", input_ids)
         limits = _output_limits(generation_config, input_ids.shape[1], kwargs)[:: generation_config.num_beams]
         stopping_criteria.append(SourceLengthCriteria(limits, input_ids.shape[1]))
         pad_token_id = int(generation_config._pad_token_tensor)
@@ -249,7 +252,7 @@ class VaswaniTransformerGenerationMixin:
 def _check_decoding(length_penalty: float | None, over_source: int | None) -> None:
     if length_penalty is not None and not (math.isfinite(length_penalty) and length_penalty >= -10.0):
         raise ValueError(f"`length_penalty` must be a finite number of at least -10, got {length_penalty}.")
-    if over_source is not None and (not isinstance(over_source, int) or over_source < 0):
+    if over_source is not None and (type(over_source) is not int or over_source < 0):
         raise ValueError(
             f"`max_new_tokens_over_source` must be a whole number of at least 0 or None, got {over_source!r}."
         )

@@ -244,7 +244,6 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     _no_split_modules = ["EncoderLayer", "DecoderLayer"]
     _skip_keys_device_placement = ["past_key_values"]
     _supports_sdpa = True
-    _supports_flex_attn = True
     _can_compile_fullgraph = True
 
     @classmethod
@@ -255,6 +254,8 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         model._loading_info = {
             key: sorted(map(str, info.get(key) or ())) for key in ("missing_keys", "unexpected_keys")
         }
+        if model.can_generate() and model.generation_config._from_model_config:  # no generation_config.json
+            model._set_default_generation()
         return (model, info) if output_loading_info else model
 
     def check_loaded_weights(self) -> None:
@@ -272,6 +273,18 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
             raise ValueError(
                 f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got {'; '.join(problems)}. "
                 "Its translations would be wrong: save it again, or load it with its own class."
+            )
+
+    def _check_token_ids(self, name: str, ids: torch.Tensor | None, ignore_index: int | None = None) -> None:
+        """Refuses ids outside the vocabulary with a message, before an embedding kernel fails without one."""
+        if ids is None or ids.numel() == 0 or ids.device.type == "meta" or is_torchdynamo_compiling():
+            return
+        checked = ids if ignore_index is None else ids.masked_fill(ids == ignore_index, 0)
+        lowest, highest = torch.stack(checked.aminmax()).tolist()
+        if lowest < 0 or highest >= self.config.vocab_size:
+            raise ValueError(
+                f"`{name}` must lie in [0, {self.config.vocab_size}), got {lowest if lowest < 0 else highest}. "
+                "Use the tokenizer that was saved with this model."
             )
 
     @torch.no_grad()
@@ -367,7 +380,7 @@ class VaswaniTransformerEncoder(_Stack):
         Returns:
             `last_hidden_state` (B, S, D).
         """
-        _check_token_ids("input_ids", input_ids, self.embed_tokens.num_embeddings)
+        self._check_token_ids("input_ids", input_ids)
         inputs_embeds = self._token_embeddings(input_ids, inputs_embeds, "`input_ids` and `inputs_embeds`")
         attention_mask = create_bidirectional_mask(
             config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask
@@ -534,7 +547,7 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         elif not isinstance(encoder_outputs, BaseModelOutput):
             encoder_outputs = BaseModelOutput(*encoder_outputs)
         if past_key_values is None:
-            _check_token_ids("decoder_input_ids", decoder_input_ids, self.shared.num_embeddings)
+            self._check_token_ids("decoder_input_ids", decoder_input_ids)
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
@@ -633,7 +646,7 @@ class VaswaniTransformerForConditionalGeneration(
         Paper: sections 3.4 and 5.4.
         """
         if labels is not None:
-            _check_token_ids("labels", labels, self.config.vocab_size, ignore_index=IGNORE_INDEX)
+            self._check_token_ids("labels", labels, ignore_index=IGNORE_INDEX)
             use_cache = False if use_cache is None else use_cache
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
@@ -671,19 +684,6 @@ class VaswaniTransformerForConditionalGeneration(
         shifted = labels.new_full(labels.shape, self.config.decoder_start_token_id)
         shifted[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE_INDEX, self.config.pad_token_id)
         return shifted
-
-
-def _check_token_ids(name: str, ids: torch.Tensor | None, vocab_size: int, ignore_index: int | None = None) -> None:
-    """Refuses ids outside the vocabulary with a message, before an embedding kernel fails without one."""
-    if ids is None or ids.numel() == 0 or ids.device.type == "meta" or is_torchdynamo_compiling():
-        return
-    checked = ids if ignore_index is None else ids.masked_fill(ids == ignore_index, 0)
-    lowest, highest = torch.stack(checked.aminmax()).tolist()
-    if lowest < 0 or highest >= vocab_size:
-        raise ValueError(
-            f"`{name}` must lie in [0, {vocab_size}), got {lowest if lowest < 0 else highest}. "
-            "Use the tokenizer that was saved with this model."
-        )
 
 
 VaswaniTransformerModel.register_for_auto_class("AutoModel")

@@ -71,5 +71,20 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             single=f"$A {eos}", pair=f"$A {eos} $B {eos}", special_tokens=[(eos, self.eos_token_id)]
         )
 
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> "TokenizersBackend":
+        """As the library's; refuses a folder without a trained vocabulary, which the library takes for an empty one.
+
+        Raises:
+            FileNotFoundError: There is no tokenizer.json, or it holds special tokens alone.
+        """
+        tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+        if len(tokenizer) <= len(tokenizer.all_special_tokens):
+            raise FileNotFoundError(
+                f"`{pretrained_model_name_or_path}` must hold a tokenizer.json with a trained vocabulary, got special "
+                "tokens alone. Copy the file from where the model was trained, or train a tokenizer."
+            )
+        return tokenizer
+
 
 __all__ = ["VaswaniTransformerTokenizer"]
