@@ -11,20 +11,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-import torch
+from tiny import SENTENCES, make_model
 
-from vaswani_transformer import (
-    VaswaniTransformerConfig,
-    VaswaniTransformerForConditionalGeneration,
-    VaswaniTransformerTokenizer,
-)
-
-SENTENCES = [
-    "A dog runs in the park.",
-    "Ein Hund rennt im Park.",
-    "Two women read a book.",
-    "Zwei Frauen lesen ein Buch.",
-]
+from vaswani_transformer import VaswaniTransformerForConditionalGeneration, VaswaniTransformerTokenizer
 
 
 @pytest.fixture(scope="session")
@@ -40,21 +29,6 @@ def shared_data() -> Path:
 def tiny_tokenizer() -> VaswaniTransformerTokenizer:
     """300 entries trained on four sentences."""
     return VaswaniTransformerTokenizer().train_new_from_iterator(SENTENCES * 5, vocab_size=300, show_progress=False)
-
-
-def make_config(**overrides) -> VaswaniTransformerConfig:
-    """D 16, H 2, 2+2 layers, no dropout."""
-    sizes = {"vocab_size": 300, "d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 2}
-    return VaswaniTransformerConfig(**{**sizes, "num_decoder_layers": 2, "dropout": 0.0, **overrides})
-
-
-def make_model(seed: int = 0, scale: float = 1.0, **overrides) -> VaswaniTransformerForConditionalGeneration:
-    """A seeded tiny model in eval mode; `scale` sharpens its output distribution."""
-    torch.manual_seed(seed)
-    model = VaswaniTransformerForConditionalGeneration(make_config(**overrides)).eval()
-    with torch.no_grad():
-        model.lm_head.weight.mul_(scale)
-    return model
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import make_model
+from tiny import make_model
 from transformers import AutoTokenizer
 
 from vaswani_transformer import cli
@@ -169,7 +169,8 @@ def test_recipes_lists_all_and_prints_one(capsys):
     listed = capsys.readouterr().out
     assert all(name in listed for name in RECIPES)
     assert main(["recipes", "quickstart"]) == 0
-    assert any(line.split() == ["vocab_size", "800"] for line in capsys.readouterr().out.splitlines())
+    vocab_size = RECIPES["quickstart"].vocab_size
+    assert any(line.split() == ["vocab_size", str(vocab_size)] for line in capsys.readouterr().out.splitlines())
 
 
 # ---- the commands ----
@@ -333,6 +334,22 @@ def test_train_tokenizer_never_overwrites_without_being_told(corpus, capsys):
     assert main([*arguments, "--overwrite"]) == 0
 
 
+@pytest.mark.parametrize("flags", [[], ["--overwrite"]])
+def test_train_tokenizer_refuses_a_file_as_its_folder(flags, corpus, capsys):
+    arguments = ["train-tokenizer", "train.en", "--output-dir", "train.de", "--vocab-size", "270", *flags]
+    assert "`output_dir` must be a folder, got the file train.de" in refused(capsys, arguments)
+    assert Path("train.de").is_file()
+
+
+def test_train_refuses_a_dataset_of_broken_files(corpus, capsys):
+    Path("data").mkdir()
+    Path("data/train.json").write_text('{"source": "A dog", "tar')
+    arguments = train_arguments(train_source=None, train_target=None, dataset="data")
+    error = refused(capsys, arguments)
+    assert "`dataset` must hold data that can be read, got an error in data: JSON parse error" in error
+    assert not Path("run").exists()
+
+
 @pytest.mark.parametrize("command", ["evaluate", "translate"])
 def test_incomplete_checkpoint_folder_is_refused_by_name(command, model_folder, corpus, capsys):
     (model_folder / "model.safetensors").unlink()
@@ -348,6 +365,11 @@ def test_average_refuses_an_incomplete_folder(model_folder, tmp_path, capsys):
         capsys, ["average", str(model_folder), str(model_folder), "--output-dir", str(output_dir)]
     )
     assert not output_dir.exists()
+
+
+def test_average_refuses_a_file_as_its_folder(model_folder, corpus, capsys):
+    error = refused(capsys, ["average", str(model_folder), str(model_folder), "--output-dir", "train.en"])
+    assert "`output_dir` must be a folder, got the file train.en" in error
 
 
 def test_token_ids_outside_the_vocabulary_are_refused(model_folder, corpus, capsys):
@@ -377,6 +399,79 @@ def test_translate_refuses_a_missing_input_before_it_loads_the_model(tmp_path, c
 def test_evaluate_without_a_whole_test_set_is_refused(arguments, model_folder, corpus, capsys):
     error = refused(capsys, ["evaluate", "--model", str(model_folder), *arguments])
     assert "must be given" in error
+
+
+@pytest.mark.parametrize("data", [{"train_source": "train.en", "train_target": "train.de"}, {"dataset": "builtin"}])
+def test_evaluate_refuses_a_split_that_the_recipe_does_not_know(data, model_folder, capsys):
+    Recipe(source_language="en", target_language="de", **data).save(model_folder)
+    error = refused(capsys, ["evaluate", "--model", str(model_folder), "--device", "cpu", "--split", "foo"])
+    assert "foo" in error
+    assert "attribute" not in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--source", "train.en", "--reference", "train.de", "--dataset", "builtin"],
+        ["--pairs", "pairs.csv", "--dataset", "builtin"],
+        ["--source", "train.en", "--reference", "train.de", "--pairs", "pairs.csv"],
+    ],
+)
+def test_evaluate_refuses_two_test_sets_before_it_loads_the_model(arguments, capsys):
+    error = refused(capsys, ["evaluate", "--model", "nowhere", *arguments])
+    assert "must get exactly one of `source_file` with `target_file`, `pairs_file` or `dataset`" in error
+
+
+@pytest.mark.parametrize("option", ["--translations", "--results"])
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nowhere/out", "must be in a folder that exists, got nowhere/out"),
+        (".", "must be a file, got the folder ."),
+        ("train.de", "must be a file of its own, got train.de"),
+    ],
+)
+def test_evaluate_refuses_an_output_before_it_loads_the_model(option, path, message, corpus, capsys):
+    data = ["--source", "train.en", "--reference", "train.de"]
+    error = refused(capsys, ["evaluate", "--model", "nowhere", *data, option, path])
+    assert f"`{option.removeprefix('--')}` {message}" in error
+
+
+def test_evaluate_refuses_one_file_for_both_outputs(corpus, capsys):
+    data = ["--source", "train.en", "--reference", "train.de"]
+    error = refused(capsys, ["evaluate", "--model", "nowhere", *data, "--translations", "out", "--results", "./out"])
+    assert "`results` must be a file of its own, got ./out" in error
+
+
+def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(model_folder, corpus, monkeypatch, capsys):
+    def fail(lines, path):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("vaswani_transformer.evaluation.report.write_lines", fail)
+    data = ["--source", "train.en", "--reference", "train.de", "--device", "cpu"]
+    error = refused(capsys, ["evaluate", "--model", str(model_folder), *data, "--translations", "out"])
+    assert error == "error: disk full"
+    assert (model_folder / "test_results.json").is_file()
+
+
+def test_an_error_of_several_lines_is_shown_in_one(capsys, monkeypatch):
+    def fail(args):
+        raise ValueError("first line\n    second line")
+
+    monkeypatch.setitem(cli._COMMANDS, "recipes", (cli._describe_recipes, fail, "Fail"))
+    assert refused(capsys, ["recipes"]) == "error: first line second line"
+
+
+def test_missing_datasets_is_named_with_the_command_that_installs_it(corpus):
+    program = "import sys\nsys.modules['datasets'] = None\nfrom vaswani_transformer.cli import main\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}sys.exit(main(sys.argv[1:]))", *train_arguments()],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    assert done.returncode == 2
+    assert "pip install 'vaswani-transformer[train]'" in done.stderr
 
 
 def test_tracebacks_are_shown_when_asked_for(capsys, monkeypatch):

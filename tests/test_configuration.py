@@ -5,7 +5,7 @@
 import json
 
 import pytest
-from conftest import make_config
+from tiny import make_config
 from transformers import AutoConfig
 
 from vaswani_transformer import PRESETS, VaswaniTransformerConfig

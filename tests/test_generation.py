@@ -6,11 +6,11 @@ import math
 
 import pytest
 import torch
-from conftest import make_config, make_model
+from tiny import make_config, make_model
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.generation_vaswani_transformer import gnmt_length_penalty
+from vaswani_transformer.generation_vaswani_transformer import _SearchRule, gnmt_length_penalty
 
 VOCABULARY = 6  # <pad>, <s>, </s> and three words
 LIMIT = 4
@@ -98,14 +98,53 @@ def independent_beam_search(model, source, limit, num_beams=4, alpha=0.6):
     return max(finished, key=lambda f: f[0])
 
 
-def test_default_decoding_equals_an_independent_beam_search_that_never_stops_early():
-    for seed in range(8):
-        model = make_model(seed=seed, scale=2.5, vocab_size=20)
-        source = torch.randint(3, 20, (1, 5))
-        out = model.generate(source, return_dict_in_generate=True, output_scores=True)
-        score, tokens = independent_beam_search(model, source, limit=55)
+@pytest.mark.parametrize(("alpha", "limit"), [(0.6, 20), (0.0, 12), (-1.0, 12)])
+def test_decoding_equals_an_independent_beam_search_that_never_stops_early(alpha, limit):
+    lengths = []
+    for seed in range(6):
+        model = make_model(seed=seed, scale=2.5, vocab_size=12)
+        source = torch.randint(3, 12, (1, 5))
+        options = {"length_penalty": alpha, "max_new_tokens_over_source": limit}
+        out = model.generate(source, return_dict_in_generate=True, output_scores=True, **options)
+        score, tokens = independent_beam_search(model, source, limit=5 + limit, alpha=alpha)
         assert strip(out.sequences[0]) == tokens[1:]
         assert out.sequences_scores.item() == pytest.approx(score, abs=1e-4)
+        lengths.append(len(tokens) - 1)
+    assert min(lengths) < 5 + limit  # some end by themselves
+
+
+@pytest.mark.parametrize(
+    ("alpha", "running", "finished", "can_improve"),
+    [
+        # At the limit of 55 tokens -4 is worth -4 / 10^0.6 = -1.005; at the present 3 tokens only -3.37.
+        (0.6, -4.0, -3.0, True),
+        (0.6, -4.0, -1.0, False),
+        # Under a negative alpha the next length, 4, is the best that can come: -4 * (9 / 6) = -6.
+        (-1.0, -4.0, -6.1, True),
+        (-1.0, -4.0, -5.9, False),
+        # A beam that does not exist can improve nothing.
+        (0.6, -1.0e9, -3.0, False),
+    ],
+)
+def test_the_bound_takes_the_best_length_that_can_come(alpha, running, finished, can_improve):
+    rule = _SearchRule(alpha=alpha, limits=torch.tensor([[55]]), num_wanted=1, is_bounded=True)
+    got = rule.can_improve(torch.tensor([[running, -9.0]]), torch.tensor([[finished, -9.0]]), length=3)
+    assert got.tolist() == [[can_improve]]
+
+
+def test_hypotheses_that_do_not_exist_are_returned_as_padding():
+    model = tiny_vocabulary_model(0)
+    out = model.generate(
+        torch.tensor([[3, 4, 2]]),
+        num_beams=8,
+        num_return_sequences=8,
+        max_new_tokens=1,
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    assert sorted(out.sequences[:VOCABULARY, 1].tolist()) == list(range(VOCABULARY))
+    assert out.sequences[VOCABULARY:, 1].tolist() == [0, 0]
+    assert out.sequences_scores[VOCABULARY:].max() < -1e8
 
 
 def test_default_decoding_is_the_paper_s(tiny_model):
@@ -201,21 +240,19 @@ def test_translation_does_not_depend_on_the_other_sentences_of_the_batch(num_bea
         assert not together[row, len(alone) :].any()
 
 
-class Raise(LogitsProcessor):
-    """Lifts log-probabilities above 0 for </s> once five tokens are out: a stop before that would be wrong."""
+class FirstEndThenRaise(LogitsProcessor):
+    """Makes an early end all but certain, and lifts a later one above log-probability 0."""
 
     def __call__(self, input_ids, scores):
-        if input_ids.shape[1] > 5:
-            scores[:, 2] += 100.0
+        scores[:, 2] = 10.0 if input_ids.shape[1] > 5 else -0.01
         return scores
 
 
 def test_a_processor_that_can_raise_scores_switches_the_bound_off():
     model = make_model(scale=2.5, vocab_size=20)
     source = torch.randint(3, 20, (1, 5))
-    out = model.generate(
-        source, logits_processor=LogitsProcessorList([Raise()]), return_dict_in_generate=True, output_scores=True
-    )
+    processors = LogitsProcessorList([FirstEndThenRaise()])
+    out = model.generate(source, logits_processor=processors, return_dict_in_generate=True, output_scores=True)
     assert out.sequences_scores.item() > 0
     assert len(strip(out.sequences[0])) > 5
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import make_model
+from tiny import make_model
 from transformers import pipeline
 
 TEXTS = ["A dog runs.", "", "Two women read a book."]

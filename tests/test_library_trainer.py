@@ -5,7 +5,7 @@
 import numpy as np
 import pytest
 import torch
-from conftest import SENTENCES, make_model
+from tiny import SENTENCES, make_model
 from transformers import (
     AutoModelForSeq2SeqLM,
     DataCollatorForSeq2Seq,

@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from conftest import make_config, make_model
+from tiny import make_config, make_model
 from torch import nn
 from transformers import AutoModel, AutoModelForSeq2SeqLM, DynamicCache, EncoderDecoderCache, StaticCache
 

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 import torch
-from conftest import make_model
+from tiny import make_model
 from transformers import MarianConfig, MarianMTModel, pipeline
 from transformers.pipelines.pt_utils import KeyDataset
 

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import SENTENCES, make_model
+from tiny import SENTENCES, make_model
 
 from vaswani_transformer import cli
 

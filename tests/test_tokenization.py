@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from conftest import SENTENCES
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tiny import SENTENCES
 from transformers import AutoTokenizer, DataCollatorForSeq2Seq
 
 from vaswani_transformer import VaswaniTransformerTokenizer

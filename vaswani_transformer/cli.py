@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _EXIT_BROKEN_PIPE
     except _EXPECTED_ERRORS as error:
-        print(f"error: {error}", file=sys.stderr)
+        print("error:", *(line.strip() for line in str(error).splitlines()), file=sys.stderr)
         return _EXIT_WRONG_INPUT
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -116,8 +116,8 @@ def _describe_train_tokenizer(parser: argparse.ArgumentParser) -> None:
 def _run_train_tokenizer(args: argparse.Namespace) -> None:
     from .data import train_tokenizer
 
-    output_dir = Path(args.output_dir)
-    if output_dir.exists() and not args.overwrite and (output_dir.is_file() or any(output_dir.iterdir())):
+    output_dir = _output_folder(args)
+    if output_dir.exists() and not args.overwrite and any(output_dir.iterdir()):
         raise ValueError(
             f"`output_dir` must be new or empty, got {output_dir}. Pass another folder, or --overwrite to replace the "
             "tokenizer in it."
@@ -125,6 +125,14 @@ def _run_train_tokenizer(args: argparse.Namespace) -> None:
     tokenizer = train_tokenizer([Path(file) for file in args.files], vocab_size=args.vocab_size)
     tokenizer.save_pretrained(output_dir)
     print(f"{len(tokenizer)} entries, saved in {output_dir}")
+
+
+def _output_folder(args: argparse.Namespace) -> Path:
+    """The path of `--output-dir`, if it is not that of a file."""
+    path = Path(args.output_dir)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"`output_dir` must be a folder, got the file {path}. Pass another path.")
+    return path
 
 
 # ---- train ----
@@ -272,43 +280,33 @@ def _describe_evaluate(parser: argparse.ArgumentParser) -> None:
 
 def _run_evaluate(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
-    corpus = _chosen_corpus(args)
-    from .evaluation.checkpoint import load_for_inference
-    from .evaluation.evaluation_set import load_evaluation_set
-    from .evaluation.files import write_lines
-    from .evaluation.report import RESULTS_FILE, evaluate_model, format_report, write_results
+    from .evaluation.report import evaluate_to_files, format_report
 
-    model, tokenizer = load_for_inference(args.model, device=args.device)
-    languages = {"source_language": model.config.source_language, "target_language": model.config.target_language}
-    evaluation_set = load_evaluation_set(**{**languages, **corpus})
-    results, translations = evaluate_model(model, tokenizer, evaluation_set, **options)
+    files = {"results_file": args.results, "translations_file": args.translations}
+    results, path = evaluate_to_files(args.model, _chosen_corpus(args), device=args.device, **files, **options)
     print(format_report(results))
-    if args.translations is not None:
-        write_lines(translations, args.translations)
-    path = args.results or (Path(args.model) / RESULTS_FILE if Path(args.model).is_dir() else None)
     if path is not None:
-        write_results(results, path)
         print(f"\nwritten to {path}")
 
 
 def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     """Arguments of `load_evaluation_set`: what the command line names, else the test set of the model's recipe."""
+    from .data.corpora import check_origin
     from .training.recipes import RECIPE_FILE, Recipe
 
-    if (args.source is None) != (args.reference is None):
-        raise ValueError("`--source` and `--reference` must be given together, got only one of them. Pass both files.")
-    named = {"source_file": args.source, "target_file": args.reference, "pairs_file": args.pairs}
-    if args.dataset is not None:
-        named |= {"dataset": args.dataset, "dataset_config": args.dataset_config, "split": args.split}
-    if any(value is not None for value in named.values()):
-        return {key: value for key, value in named.items() if value is not None}
-    model = Path(args.model)
-    folder = next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None)
-    corpus = Recipe.load(folder).data_arguments(args.split) if folder is not None else None
+    corpus = {"source_file": args.source, "target_file": args.reference}
+    corpus |= {"pairs_file": args.pairs, "dataset": args.dataset}
+    if any(value is not None for value in corpus.values()):
+        check_origin(**corpus)
+        corpus |= {"dataset_config": args.dataset_config, "split": args.split}
+    else:
+        model = Path(args.model)
+        folder = next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None)
+        corpus = Recipe.load(folder).data_arguments(args.split) if folder is not None else None
     if corpus is None:
         raise ValueError(
-            f"`source` and `reference` must be given, got neither, and {model} has no {RECIPE_FILE} that names a test "
-            "set. Pass --source and --reference, --pairs or --dataset."
+            f"`source` and `reference` must be given, got neither, and {args.model} has no {RECIPE_FILE} that names a "
+            f"{args.split} set. Pass --source and --reference, --pairs or --dataset."
         )
     return {key: value for key, value in corpus.items() if value is not None}
 
@@ -351,7 +349,7 @@ def _describe_average(parser: argparse.ArgumentParser) -> None:
 def _run_average(args: argparse.Namespace) -> None:
     from .training.averaging import average_checkpoints
 
-    folder = average_checkpoints(args.inputs, args.output_dir, last=args.last)
+    folder = average_checkpoints(args.inputs, _output_folder(args), last=args.last)
     print(f"averaged model saved in {folder}")
 
 

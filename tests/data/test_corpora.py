@@ -134,7 +134,7 @@ def test_corpus_is_mapped_from_disk(aligned, tmp_path):
 
 def test_second_start_reads_no_text(load, aligned, monkeypatch):
     load(**aligned)
-    monkeypatch.setattr("vaswani_transformer.data.corpora.read_lines", lambda path: pytest.fail("read again"))
+    monkeypatch.setattr("vaswani_transformer.data.readers.read_lines", lambda path: pytest.fail("read again"))
     assert load(**aligned) == PAIRS
 
 
@@ -268,6 +268,30 @@ def test_unknown_split_is_refused_with_the_splits_known(load, saved):
 def test_dataset_of_other_languages_is_refused(load, saved):
     with pytest.raises(ValueError, match="got 'en' and 'fr'. .* has: de, en"):
         load(dataset=saved, source_language="en", target_language="fr")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("train.json", '{"source": "a", "tar'),
+        ("train.csv", 'source,target\n1,"2\n3,4'),
+        ("train.parquet", "no Parquet"),
+    ],
+)
+def test_dataset_of_broken_files_is_refused(load, tmp_path, name, content):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / name).write_text(content)
+    with pytest.raises(ValueError, match=r"`dataset` must hold data that can be read, got an error in .*data: \S+"):
+        load(dataset=tmp_path / "data")
+
+
+@pytest.mark.parametrize("pattern", ["state.json", "*.arrow"])
+def test_truncated_dataset_saved_to_disk_is_refused(load, tmp_path, pattern):
+    datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "saved")
+    path = next((tmp_path / "saved").glob(pattern))
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(ValueError, match=r"`dataset` must hold data that can be read, got an error in .*saved: \S+"):
+        load(dataset=tmp_path / "saved")
 
 
 @pytest.mark.parametrize("target", [["x", None], [1, 2]])

@@ -38,7 +38,10 @@ def test_load_for_inference_takes_shards(folder, tiny_model):
     load_for_inference(folder, device="cpu")
 
 
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"])
+JSON_FILES = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"]
+
+
+@pytest.mark.parametrize("name", [*JSON_FILES, "model.safetensors"])
 def test_load_for_inference_names_the_file_an_incomplete_folder_lacks(folder, name):
     (folder / name).unlink()
     with pytest.raises(FileNotFoundError, match=f"must be a complete checkpoint folder, got .* without {name}"):
@@ -93,10 +96,18 @@ def test_load_for_inference_refuses_broken_weights(folder):
         load_for_inference(folder)
 
 
+@pytest.mark.parametrize("name", JSON_FILES)
 @pytest.mark.parametrize("content", ["{", "[]"])
-def test_load_for_inference_refuses_a_broken_config(folder, content):
-    (folder / "config.json").write_text(content)
-    with pytest.raises(ValueError, match="must (be a JSON file|hold a JSON object)"):
+def test_load_for_inference_names_a_broken_file(folder, name, content):
+    (folder / name).write_text(content)
+    with pytest.raises(ValueError, match=f"/{name}` must (be a JSON file|hold a JSON object)"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_refuses_a_config_value_of_another_type(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "d_model": "x"}))
+    with pytest.raises(ValueError, match="must have a config.json of valid values, got .* 'd_model' expected int"):
         load_for_inference(folder)
 
 

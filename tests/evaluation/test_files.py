@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from vaswani_transformer.evaluation.files import check_files, read_lines, translate_file, write_lines
+from vaswani_transformer.evaluation.files import check_files, check_outputs, read_lines, translate_file, write_lines
 
 SHORT = {"max_new_tokens_over_source": 3}
 
@@ -101,5 +101,11 @@ def test_check_files_refuses_an_output_in_a_missing_folder(tmp_path):
 def test_check_files_refuses_the_input_as_output(tmp_path):
     (tmp_path / "in").write_text("a\n")
     (tmp_path / "link").symlink_to(tmp_path / "in")
-    with pytest.raises(ValueError, match="`output` must not be the input file"):
+    with pytest.raises(ValueError, match="`output` must be a file of its own, got .*link"):
         check_files(tmp_path / "in", tmp_path / "link")
+
+
+def test_check_outputs_refuses_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(ValueError, match="`results` must be in a folder that can be written to, got .*out"):
+        check_outputs({"results": tmp_path / "out"})

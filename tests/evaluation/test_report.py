@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import json
+import os
 
 import pytest
 
@@ -82,6 +83,14 @@ def test_results_file_holds_the_results(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["test_results.json"]
 
 
+def test_results_are_written_into_a_device_instead_of_replacing_it(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_results({"test_chrf": 1.5}, tmp_path / "pipe")
+    assert json.loads(os.read(reader, 100)) == {"test_chrf": 1.5}
+    os.close(reader)
+
+
 @pytest.mark.slow
 def test_baselines_stay_under_40_on_the_builtin_corpus():
     builtin = load_evaluation_set(dataset="builtin")
@@ -94,3 +103,8 @@ def test_evaluation_set_is_read_from_files(tmp_path):
     (tmp_path / "de").write_text("c\nd\n")
     loaded = load_evaluation_set(source_file=tmp_path / "en", target_file=tmp_path / "de")
     assert (loaded.sources, loaded.references) == (["a", "b"], ["c", "d"])
+
+
+def test_evaluation_set_refuses_files_beside_the_builtin_corpus():
+    with pytest.raises(ValueError, match="exactly one of .*, got source_file, dataset"):
+        load_evaluation_set(source_file="x.en", target_file="x.de", dataset="builtin")

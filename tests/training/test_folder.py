@@ -3,6 +3,8 @@
 import json
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 from vaswani_transformer.training.folder import check_output_dir, clear_run, find_checkpoint, holds_a_run
 from vaswani_transformer.training.recipes import get_recipe
@@ -13,8 +15,12 @@ RECIPE = get_recipe("quickstart")
 def write_checkpoint(folder, step, *, without=()):
     checkpoint = folder / f"checkpoint-{step}"
     checkpoint.mkdir(parents=True)
-    for name in {"model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json"} - set(without):
-        (checkpoint / name).write_text(json.dumps({"global_step": step}), encoding="utf-8")
+    save_file({"weight": torch.zeros(9)}, checkpoint / "model.safetensors")
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        torch.save({"state": torch.zeros(9)}, checkpoint / name)
+    (checkpoint / "trainer_state.json").write_text(json.dumps({"global_step": step}), encoding="utf-8")
+    for name in without:
+        (checkpoint / name).unlink()
     return checkpoint
 
 
@@ -73,17 +79,31 @@ def test_find_checkpoint_takes_the_newest_by_number(tmp_path):
     assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-100", 100)
 
 
-@pytest.mark.parametrize("part", ["trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensors"])
+PARTS = ["trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensors", "rng_state.pth"]
+
+
+@pytest.mark.parametrize("part", PARTS)
 def test_find_checkpoint_refuses_an_incomplete_one_by_name(tmp_path, part):
     write_checkpoint(tmp_path, 5)
     write_checkpoint(tmp_path, 10, without=[part])
-    with pytest.raises(FileNotFoundError, match=r"checkpoint-10` must be a complete checkpoint.*checkpoint-5"):
+    expected = rf"checkpoint-10` must be a complete checkpoint, got no {part.split('.')[0]}.*checkpoint-5"
+    with pytest.raises(FileNotFoundError, match=expected):
         find_checkpoint(tmp_path)
 
 
-def test_find_checkpoint_refuses_a_truncated_state(tmp_path):
-    (write_checkpoint(tmp_path, 5) / "trainer_state.json").write_text('{"global_st', encoding="utf-8")
-    with pytest.raises(FileNotFoundError, match=r"without trainer_state.json"):
+@pytest.mark.parametrize("part", PARTS)
+def test_find_checkpoint_refuses_a_truncated_file_by_name(tmp_path, part):
+    write_checkpoint(tmp_path, 5)
+    file = write_checkpoint(tmp_path, 10) / part
+    file.write_bytes(file.read_bytes()[:-4])
+    expected = rf"checkpoint-10` must be a complete checkpoint, got a broken {part}. Delete .*checkpoint-5"
+    with pytest.raises(FileNotFoundError, match=expected):
+        find_checkpoint(tmp_path)
+
+
+def test_find_checkpoint_says_to_start_again_when_the_only_one_is_incomplete(tmp_path):
+    write_checkpoint(tmp_path, 5, without=["optimizer.pt"])
+    with pytest.raises(FileNotFoundError, match="got no optimizer.*Start again with --overwrite"):
         find_checkpoint(tmp_path)
 
 

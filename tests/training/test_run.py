@@ -93,7 +93,9 @@ def test_recipe_and_results_lie_beside_the_model(finished, recipe):
 
 def test_results_report_training_validation_and_averaging(finished):
     results = finished[1]
-    assert results.keys() >= {"train_loss", "train_runtime", "eval_nll", "eval_perplexity", "eval_sacrebleu"}
+    last = {f"last_eval_{name}" for name in ("loss", "nll", "perplexity", "sacrebleu", "chrf")}
+    assert results.keys() >= {"train_loss", "train_runtime", *last}
+    assert not [name for name in results if name.startswith("eval_")]
     assert (results["train_steps"], results["train_pairs"], results["num_averaged_snapshots"]) == (12, 80, 3)
 
 
@@ -145,6 +147,27 @@ def test_resuming_a_run_without_its_last_part_only_writes_the_model(finished, re
     assert all(torch.equal(final[name], expected[name]) for name in expected)
 
 
+def test_resuming_a_finished_run_keeps_its_training_figures(finished, recipe, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "run")
+    results = train(recipe, folder, resume=True, use_cpu=True)
+    assert results == finished[1] == json.loads((folder / "train_results.json").read_text(encoding="utf-8"))
+
+
+def test_resuming_refuses_fewer_updates_than_were_made(finished, recipe):
+    before = Recipe.load(finished[0])
+    with pytest.raises(ValueError, match="`max_steps` must be at least 12, .* got 3"):
+        train(replace(recipe, max_steps=3), finished[0], resume=True, use_cpu=True)
+    assert Recipe.load(finished[0]) == before
+
+
+def test_resuming_refuses_a_truncated_checkpoint_by_name(finished, recipe, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "run")
+    optimizer = folder / "checkpoint-12" / "optimizer.pt"
+    optimizer.write_bytes(optimizer.read_bytes()[:1000])
+    with pytest.raises(FileNotFoundError, match="a broken optimizer.pt. Delete .*checkpoint-6"):
+        train(recipe, folder, resume=True, use_cpu=True)
+
+
 def test_best_checkpoint_becomes_the_final_model(recipe, tmp_path):
     results = train(replace(recipe, load_best_model=True, metric_for_best_model="nll"), tmp_path / "run", use_cpu=True)
     best = load_file(Path(results["best_checkpoint"]) / "model.safetensors")
@@ -156,6 +179,30 @@ def test_given_tokenizer_is_used(finished, recipe, tmp_path):
     train(replace(recipe, max_steps=1), tmp_path / "run", use_cpu=True, tokenizer=finished[0])
     first, second = ((path / "tokenizer.json").read_bytes() for path in (finished[0], tmp_path / "run"))
     assert first == second
+
+
+@pytest.mark.parametrize("side", ["train_source", "train_target", "validation_source", "validation_target"])
+def test_train_refuses_sentences_longer_than_learned_positions(recipe, tmp_path, side):
+    lines = Path(getattr(recipe, side)).read_text(encoding="utf-8").splitlines()
+    lines[0] = "one " * 1500
+    (tmp_path / "long.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    fields = {
+        "max_source_tokens_per_batch": 5000,
+        "max_target_tokens_per_batch": 5000,
+        side: str(tmp_path / "long.txt"),
+    }
+    learned = replace(recipe, position_encoding="learned", max_tokens_per_sentence=None, **fields)
+    with pytest.raises(ValueError, match="`position_encoding` must be sinusoidal .*1024 tokens, got learned"):
+        train(learned, tmp_path / "run", use_cpu=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_train_refuses_a_tokenizer_with_other_special_ids(finished, recipe, tmp_path):
+    folder = shutil.copytree(finished[0], tmp_path / "tokenizer")
+    config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "pad_token": "</s>"}), encoding="utf-8")
+    with pytest.raises(ValueError, match="`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got 2, 1 and 2"):
+        train(recipe, tmp_path / "run", use_cpu=True, tokenizer=folder)
 
 
 def test_train_names_the_options_when_the_recipe_has_no_data(recipe, tmp_path):

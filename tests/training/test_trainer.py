@@ -350,6 +350,13 @@ def test_pair_lengths_count_rows_after_a_selection(dataset):
     assert pair_lengths(selected)[0].tolist() == [len(row["input_ids"]) for row in selected]
 
 
+def test_training_mends_a_model_loaded_with_missing_weights(make_trainer):
+    trainer = make_trainer(max_steps=1)
+    trainer.model._loading_info = {"missing_keys": ["lm_head.weight"]}
+    trainer.train()
+    trainer.model.check_loaded_weights()
+
+
 def test_post_norm_dangers_are_named(make_trainer, caplog):
     from types import SimpleNamespace
 

@@ -41,8 +41,13 @@ def tokenize(tokenizer, pairs):
     return datasets.Dataset.from_dict({"input_ids": columns["input_ids"], "labels": columns["labels"], **lengths})
 
 
-def build_trainer(tokenizer, train_dataset, output_dir, *, dropout=0.0, eval_dataset=None, extra=None, **options):
-    """Trainer of a new seeded model; `extra` goes to the trainer, other keywords are training arguments."""
+def build_trainer(
+    tokenizer, train_dataset, output_dir, *, dropout=0.0, eval_dataset=None, wrap=None, extra=None, **options
+):
+    """Trainer of a new seeded model that `wrap` may replace.
+
+    `extra` goes to the trainer, other keywords are training arguments.
+    """
     torch.manual_seed(0)
     config = VaswaniTransformerConfig(
         vocab_size=len(tokenizer),
@@ -64,8 +69,9 @@ def build_trainer(tokenizer, train_dataset, output_dir, *, dropout=0.0, eval_dat
         "disable_tqdm": True,
         "use_cpu": True,
     }
+    model = VaswaniTransformerForConditionalGeneration(config)
     return VaswaniTransformerTrainer(
-        model=VaswaniTransformerForConditionalGeneration(config),
+        model=model if wrap is None else wrap(model),
         args=VaswaniTransformerTrainingArguments(output_dir=str(output_dir), **{**defaults, **options}),
         train_dataset=train_dataset,
         eval_dataset=eval_dataset,

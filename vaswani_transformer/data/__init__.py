@@ -2,10 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Corpora, cleaning, batches by tokens, collation and the training of vocabularies; needs the extra `[train]`."""
 
+try:
+    import datasets  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "`datasets` must be installed to work with corpora, got no such package. "
+        "Run: pip install 'vaswani-transformer[train]'"
+    ) from error
+
 from .batching import TokenBatchSampler, plan_accumulation_steps
 from .cleaning import CleaningReport, CleaningRules, clean_corpus
 from .collation import TranslationCollator
-from .corpora import load_corpus, read_lines
+from .corpora import load_corpus
+from .readers import read_lines
 from .tokenized import tokenize_corpus
 from .vocabulary import corpus_sentences, train_tokenizer
 

@@ -4,25 +4,19 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-try:
-    import datasets
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-except ImportError as error:
-    raise ImportError(
-        "`datasets` must be installed to load corpora, got no such package. "
-        "Install it with: pip install 'vaswani-transformer[train]'"
-    ) from error
+import datasets
+import pyarrow as pa
+
+from .readers import READERS, existing_file, read_aligned
 
 BUILTIN = "builtin"
 
@@ -75,7 +69,7 @@ def load_corpus(
     Example:
         >>> corpus = load_corpus(source_file="train.en", target_file="train.de")
     """
-    _check_origin(source_file, target_file, pairs_file, dataset)
+    check_origin(source_file, target_file, pairs_file, dataset)
     languages = (source_language, target_language)
     cache = _Cache(cache_dir)
     if dataset is not None:
@@ -83,46 +77,26 @@ def load_corpus(
             return _load_builtin(split, cache)
         return _load_dataset(str(dataset), dataset_config, split, languages, cache_dir)
     if pairs_file is not None:
-        path = _existing_file(pairs_file, "pairs_file")
-        if path.suffix.lower() not in _READERS:
-            formats = ", ".join(_READERS)
+        path = existing_file(pairs_file, "pairs_file")
+        if path.suffix.lower() not in READERS:
+            formats = ", ".join(READERS)
             raise ValueError(f"`pairs_file` must end in one of {formats}, got {path}. Rename or convert it.")
         return cache.load([path], languages, lambda: _read_pairs(path, languages))
-    source, target = _existing_file(source_file, "source_file"), _existing_file(target_file, "target_file")
-    return cache.load([source, target], (), lambda: _read_aligned(source, target))
+    source, target = existing_file(source_file, "source_file"), existing_file(target_file, "target_file")
+    return cache.load([source, target], (), lambda: read_aligned(source, target))
 
 
-def read_lines(path: str | Path) -> Iterator[str]:
-    r"""Lines of a UTF-8 text file, one at a time, without their line ends.
-
-    Lines end in `\n` or `\r\n`; no other character ends a line. A byte order mark at the start is skipped.
-
-    Args:
-        path: The text file.
+def check_origin(
+    source_file: str | Path | None = None,
+    target_file: str | Path | None = None,
+    pairs_file: str | Path | None = None,
+    dataset: str | Path | None = None,
+) -> None:
+    """Refuses arguments of `load_corpus` that do not name exactly one origin of pairs, whole.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If the file is empty or holds bytes that are not UTF-8; names file, line and byte offset.
+        ValueError: Names what is missing or too much.
     """
-    path = _existing_file(path, "path")
-    with open(path, "rb") as file:
-        offset = 0
-        for number, raw in enumerate(file, start=1):
-            try:
-                line = raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"`{path}` must be UTF-8 text, got byte 0x{raw[error.start]:02x} in line {number} at byte offset "
-                    f"{offset + error.start}. Convert the file to UTF-8 or remove the line."
-                ) from error
-            offset += len(raw)
-            if number == 1:
-                line = line.removeprefix("\ufeff")
-            yield line.removesuffix("\n").removesuffix("\r")
-
-
-def _check_origin(source_file, target_file, pairs_file, dataset) -> None:
-    """Raises ValueError unless exactly one origin of pairs is given, whole."""
     if (source_file is None) != (target_file is None):
         missing, given = ("source_file", target_file) if source_file is None else ("target_file", source_file)
         raise ValueError(f"`{missing}` must be given beside {given}, got None. Name the file of the other side.")
@@ -136,17 +110,6 @@ def _check_origin(source_file, target_file, pairs_file, dataset) -> None:
             "`load_corpus` must get exactly one of `source_file` with `target_file`, `pairs_file` or `dataset`, got "
             f"{', '.join(given) or 'none'}. Name one corpus."
         )
-
-
-def _existing_file(path: str | Path, name: str) -> Path:
-    """The path, if it is a file that is not empty."""
-    path = Path(path)
-    if not path.is_file():
-        reason = "a folder" if path.is_dir() else "no such file"
-        raise FileNotFoundError(f"`{name}` must be an existing file, got {path} ({reason}). Check the path.")
-    if path.stat().st_size == 0:
-        raise ValueError(f"`{name}` must hold text, got the empty file {path}. Check how it was written.")
-    return path
 
 
 class _Cache:
@@ -191,24 +154,9 @@ def _write_arrow(path: Path, pairs: Iterable[tuple[str, str]], name: str) -> Non
         beside.unlink(missing_ok=True)
 
 
-def _read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """Pairs of two text files; raises ValueError at their end if their line counts differ."""
-    num_source = num_target = 0
-    for source_line, target_line in zip_longest(read_lines(source), read_lines(target)):
-        num_source += source_line is not None
-        num_target += target_line is not None
-        if num_source == num_target:
-            yield source_line, target_line
-    if num_source != num_target:
-        raise ValueError(
-            f"`target_file` must have as many lines as `source_file`, got {num_source} lines in {source} and "
-            f"{num_target} lines in {target}. Align the files line by line."
-        )
-
-
 def _read_pairs(path: Path, languages: tuple[str | None, str | None]) -> Iterator[tuple[str, str]]:
     """Pairs of one .jsonl, .json, .csv, .tsv or .parquet file."""
-    reader = _READERS[path.suffix.lower()]
+    reader = READERS[path.suffix.lower()]
     columns = None
     for place, row in reader(path):
         if columns is None:
@@ -226,92 +174,6 @@ def _read_pairs(path: Path, languages: tuple[str | None, str | None]) -> Iterato
         yield pair
     if columns is None:
         raise ValueError(f"`pairs_file` must hold at least one pair, got none in {path}. Check how it was written.")
-
-
-def _read_json(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Place and row of each pair of a JSON lines file, or of a JSON file that is one list."""
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            if number == 1 and line.lstrip().startswith("["):  # a list that is laid out over several lines
-                yield from _read_json_list(path)
-                return
-            raise ValueError(
-                f"`{path}` must hold one JSON object a line, got an error in line {number}: {error}. Correct the line."
-            ) from error
-        if isinstance(row, list):
-            yield from _read_json_list(path)
-            return
-        yield f"line {number}", _check_row(row, f"line {number}", path)
-
-
-def _read_json_list(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Place and row of each pair of a JSON file that is one list."""
-    try:
-        rows = json.loads("\n".join(read_lines(path)))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"`{path}` must be one JSON list, got an error: {error}. Correct the file.") from error
-    for number, row in enumerate(rows, start=1):
-        yield f"entry {number}", _check_row(row, f"entry {number}", path)
-
-
-def _check_row(row: Any, place: str, path: Path) -> dict[str, Any]:
-    """The row, if it is a JSON object."""
-    if not isinstance(row, dict):
-        raise ValueError(
-            f"`{path}` must hold JSON objects, got {row!r:.100} in {place}. Write one object for each pair."
-        )
-    return row
-
-
-def _read_csv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Place and row of each pair of a CSV file with a header."""
-    rows = csv.DictReader((f"{line}\n" for line in read_lines(path)), restkey="", strict=True)
-    try:
-        for row in rows:
-            if "" in row:
-                raise ValueError(
-                    f"`{path}` must have {len(rows.fieldnames)} columns in every row, got more in line "
-                    f"{rows.line_num}. Quote fields that hold a comma."
-                )
-            yield f"line {rows.line_num}", row
-    except csv.Error as error:
-        raise ValueError(
-            f"`{path}` must be valid CSV, got an error in line {rows.reader.line_num}: {error}. Correct it."
-        ) from error
-
-
-def _read_tsv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Place and row of each pair of a TSV file with a header; quotation marks are text."""
-    lines = read_lines(path)
-    header = next(lines).split("\t")
-    for number, line in enumerate(lines, start=2):
-        fields = line.split("\t")
-        if len(fields) != len(header):
-            raise ValueError(
-                f"`{path}` must have {len(header)} columns in every row, got {len(fields)} in line {number}. "
-                "Separate columns by one tab, and sentences hold none."
-            )
-        yield f"line {number}", dict(zip(header, fields, strict=True))
-
-
-def _read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Place and row of each pair of a Parquet file."""
-    try:
-        file = pq.ParquetFile(path)
-    except pa.ArrowInvalid as error:
-        raise ValueError(
-            f"`{path}` must be a Parquet file, got an error: {error}. Check how it was written."
-        ) from error
-    with file:
-        rows = (row for batch in file.iter_batches(_ROWS_PER_WRITE) for row in batch.to_pylist())
-        yield from ((f"row {number}", row) for number, row in enumerate(rows, start=1))
-
-
-_READERS = {".jsonl": _read_json, ".json": _read_json, ".csv": _read_csv, ".tsv": _read_tsv, ".parquet": _read_parquet}
 
 
 def _find_columns(
@@ -348,16 +210,14 @@ def _load_dataset(
     name: str, config: str | None, split: str, languages: tuple[str | None, str | None], cache_dir: str | Path | None
 ) -> datasets.Dataset:
     """Pairs of a dataset of the Hub, of a folder of data files or of a folder written by `save_to_disk`."""
-    folder = Path(name)
-    if (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file():
-        loaded = datasets.load_from_disk(name)
-        if isinstance(loaded, datasets.DatasetDict):
-            if split not in loaded:
-                known = ", ".join(loaded)
-                raise ValueError(f"`split` must be one of {known}, got {split!r}. Choose a split of {name}.")
-            loaded = loaded[split]
-    else:
-        loaded = datasets.load_dataset(name, config, split=split, cache_dir=cache_dir and str(cache_dir))
+    try:
+        loaded = _load_split(name, config, split, cache_dir)
+    except (datasets.exceptions.DatasetGenerationError, pa.ArrowInvalid, json.JSONDecodeError) as error:
+        cause = " ".join(str(error.__cause__ or error).split())
+        raise ValueError(
+            f"`dataset` must hold data that can be read, got an error in {name}: {cause}. Correct or copy its files "
+            "again."
+        ) from error
     codes = None
     if "translation" in loaded.column_names:
         loaded = loaded.select_columns("translation").flatten()
@@ -374,6 +234,18 @@ def _load_dataset(
     if (source, target) == ("source", "target"):
         return loaded
     return loaded.rename_columns({source: "source", target: "target"})
+
+
+def _load_split(name: str, config: str | None, split: str, cache_dir: str | Path | None) -> datasets.Dataset:
+    """One split of a dataset with all its columns."""
+    if not any((Path(name) / file).is_file() for file in ("dataset_dict.json", "state.json")):
+        return datasets.load_dataset(name, config, split=split, cache_dir=cache_dir and str(cache_dir))
+    loaded = datasets.load_from_disk(name)
+    if isinstance(loaded, datasets.Dataset):
+        return loaded
+    if split not in loaded:
+        raise ValueError(f"`split` must be one of {', '.join(loaded)}, got {split!r}. Choose a split of {name}.")
+    return loaded[split]
 
 
 def _load_builtin(split: str, cache: _Cache) -> datasets.Dataset:

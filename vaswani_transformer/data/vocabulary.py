@@ -13,7 +13,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers.utils import logging
 
 from ..tokenization_vaswani_transformer import VaswaniTransformerTokenizer
-from .corpora import read_lines
+from .readers import read_lines
 
 logger = logging.get_logger(__name__)
 

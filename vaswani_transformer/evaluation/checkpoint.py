@@ -9,16 +9,15 @@ import re
 from pathlib import Path
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
-_CONFIG_FILE = "config.json"
-_WEIGHTS_FILE = "model.safetensors"
-_WEIGHTS_INDEX = "model.safetensors.index.json"
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
+_OTHER_FILES = (GENERATION_CONFIG_NAME, "tokenizer.json", "tokenizer_config.json")
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -59,24 +58,19 @@ def check_checkpoint_folder(folder: str | Path) -> None:
 
     Raises:
         FileNotFoundError: A file is missing, also a shard that the index of the weights names.
-        ValueError: The weights are pickled, or the config is none of this package.
+        ValueError: The weights are pickled, the config is none of this package, or a JSON file is broken.
     """
     folder = Path(folder)
-    _require(folder, _CONFIG_FILE)
-    model_type = _read_json(folder / _CONFIG_FILE).get("model_type")
+    model_type = _read_json(folder, CONFIG_NAME).get("model_type")
     if model_type != VaswaniTransformerConfig.model_type:
         raise ValueError(
             f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {model_type!r} in {folder}. Pass a "
             "model trained with this package."
         )
-    if (folder / _WEIGHTS_INDEX).is_file() and not (folder / _WEIGHTS_FILE).is_file():
-        for shard in sorted(set(_read_json(folder / _WEIGHTS_INDEX).get("weight_map", {}).values())):
-            _require(folder, shard)
-    else:
-        _refuse_pickled(folder)
-        _require(folder, _WEIGHTS_FILE)
-    for name in _TOKENIZER_FILES:
-        _require(folder, name)
+    if not (folder / SAFE_WEIGHTS_NAME).is_file():
+        _check_shards(folder)
+    for name in _OTHER_FILES:
+        _read_json(folder, name)
 
 
 def _require(folder: Path, name: str) -> None:
@@ -87,14 +81,19 @@ def _require(folder: Path, name: str) -> None:
         )
 
 
-def _refuse_pickled(folder: Path) -> None:
-    """Raises ValueError if the only weights of a folder are pickled."""
+def _check_shards(folder: Path) -> None:
+    """Raises for a folder without a file of all weights, unless it has every shard that its index names."""
+    if (folder / SAFE_WEIGHTS_INDEX_NAME).is_file():
+        for shard in sorted(set(_read_json(folder, SAFE_WEIGHTS_INDEX_NAME).get("weight_map", {}).values())):
+            _require(folder, shard)
+        return
     pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern) if _looks_like_weights(path))
-    if pickled and not (folder / _WEIGHTS_FILE).is_file():
+    if pickled:
         raise ValueError(
             f"`model` must have its weights in safetensors, got pickled weights {', '.join(pickled)} in {folder}. "
             "Loading them could run foreign code; save the model again with save_pretrained."
         )
+    _require(folder, SAFE_WEIGHTS_NAME)
 
 
 def _looks_like_weights(path: Path) -> bool:
@@ -102,7 +101,9 @@ def _looks_like_weights(path: Path) -> bool:
     return not path.name.startswith(("optimizer", "scheduler", "scaler", "training_args", "rng_state"))
 
 
-def _read_json(path: Path) -> dict:
+def _read_json(folder: Path, name: str) -> dict:
+    _require(folder, name)
+    path = folder / name
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -129,6 +130,12 @@ def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration
     """The model, with exactly the tensors its config describes."""
     try:
         model = VaswaniTransformerForConditionalGeneration.from_pretrained(name_or_path)
+    except StrictDataclassError as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(
+            f"`model` must have a {CONFIG_NAME} of valid values, got others in {name_or_path} ({reason}). Use the "
+            "config that was saved with the weights."
+        ) from error
     except SafetensorError as error:
         raise ValueError(
             f"`model` must have whole safetensors files, got a broken one in {name_or_path} ({error}). Copy it again."

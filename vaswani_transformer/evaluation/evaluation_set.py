@@ -7,8 +7,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-BUILTIN = "builtin"
-
 
 @dataclass(frozen=True)
 class EvaluationSet:
@@ -39,32 +37,31 @@ def load_evaluation_set(*, split: str = "test", **corpus: Any) -> EvaluationSet:
         **corpus: Arguments of `data.load_corpus`: `source_file` and `target_file`, `pairs_file`, or `dataset`.
 
     Raises:
-        ValueError: The data is not what `data.load_corpus` takes.
+        ValueError: Not exactly one corpus is named, or the data is not what `data.load_corpus` takes.
         FileNotFoundError: A file is missing.
 
     Example:
         >>> load_evaluation_set(dataset="builtin").phenomena[0]
     """
-    if corpus.get("dataset") == BUILTIN:
-        return _builtin(split)
-    from ..data import load_corpus
+    from ..data.corpora import BUILTIN, check_origin, load_corpus
 
-    if corpus.get("dataset") is None:
-        name = ", ".join(str(corpus[key]) for key in ("source_file", "target_file", "pairs_file") if corpus.get(key))
-        rows = load_corpus(**corpus)
-    else:
-        name = f"{corpus['dataset']}, split {split}"
-        rows = load_corpus(split=split, **corpus)
+    files = {key: corpus.get(key) for key in ("source_file", "target_file", "pairs_file")}
+    dataset = corpus.get("dataset")
+    check_origin(**files, dataset=dataset)
+    name = ", ".join(str(file) for file in files.values() if file) or f"{dataset}, split {split}"
+    if str(dataset) == BUILTIN:
+        return _builtin(name, split)
+    rows = load_corpus(split=split, **corpus)
     return EvaluationSet(name, list(rows["source"]), list(rows["target"]))
 
 
-def _builtin(split: str) -> EvaluationSet:
+def _builtin(name: str, split: str) -> EvaluationSet:
     """A part of the built-in corpus, with its phenomena, training pairs and dictionary."""
     from ..data.builtin import load_builtin_corpus, word_dictionary
 
     pairs, training = load_builtin_corpus(split), load_builtin_corpus("train")
     return EvaluationSet(
-        name=f"{BUILTIN}, split {split}",
+        name=name,
         sources=[pair.source for pair in pairs],
         references=[pair.target for pair in pairs],
         phenomena=[pair.phenomena for pair in pairs],

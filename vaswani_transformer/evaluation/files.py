@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -66,7 +66,7 @@ def check_files(input_file: str | Path, output_file: str | Path) -> int | None:
         FileNotFoundError: The input file or the output's folder does not exist.
         ValueError: The input file is empty or not UTF-8, or input and output are the same file.
     """
-    _check_output(input_file, output_file)
+    check_outputs({"output": output_file}, [input_file])
     if str(input_file) == STANDARD_STREAM:
         return None
     if not Path(input_file).exists():
@@ -82,17 +82,44 @@ def check_files(input_file: str | Path, output_file: str | Path) -> int | None:
     return num_lines
 
 
-def _check_output(input_file: str | Path, output_file: str | Path) -> None:
-    if str(output_file) == STANDARD_STREAM:
-        return
-    path = Path(output_file)
+def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
+    """Refuses files that could not be written, or that would replace another file of the same command.
+
+    Args:
+        outputs: Files to write, by the name they have in errors; None is no file and "-" is stdout.
+        inputs: Files that the command reads; None is no file and "-" is stdin.
+
+    Raises:
+        FileNotFoundError: The folder of an output does not exist.
+        ValueError: An output is a folder, its folder is read-only, or it is an input or another output.
+    """
+    others = {Path(file).resolve() for file in inputs if file is not None and str(file) != STANDARD_STREAM}
+    for name, file in outputs.items():
+        if file is None or _is_stream(file):
+            continue
+        path = Path(file).resolve()
+        _check_place(path, name, file)
+        if path in others:
+            raise ValueError(
+                f"`{name}` must be a file of its own, got {file}, which is also read or written. Pass another file."
+            )
+        others.add(path)
+
+
+def _is_stream(file: str | Path) -> bool:
+    """Whether a file to write is stdout, a device or a pipe."""
+    path = Path(file)
+    return str(file) == STANDARD_STREAM or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def _check_place(path: Path, name: str, file: str | Path) -> None:
+    """Raises unless a file may be written at this resolved path; `file` is how the user wrote it."""
     if path.is_dir():
-        raise ValueError(f"`output` must be a file, got the folder {path}. Pass a file in it.")
-    if not path.resolve().parent.is_dir():
-        raise FileNotFoundError(f"`output` must be in a folder that exists, got {path}. Create the folder first.")
-    both_exist = str(input_file) != STANDARD_STREAM and path.exists() and Path(input_file).exists()
-    if both_exist and path.is_file() and os.path.samefile(input_file, path):
-        raise ValueError(f"`output` must not be the input file, got {path} for both. Pass another file.")
+        raise ValueError(f"`{name}` must be a file, got the folder {file}. Pass a file in it.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"`{name}` must be in a folder that exists, got {file}. Create the folder first.")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"`{name}` must be in a folder that can be written to, got {file}. Pass another file.")
 
 
 def read_lines(stream: BinaryIO, name: str) -> Iterator[str]:
@@ -129,7 +156,7 @@ def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
         output_file: A path; "-" is stdout.
     """
     num_lines = 0
-    with _open_output(output_file) as stream:
+    with open_output(output_file) as stream:
         for line in lines:
             stream.write(line.replace("\n", " ").encode("utf-8") + b"\n")
             num_lines += 1
@@ -147,8 +174,12 @@ def _open_input(input_file: str | Path) -> contextlib.AbstractContextManager[Bin
 
 
 @contextlib.contextmanager
-def _open_output(output_file: str | Path) -> Iterator[BinaryIO]:
-    """Binary stream that becomes the file when all went well; stdout and devices are written to directly."""
+def open_output(output_file: str | Path) -> Iterator[BinaryIO]:
+    """Binary stream that becomes the file when all went well; stdout and devices are written to directly.
+
+    Args:
+        output_file: A path; "-" is stdout.
+    """
     if str(output_file) == STANDARD_STREAM:
         yield sys.stdout.buffer
         return

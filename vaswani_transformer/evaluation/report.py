@@ -5,20 +5,66 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from .baselines import copy_source, nearest_training_pair, word_for_word
-from .evaluation_set import EvaluationSet
+from .checkpoint import load_for_inference
+from .evaluation_set import EvaluationSet, load_evaluation_set
+from .files import check_outputs, open_output, write_lines
 from .metrics import score_translations
 from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, translate
 
 RESULTS_FILE = "test_results.json"
+
+
+def evaluate_to_files(
+    model: str | Path,
+    corpus: Mapping[str, Any],
+    *,
+    results_file: str | Path | None = None,
+    translations_file: str | Path | None = None,
+    device: str | torch.device | None = None,
+    **options: Any,
+) -> tuple[dict[str, Any], str | Path | None]:
+    """Evaluates a saved model and writes the results, and the translations if they are asked for.
+
+    The files are checked before the model is loaded, so that no time is lost to a wrong path.
+
+    Args:
+        model: Folder of a model, or its id on the Hub.
+        corpus: Arguments of `load_evaluation_set`; languages that it does not name are the model's.
+        results_file: Where the results go; None is test_results.json in the model's folder, or no file for a model
+            on the Hub.
+        translations_file: Where the translations go, one a line; None is no file.
+        device: Where the model runs; None means a GPU if there is one.
+        **options: Of `evaluate_model`, for example max_tokens_per_batch, progress or num_beams.
+
+    Returns:
+        The results as of `evaluate_model`, and the file they are in.
+
+    Raises:
+        FileNotFoundError: The model, a file of the corpus or the folder of an output does not exist.
+        ValueError: An output cannot be written or is another of the files, or model or corpus are not valid.
+    """
+    if results_file is None and Path(model).is_dir():
+        results_file = Path(model) / RESULTS_FILE
+    inputs = [corpus.get(name) for name in ("source_file", "target_file", "pairs_file")]
+    check_outputs({"translations": translations_file, "results": results_file}, inputs)
+    loaded, tokenizer = load_for_inference(model, device=device)
+    languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
+    test_set = load_evaluation_set(**{**languages, **corpus})
+    results, translations = evaluate_model(loaded, tokenizer, test_set, **options)
+    if results_file is not None:
+        write_results(results, results_file)
+    if translations_file is not None:
+        write_lines(translations, translations_file)
+    return results, results_file
 
 
 def evaluate_model(
@@ -146,10 +192,8 @@ def write_results(results: dict[str, Any], path: str | Path) -> None:
         results: From `evaluate_model`.
         path: Usually test_results.json in the model's folder; its folder must exist.
     """
-    path = Path(path)
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(beside, path)
+    with open_output(path) as stream:
+        stream.write((json.dumps(results, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
 
 
 def format_report(results: dict[str, Any]) -> str:

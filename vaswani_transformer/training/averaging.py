@@ -18,7 +18,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
-from transformers import PreTrainedModel, TrainerCallback
+from transformers import TrainerCallback
 
 SNAPSHOT_FOLDER = "snapshots"
 WEIGHTS_FILE = "model.safetensors"
@@ -155,10 +155,10 @@ def write_average(output_dir: str | Path, num_averaged: int) -> int:
 
 
 def _full_state_dict(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Weights on the CPU under the names of `save_pretrained`: each tied tensor once. Collective if sharded."""
+    """Weights on the CPU under the names of the state dict, each tied tensor once. Collective if sharded."""
     options = StateDictOptions(full_state_dict=True, cpu_offload=True)
     weights = get_model_state_dict(model, options=options)
-    tied = model.all_tied_weights_keys if isinstance(model, PreTrainedModel) else {}
+    tied = dict(model.named_parameters(remove_duplicate=False)).keys() - dict(model.named_parameters()).keys()
     return {name: tensor.contiguous() for name, tensor in weights.items() if name not in tied}
 
 

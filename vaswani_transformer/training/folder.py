@@ -8,8 +8,11 @@ import dataclasses
 import json
 import os
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError, safe_open
 
 from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE, list_checkpoints
 from .recipes import RECIPE_FILE, Recipe
@@ -17,6 +20,13 @@ from .recipes import RECIPE_FILE, Recipe
 RESULTS_FILE = "train_results.json"
 _OWN_FILES = (RECIPE_FILE, RESULTS_FILE, "test_results.json", "config.json", "generation_config.json", WEIGHTS_FILE)
 _STATE_FILE = "trainer_state.json"
+_CHECKPOINT_PARTS = (
+    ("model*.safetensors", "pytorch_model_fsdp*"),
+    ("optimizer*",),
+    ("scheduler.pt",),
+    ("rng_state*.pth",),
+    (_STATE_FILE,),
+)
 
 # Changing these does not change the updates already made, so a resumed run may.
 _FREE_TO_CHANGE = frozenset(
@@ -95,12 +105,10 @@ def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
             "--overwrite."
         )
     newest = checkpoints[-1]
-    if missing := _missing_parts(newest):
-        before = f"{checkpoints[-2].name} before it" if len(checkpoints) > 1 else "the beginning"
-        raise FileNotFoundError(
-            f"`{newest}` must be a complete checkpoint, got one without {', '.join(missing)}. Delete it to go on from "
-            f"{before}."
-        )
+    if faults := _faults(newest):
+        before = [path.name for path in checkpoints[-2:-1]]
+        advice = f"Delete this folder to go on from {before[0]}" if before else "Start again with --overwrite"
+        raise FileNotFoundError(f"`{newest}` must be a complete checkpoint, got {', '.join(faults)}. {advice}.")
     return newest, json.loads((newest / _STATE_FILE).read_text(encoding="utf-8"))["global_step"]
 
 
@@ -113,17 +121,32 @@ def write_results(output_dir: str | Path, results: dict[str, Any]) -> Path:
     return path
 
 
-def _missing_parts(checkpoint: Path) -> list[str]:
-    """What a checkpoint lacks to be resumed; the trainer writes its state last, so that is what a crash leaves out."""
-    missing = []
-    for patterns in (("model*.safetensors", "pytorch_model_fsdp*"), ("optimizer*",), ("scheduler.pt",)):
+def read_results(output_dir: str | Path) -> dict[str, Any]:
+    """What `train_results.json` in a folder says; nothing if there is none."""
+    path = Path(output_dir) / RESULTS_FILE
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _faults(checkpoint: Path) -> list[str]:
+    """What a checkpoint lacks to be resumed with the same result, and which of its files are cut short."""
+    faults = []
+    for patterns in _CHECKPOINT_PARTS:
         if not any(any(checkpoint.glob(pattern)) for pattern in patterns):
-            missing.append(patterns[0])
+            faults.append(f"no {patterns[0]}")
+    return faults + [f"a broken {path.name}" for path in sorted(checkpoint.iterdir()) if not _is_whole(path)]
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file of a checkpoint has the form its kind has; other kinds count as whole."""
     try:
-        json.loads((checkpoint / _STATE_FILE).read_text(encoding="utf-8"))["global_step"]
-    except (OSError, ValueError, KeyError):
-        missing.append(_STATE_FILE)
-    return missing
+        if path.suffix == ".safetensors":
+            with safe_open(path, framework="pt"):
+                return True
+        if path.name == _STATE_FILE:
+            return "global_step" in json.loads(path.read_text(encoding="utf-8"))
+    except (SafetensorError, ValueError):
+        return False
+    return path.suffix not in (".pt", ".pth") or zipfile.is_zipfile(path)
 
 
 def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:

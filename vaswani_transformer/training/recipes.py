@@ -7,12 +7,16 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import json
+import math
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 RECIPE_FILE = "recipe.json"
+_METRICS = ("sacrebleu", "chrf", "loss", "nll", "perplexity")
+_SPLITS = ("train", "validation", "test")
 
 _MODEL_FIELDS = (
     "d_model",
@@ -30,9 +34,33 @@ _MODEL_FIELDS = (
 )
 
 
-def _field(default: Any, text: str) -> Any:
-    """Dataclass field with a default and the help text shown by the command line."""
-    return dataclasses.field(default=default, metadata={"help": text})
+# What a field's value must do, in the words of the error message, and whether it does.
+_Range = tuple[str, Callable[[Any], bool]]
+
+
+def _whole(minimum: int) -> _Range:
+    """Integers from `minimum` up."""
+    return f"be a whole number of at least {minimum}", lambda value: type(value) is int and value >= minimum
+
+
+def _number(text: str, holds: Callable[[float], bool]) -> _Range:
+    """Finite numbers that satisfy `holds`."""
+    return text, lambda value: type(value) in (int, float) and math.isfinite(value) and holds(value)
+
+
+_COUNT, _COUNT_OR_ZERO, _LENGTH = _whole(1), _whole(0), _whole(2)  # a sentence has a token and </s>
+_RATE = _number("lie in [0, 1)", lambda value: 0 <= value < 1)
+_POSITIVE = _number("be a finite number above 0", lambda value: value > 0)
+_NORM = _number("be a finite number of at least 0", lambda value: value >= 0)
+_RATIO = _number("be a finite number of at least 1", lambda value: value >= 1)
+_PENALTY = _number("be a finite number of at least -10", lambda value: value >= -10)
+_SEED = ("be a whole number in [0, 2^32)", lambda value: type(value) is int and 0 <= value < 2**32)
+_METRIC = (f"be one of {', '.join(_METRICS)}", lambda value: value in _METRICS)
+
+
+def _field(default: Any, text: str, allowed: _Range | None = None) -> Any:
+    """Dataclass field with a default, the help text shown by the command line and the range of its values."""
+    return dataclasses.field(default=default, metadata={"help": text, "range": allowed})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +70,21 @@ class Recipe:
     The defaults are the paper's base model. Each field carries its help text, with units, in `metadata["help"]`.
     Nothing here depends on the hardware except `max_padded_tokens_per_device`, which bounds memory and does not
     change the training.
+
+    Raises:
+        ValueError: If a number is out of its range.
     """
 
     name: str = _field("custom", "name of the recipe")
     description: str = _field("", "what the recipe trains and where it leaves its source")
 
-    # Data: exactly one of dataset, train_source + train_target, train_pairs.
+    # Data: either dataset, or for each split two files or one file of pairs.
     source_language: str | None = _field(None, "language code of the source side, for example en")
     target_language: str | None = _field(None, "language code of the target side, for example de")
-    dataset: str | None = _field(None, "Hub name or local folder of a `datasets` dataset, or `builtin`")
+    dataset: str | None = _field(
+        None,
+        "Hub name or local folder of a `datasets` dataset, or `builtin`; files given for any split replace it for all",
+    )
     dataset_config: str | None = _field(None, "configuration of the dataset, for example de-en")
     train_source: str | None = _field(None, "training text, source side, one sentence a line")
     train_target: str | None = _field(None, "training text, target side, aligned with train_source")
@@ -61,71 +95,88 @@ class Recipe:
     test_source: str | None = _field(None, "test text, source side")
     test_target: str | None = _field(None, "test text, target side")
     test_pairs: str | None = _field(None, "test pairs in one file")
-    vocab_size: int = _field(37000, "entries of the joint vocabulary, with the 3 special tokens and 256 bytes")
+    vocab_size: int = _field(37000, "entries of the joint vocabulary, with the 3 special tokens and 256 bytes", _COUNT)
     max_tokens_per_sentence: int | None = _field(
-        256, "tokens, with </s>, beyond which a training sentence is dropped; none: no limit"
+        256, "tokens, with </s>, beyond which a training sentence is dropped; none: no limit", _LENGTH
     )
     max_length_ratio: float | None = _field(
-        None, "ratio of the two sides' tokens beyond which a training pair is dropped; none: no limit"
+        None, "ratio of the two sides' tokens beyond which a training pair is dropped; none: no limit", _RATIO
     )
 
     # Model: None is the preset's value.
     preset: str = _field("base", "named configuration of the model: base, big or another preset")
-    d_model: int | None = _field(None, "width of the model; none: the preset's, as for the following fields")
-    d_ff: int | None = _field(None, "width of the feed-forward layers")
-    num_heads: int | None = _field(None, "attention heads")
-    d_k: int | None = _field(None, "width of a head's queries and keys")
-    d_v: int | None = _field(None, "width of a head's values")
-    num_encoder_layers: int | None = _field(None, "encoder layers")
-    num_decoder_layers: int | None = _field(None, "decoder layers")
-    dropout: float | None = _field(None, "dropout on sub-layer outputs and embeddings, in [0, 1)")
-    attention_dropout: float | None = _field(None, "dropout on attention weights, in [0, 1)")
-    activation_dropout: float | None = _field(None, "dropout after the ReLU, in [0, 1)")
+    d_model: int | None = _field(None, "width of the model; none: the preset's, as for the following fields", _COUNT)
+    d_ff: int | None = _field(None, "width of the feed-forward layers", _COUNT)
+    num_heads: int | None = _field(None, "attention heads", _COUNT)
+    d_k: int | None = _field(None, "width of a head's queries and keys", _COUNT)
+    d_v: int | None = _field(None, "width of a head's values", _COUNT)
+    num_encoder_layers: int | None = _field(None, "encoder layers", _COUNT)
+    num_decoder_layers: int | None = _field(None, "decoder layers", _COUNT)
+    dropout: float | None = _field(None, "dropout on sub-layer outputs and embeddings, in [0, 1)", _RATE)
+    attention_dropout: float | None = _field(None, "dropout on attention weights, in [0, 1)", _RATE)
+    activation_dropout: float | None = _field(None, "dropout after the ReLU, in [0, 1)", _RATE)
     attention_bias: bool | None = _field(None, "biases in the attention projections")
     position_encoding: str | None = _field(None, "sinusoidal or learned")
 
     # Batches and optimiser.
-    max_source_tokens_per_batch: int = _field(25000, "real source tokens of one update, over all devices")
-    max_target_tokens_per_batch: int = _field(25000, "real target tokens of one update, over all devices")
+    max_source_tokens_per_batch: int = _field(25000, "real source tokens of one update, over all devices", _LENGTH)
+    max_target_tokens_per_batch: int = _field(25000, "real target tokens of one update, over all devices", _LENGTH)
     max_padded_tokens_per_device: int | None = _field(
-        None, "padded tokens, both sides together, one device holds at a time; more are accumulated; none: no limit"
+        None,
+        "padded tokens, both sides together, one device holds at a time; more are accumulated; none: no limit",
+        _LENGTH,
     )
-    max_steps: int = _field(100000, "updates of the whole training")
-    warmup_steps: int = _field(4000, "updates of the linear warm-up")
-    learning_rate: float | None = _field(None, "peak learning rate; none: (d_model * warmup_steps)^-0.5, the paper's")
-    adam_beta1: float = _field(0.9, "Adam's decay of the first moment")
-    adam_beta2: float = _field(0.98, "Adam's decay of the second moment")
-    adam_epsilon: float = _field(1e-9, "Adam's epsilon")
-    max_grad_norm: float = _field(0.0, "gradient norm to clip at; 0: no clipping")
-    label_smoothing: float = _field(0.1, "label smoothing epsilon, in [0, 1)")
-    seed: int = _field(0, "seed of initial weights, dropout and batch order")
+    max_steps: int = _field(100000, "updates of the whole training", _COUNT)
+    warmup_steps: int = _field(4000, "updates of the linear warm-up", _COUNT)
+    learning_rate: float | None = _field(
+        None, "peak learning rate; none: (d_model * warmup_steps)^-0.5, the paper's", _POSITIVE
+    )
+    adam_beta1: float = _field(0.9, "Adam's decay of the first moment", _RATE)
+    adam_beta2: float = _field(0.98, "Adam's decay of the second moment", _RATE)
+    adam_epsilon: float = _field(1e-9, "Adam's epsilon", _POSITIVE)
+    max_grad_norm: float = _field(0.0, "gradient norm to clip at; 0: no clipping", _NORM)
+    label_smoothing: float = _field(0.1, "label smoothing epsilon, in [0, 1)", _RATE)
+    seed: int = _field(0, "seed of initial weights, dropout and batch order", _SEED)
 
     # Snapshots and the model that is kept.
-    snapshot_steps: int = _field(1500, "updates between two weights-only snapshots")
+    snapshot_steps: int = _field(1500, "updates between two weights-only snapshots", _COUNT)
     num_averaged_snapshots: int = _field(
-        5, "newest snapshots whose average is the final model; 0: the last update's weights"
+        5, "newest snapshots whose average is the final model; 0: the last update's weights", _COUNT_OR_ZERO
     )
     load_best_model: bool = _field(
         False, "the final model is the best checkpoint by metric_for_best_model, instead of the average"
     )
-    metric_for_best_model: str = _field("sacrebleu", "validation figure that decides: sacrebleu, loss or nll")
+    metric_for_best_model: str = _field(
+        "sacrebleu", "validation figure that decides: sacrebleu, chrf, loss, nll or perplexity", _METRIC
+    )
     early_stopping_patience: int | None = _field(
-        None, "validations without a better metric_for_best_model before training stops; none: never"
+        None, "validations without a better metric_for_best_model before training stops; none: never", _COUNT
     )
 
     # Validation, checkpoints, log.
-    eval_steps: int = _field(5000, "updates between two validations")
+    eval_steps: int = _field(5000, "updates between two validations", _COUNT)
     eval_num_beams: int = _field(
-        1, "beams of the translations scored at validations; 1: greedy; 0: none, losses alone"
+        1, "beams of the translations scored at validations; 1: greedy; 0: none, losses alone", _COUNT_OR_ZERO
     )
-    save_steps: int = _field(5000, "updates between two resumable checkpoints")
-    save_total_limit: int = _field(2, "resumable checkpoints kept")
-    logging_steps: int = _field(100, "updates between two lines of the log")
+    save_steps: int = _field(5000, "updates between two resumable checkpoints", _COUNT)
+    save_total_limit: int = _field(2, "resumable checkpoints kept", _COUNT)
+    logging_steps: int = _field(100, "updates between two lines of the log", _COUNT)
 
     # Decoding, written into the model's generation config.
-    num_beams: int = _field(4, "beams of the published model's search")
-    length_penalty: float = _field(0.6, "alpha of the length penalty ((5 + length) / 6)^alpha")
-    max_new_tokens_over_source: int = _field(50, "output limit in tokens: input length + this number")
+    num_beams: int = _field(4, "beams of the published model's search", _COUNT)
+    length_penalty: float = _field(0.6, "alpha of the length penalty ((5 + length) / 6)^alpha", _PENALTY)
+    max_new_tokens_over_source: int = _field(50, "output limit in tokens: input length + this number", _COUNT_OR_ZERO)
+
+    def __post_init__(self):
+        """Checks every number, so that no bad one is noticed after an old run is deleted or a new one trained."""
+        for field in dataclasses.fields(self):
+            value, allowed = getattr(self, field.name), field.metadata["range"]
+            if allowed is None or (value is None and field.type.endswith("| None")):
+                continue
+            text, holds = allowed
+            if not holds(value):
+                meaning = field.metadata["help"]
+                raise ValueError(f"`{field.name}` must {text}, got {value!r}. Pass another value ({meaning}).")
 
     def model_overrides(self) -> dict[str, Any]:
         """Model fields this recipe sets itself, by config name; the preset decides the others."""
@@ -134,23 +185,30 @@ class Recipe:
     def data_arguments(self, split: str) -> dict[str, Any] | None:
         """Keyword arguments of `data.load_corpus` for one split.
 
+        Files given for any split replace `dataset` for all of them: a model is not validated on another corpus than
+        it was trained on by mistake.
+
         Args:
-            split: "train", "validation" or "test".
+            split: "train", "validation" or "test"; of a dataset, any split it has.
 
         Returns:
             The arguments, or None if the recipe names no data for this split.
+
+        Raises:
+            ValueError: If the recipe has files and `split` is none of the three.
         """
-        files = {
-            "source_file": getattr(self, f"{split}_source"),
-            "target_file": getattr(self, f"{split}_target"),
-            "pairs_file": getattr(self, f"{split}_pairs"),
-        }
         languages = {"source_language": self.source_language, "target_language": self.target_language}
-        if any(value is not None for value in files.values()):
-            return {**files, **languages}
-        if self.dataset is not None:
+        if self.dataset is not None and not any(self._files(known) for known in _SPLITS):
             return {"dataset": self.dataset, "dataset_config": self.dataset_config, "split": split, **languages}
-        return None
+        if split not in _SPLITS:
+            raise ValueError(f"`split` must be one of {', '.join(_SPLITS)}, got {split!r}. Pass a part of the recipe.")
+        files = self._files(split)
+        return {**files, **languages} if files else None
+
+    def _files(self, split: str) -> dict[str, str]:
+        """The files the recipe names for a split, as arguments of `data.load_corpus`."""
+        names = {"source_file": f"{split}_source", "target_file": f"{split}_target", "pairs_file": f"{split}_pairs"}
+        return {argument: file for argument, name in names.items() if (file := getattr(self, name)) is not None}
 
     def save(self, folder: str | Path) -> Path:
         """Writes the recipe as `recipe.json` into a folder, atomically, and returns the file's path."""

@@ -26,7 +26,7 @@ from ..data import (
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import write_average
-from .folder import check_output_dir, clear_run, find_checkpoint, write_results
+from .folder import check_output_dir, clear_run, find_checkpoint, read_results, write_results
 from .recipes import Recipe
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
@@ -63,8 +63,9 @@ def train(
         tokenizer: Folder or Hub id of a trained tokenizer; None trains one on the training text.
 
     Returns:
-        Results as written to `train_results.json`: the library's `train_*` figures, the last `eval_*` figures, the
-        number of updates, pairs, parameters and averaged snapshots, and what cleaning dropped.
+        Results as written to `train_results.json`: the library's `train_*` figures, the number of updates, pairs,
+        parameters and averaged snapshots, what cleaning dropped, and as `last_eval_*` the figures of the last
+        validation during training. Those are of the weights at that update, not of an average or best checkpoint.
 
     Raises:
         ValueError: If the folder holds another run, or a value does not fit; nothing is lost then.
@@ -74,7 +75,7 @@ def train(
     output_dir = Path(output_dir)
     check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
     checkpoint, finished_steps = find_checkpoint(output_dir) if resume else (None, 0)
-    _check_recipe(recipe)
+    _check_recipe(recipe, finished_steps)
     arguments = training_arguments(recipe, output_dir, bf16=bf16, fp16=fp16, use_cpu=use_cpu)
     data = _prepare_data(recipe, arguments, tokenizer, resume)
     trainer = build_trainer(recipe, arguments, data)
@@ -82,11 +83,7 @@ def train(
     if finished_steps < recipe.max_steps:
         output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     else:
-        # the run was stopped between its last checkpoint and the end: only the final model is missing
-        trainer.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
-        best = trainer.state.best_model_checkpoint if recipe.load_best_model else None
-        trainer._load_from_checkpoint(best or str(checkpoint))
-        output = TrainOutput(finished_steps, math.nan, {})
+        output = _restore_finished(recipe, trainer, checkpoint, finished_steps)
     return _finish(recipe, trainer, output, data)
 
 
@@ -186,22 +183,30 @@ def _needs_metric(recipe: Recipe) -> bool:
     return recipe.load_best_model or recipe.early_stopping_patience is not None
 
 
-def _check_recipe(recipe: Recipe) -> None:
-    """Raises ValueError on what the model, the loader or the trainer would only notice after hours, or not at all."""
+def _check_recipe(recipe: Recipe, finished_steps: int) -> None:
+    """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
     _model_config(recipe, recipe.vocab_size)
+    if recipe.max_steps < finished_steps:
+        raise ValueError(
+            f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
+            f"{recipe.max_steps}. Pass a larger number."
+        )
     if recipe.data_arguments("train") is None:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
-            "Pass two text files, `train_pairs` or `dataset`."
+            "Pass two text files, `train_pairs` or `dataset`; files for one split replace `dataset` for all."
         )
     if _needs_metric(recipe) and recipe.data_arguments("validation") is None:
         raise ValueError(
             "`validation_source` and `validation_target` must be given for `load_best_model` and "
             "`early_stopping_patience`, got a recipe without validation data. Pass two text files."
         )
-    if _needs_metric(recipe) and recipe.metric_for_best_model == "sacrebleu" and recipe.eval_num_beams < 1:
+    if recipe.eval_num_beams > 0 and recipe.data_arguments("validation") is not None:
+        from ..evaluation import metrics  # noqa: F401  (an extra that is missing is named before a run is deleted)
+    metric = recipe.metric_for_best_model
+    if _needs_metric(recipe) and metric in ("sacrebleu", "chrf") and recipe.eval_num_beams < 1:
         raise ValueError(
-            f"`eval_num_beams` must be at least 1 to decide by sacrebleu, got {recipe.eval_num_beams}. Pass 1."
+            f"`eval_num_beams` must be at least 1 to decide by {metric}, got {recipe.eval_num_beams}. Pass 1."
         )
 
 
@@ -234,12 +239,28 @@ def _prepare_data(
             tokenizer = _load_or_train_tokenizer(recipe, train, tokenizer)
         train, report = clean_corpus(tokenize_corpus(train, tokenizer), _cleaning_rules(recipe))
         validation = tokenize_corpus(validation, tokenizer) if validation is not None else None
+        _check_positions(recipe, {"training": train, "validation": validation})
         # The length beyond which the pipeline warns; nothing is truncated to it.
         tokenizer.model_max_length = int(max(lengths.max() for lengths in pair_lengths(train)))
         if arguments.process_index == 0:
             _start_folder(recipe, output_dir, tokenizer, resume)
     logger.info(f"Training data: {report}.")
     return RunData(tokenizer, train, validation, report)
+
+
+def _check_positions(recipe: Recipe, datasets: dict[str, Any]) -> None:
+    """Raises ValueError when a sentence of a tokenised data set, or None, has more tokens than learned positions."""
+    config = _model_config(recipe, recipe.vocab_size)
+    if config.position_encoding != "learned":
+        return
+    for name, dataset in datasets.items():
+        longest = 0 if dataset is None else max(int(lengths.max()) for lengths in pair_lengths(dataset))
+        if longest > config.max_position_embeddings:
+            raise ValueError(
+                f"`position_encoding` must be sinusoidal for sentences of more than {config.max_position_embeddings} "
+                f"tokens, got learned and a {name} sentence of {longest}. Shorten it, or lower "
+                "`max_tokens_per_sentence`, which drops long pairs from the training data."
+            )
 
 
 def _start_folder(recipe: Recipe, output_dir: Path, tokenizer: PreTrainedTokenizerBase, resume: bool) -> None:
@@ -256,9 +277,21 @@ def _load_or_train_tokenizer(recipe: Recipe, train: Any, tokenizer: str | Path |
     if tokenizer is not None:
         if not Path(tokenizer).is_dir() and len(Path(tokenizer).parts) != 2:
             raise FileNotFoundError(f"`tokenizer` must be a folder or a Hub id, got {tokenizer}. Check the path.")
-        return AutoTokenizer.from_pretrained(tokenizer)
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer)
+        _check_special_ids(tokenizer)
+        return tokenizer
     logger.info(f"Training a vocabulary of {recipe.vocab_size:,} entries.")
     return train_tokenizer(sentences=corpus_sentences(train), vocab_size=recipe.vocab_size)
+
+
+def _check_special_ids(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raises ValueError when a tokenizer's special ids are not those of the model's configuration."""
+    pad, bos, eos = tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id
+    if (pad, bos, eos) != (0, 1, 2):
+        raise ValueError(
+            f"`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got {pad}, {bos} and {eos}. Train one with "
+            "`vaswani-transformer train-tokenizer`."
+        )
 
 
 def _cleaning_rules(recipe: Recipe) -> CleaningRules:
@@ -271,6 +304,17 @@ def _cleaning_rules(recipe: Recipe) -> CleaningRules:
         max_target_tokens_per_batch=recipe.max_target_tokens_per_batch,
         max_padded_tokens=recipe.max_padded_tokens_per_device,
     )
+
+
+def _restore_finished(
+    recipe: Recipe, trainer: VaswaniTransformerTrainer, checkpoint: Path, finished_steps: int
+) -> TrainOutput:
+    """Loads the last checkpoint of a run whose updates are all made, with the figures of their training if known."""
+    trainer.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+    best = trainer.state.best_model_checkpoint if recipe.load_best_model else None
+    trainer._load_from_checkpoint(best or str(checkpoint))
+    earlier = read_results(trainer.args.output_dir)
+    return TrainOutput(finished_steps, math.nan, earlier if earlier.get("train_steps") == finished_steps else {})
 
 
 def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOutput, data: RunData) -> dict[str, Any]:
@@ -300,6 +344,7 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
 
 
 def _last_validation(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Figures of the last validation during training, or none."""
+    """Figures of the last validation during training as `last_eval_*`, or none."""
     validations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
-    return {name: value for name, value in validations[-1].items() if name.startswith("eval_")} if validations else {}
+    last = validations[-1] if validations else {}
+    return {f"last_{name}": value for name, value in last.items() if name.startswith("eval_")}

@@ -117,6 +117,8 @@ class VaswaniTransformerTrainer(Seq2SeqTrainer):
             ValueError: If the loss stops being a number.
         """
         self._nll_since_log, self._step_of_last_log = None, 0
+        if hasattr(self.model, "_loading_info"):
+            self.model._loading_info = {}  # weights that were missing in its checkpoint are about to be trained
         with stop_signals(self._stop, self.args.world_size):
             try:
                 return super().train(resume_from_checkpoint, **kwargs)
@@ -295,7 +297,8 @@ class VaswaniTransformerTrainer(Seq2SeqTrainer):
         """Token ids of the batch's translations, by the model's own generation config and the caller's options."""
         options = {name: value for name, value in (gen_kwargs or self._gen_kwargs).items() if value is not None}
         options.setdefault("synced_gpus", is_deepspeed_zero3_enabled() or is_fsdp_managed_module(self.model))
-        return self.model.generate(inputs["input_ids"], attention_mask=inputs.get("attention_mask"), **options)
+        inputs = {"input_ids": inputs["input_ids"], "attention_mask": inputs.get("attention_mask")}
+        return self.model.generate(**inputs, **options)
 
     def _without_ignored(self, predictions):
         """Generated ids with the -100 that batches are joined with replaced by the padding id."""

@@ -1,0 +1,29 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Tiny models and a few sentences for all tests."""
+
+import torch
+
+from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+
+SENTENCES = [
+    "A dog runs in the park.",
+    "Ein Hund rennt im Park.",
+    "Two women read a book.",
+    "Zwei Frauen lesen ein Buch.",
+]
+
+
+def make_config(**overrides) -> VaswaniTransformerConfig:
+    """D 16, H 2, 2+2 layers, no dropout."""
+    sizes = {"vocab_size": 300, "d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 2}
+    return VaswaniTransformerConfig(**{**sizes, "num_decoder_layers": 2, "dropout": 0.0, **overrides})
+
+
+def make_model(seed: int = 0, scale: float = 1.0, **overrides) -> VaswaniTransformerForConditionalGeneration:
+    """A seeded tiny model in eval mode; `scale` sharpens its output distribution."""
+    torch.manual_seed(seed)
+    model = VaswaniTransformerForConditionalGeneration(make_config(**overrides)).eval()
+    with torch.no_grad():
+        model.lm_head.weight.mul_(scale)
+    return model

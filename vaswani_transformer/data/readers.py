@@ -1,0 +1,158 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of text files, and rows of JSON, CSV, TSV and Parquet files, one at a time."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_ROWS_PER_READ = 10_000
+
+
+def existing_file(path: str | Path, name: str) -> Path:
+    """The path, if it is a file that is not empty."""
+    path = Path(path)
+    if not path.is_file():
+        reason = "a folder" if path.is_dir() else "no such file"
+        raise FileNotFoundError(f"`{name}` must be an existing file, got {path} ({reason}). Check the path.")
+    if path.stat().st_size == 0:
+        raise ValueError(f"`{name}` must hold text, got the empty file {path}. Check how it was written.")
+    return path
+
+
+def read_lines(path: str | Path) -> Iterator[str]:
+    r"""Lines of a UTF-8 text file, one at a time, without their line ends.
+
+    Lines end in `\n` or `\r\n`; no other character ends a line. A byte order mark at the start is skipped.
+
+    Args:
+        path: The text file.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is empty or holds bytes that are not UTF-8; names file, line and byte offset.
+    """
+    path = existing_file(path, "path")
+    with open(path, "rb") as file:
+        offset = 0
+        for number, raw in enumerate(file, start=1):
+            try:
+                line = raw.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise ValueError(
+                    f"`{path}` must be UTF-8 text, got byte 0x{raw[error.start]:02x} in line {number} at byte offset "
+                    f"{offset + error.start}. Convert the file to UTF-8 or remove the line."
+                ) from error
+            offset += len(raw)
+            if number == 1:
+                line = line.removeprefix("\ufeff")
+            yield line.removesuffix("\n").removesuffix("\r")
+
+
+def read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """Pairs of two text files; raises ValueError at their end if their line counts differ."""
+    num_source = num_target = 0
+    for source_line, target_line in zip_longest(read_lines(source), read_lines(target)):
+        num_source += source_line is not None
+        num_target += target_line is not None
+        if num_source == num_target:
+            yield source_line, target_line
+    if num_source != num_target:
+        raise ValueError(
+            f"`target_file` must have as many lines as `source_file`, got {num_source} lines in {source} and "
+            f"{num_target} lines in {target}. Align the files line by line."
+        )
+
+
+def _read_json(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Place and row of each pair of a JSON lines file, or of a JSON file that is one list."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            if number == 1 and line.lstrip().startswith("["):  # a list that is laid out over several lines
+                yield from _read_json_list(path)
+                return
+            raise ValueError(
+                f"`{path}` must hold one JSON object a line, got an error in line {number}: {error}. Correct the line."
+            ) from error
+        if isinstance(row, list):
+            yield from _read_json_list(path)
+            return
+        yield f"line {number}", _check_row(row, f"line {number}", path)
+
+
+def _read_json_list(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Place and row of each pair of a JSON file that is one list."""
+    try:
+        rows = json.loads("\n".join(read_lines(path)))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"`{path}` must be one JSON list, got an error: {error}. Correct the file.") from error
+    for number, row in enumerate(rows, start=1):
+        yield f"entry {number}", _check_row(row, f"entry {number}", path)
+
+
+def _check_row(row: Any, place: str, path: Path) -> dict[str, Any]:
+    """The row, if it is a JSON object."""
+    if not isinstance(row, dict):
+        raise ValueError(
+            f"`{path}` must hold JSON objects, got {row!r:.100} in {place}. Write one object for each pair."
+        )
+    return row
+
+
+def _read_csv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Place and row of each pair of a CSV file with a header."""
+    rows = csv.DictReader((f"{line}\n" for line in read_lines(path)), restkey="", strict=True)
+    try:
+        for row in rows:
+            if "" in row:
+                raise ValueError(
+                    f"`{path}` must have {len(rows.fieldnames)} columns in every row, got more in line "
+                    f"{rows.line_num}. Quote fields that hold a comma."
+                )
+            yield f"line {rows.line_num}", row
+    except csv.Error as error:
+        raise ValueError(
+            f"`{path}` must be valid CSV, got an error in line {rows.reader.line_num}: {error}. Correct it."
+        ) from error
+
+
+def _read_tsv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Place and row of each pair of a TSV file with a header; quotation marks are text."""
+    lines = read_lines(path)
+    header = next(lines).split("\t")
+    for number, line in enumerate(lines, start=2):
+        fields = line.split("\t")
+        if len(fields) != len(header):
+            raise ValueError(
+                f"`{path}` must have {len(header)} columns in every row, got {len(fields)} in line {number}. "
+                "Separate columns by one tab, and sentences hold none."
+            )
+        yield f"line {number}", dict(zip(header, fields, strict=True))
+
+
+def _read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Place and row of each pair of a Parquet file."""
+    try:
+        file = pq.ParquetFile(path)
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"`{path}` must be a Parquet file, got an error: {error}. Check how it was written."
+        ) from error
+    with file:
+        rows = (row for batch in file.iter_batches(_ROWS_PER_READ) for row in batch.to_pylist())
+        yield from ((f"row {number}", row) for number, row in enumerate(rows, start=1))
+
+
+READERS = {".jsonl": _read_json, ".json": _read_json, ".csv": _read_csv, ".tsv": _read_tsv, ".parquet": _read_parquet}
