@@ -18,7 +18,7 @@ if ! python -c "import sys; sys.exit(sys.version_info < (3, 11))"; then
     exit 2
 fi
 
-if ! python -c "import $probe" 2> /dev/null; then
+if ! command -v vaswani-transformer > /dev/null || ! python -c "import $probe" 2> /dev/null; then
     echo "Installing the tested versions of constraints.txt ..." >&2
     # torch first and by its exact version: the build that fits this machine is chosen once.
     python -m pip install --quiet --constraint constraints.txt "$(grep '^torch==' constraints.txt)"
