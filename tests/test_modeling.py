@@ -291,6 +291,20 @@ def test_attentions_and_hidden_states_are_recorded(batch):
     assert len(out.decoder_hidden_states) == 3
 
 
+@pytest.mark.parametrize("length", [6, 7])  # padded or not, sdpa gets another kind of mask
+def test_sdpa_returns_the_weights_of_eager_when_asked(batch, length):
+    eager, sdpa = make_model(attn_implementation="eager"), make_model(attn_implementation="sdpa")
+    source = batch["source"][:, :length]
+    mask = batch["mask"][:, :length] if length == 7 else None
+    inputs = {"input_ids": source, "attention_mask": mask, "labels": batch["labels"], "output_attentions": True}
+    expected, got = eager(**inputs), sdpa(**inputs)
+    for kind in ("encoder_attentions", "decoder_attentions", "cross_attentions"):
+        assert len(got[kind]) == 2
+        for own, other in zip(got[kind], expected[kind], strict=True):
+            assert torch.allclose(own, other, atol=1e-6)
+    assert torch.allclose(got.loss, sdpa(source, mask, labels=batch["labels"]).loss, atol=1e-5)
+
+
 def test_gradient_checkpointing_gives_the_same_gradients(batch):
     model = make_model().train()
     expected = torch.autograd.grad(

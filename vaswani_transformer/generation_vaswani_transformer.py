@@ -5,13 +5,21 @@
 Shapes: B sentences, N beams, T target length.
 """
 
+import contextlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
-from transformers.generation import MaxLengthCriteria
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
+from transformers.generation import GenerateEncoderDecoderOutput, MaxLengthCriteria
 from transformers.generation.utils import GenerateOutput
 
 # Score of a hypothesis that does not exist; the library's own marker is -1e9, any real one is far above.
@@ -46,6 +54,17 @@ def gnmt_length_penalty(length: torch.Tensor | int, alpha: float) -> torch.Tenso
     Paper: section 6.1, through Wu et al. 2016, equation 14.
     """
     return ((5 + length) / 6) ** alpha
+
+
+@dataclass
+class VaswaniTransformerGenerateOutput(GenerateEncoderDecoderOutput):
+    """`GenerateEncoderDecoderOutput` of greedy search and sampling with `sequences_scores`, as beam search has them.
+
+    They are (rows,) GNMT scores: log-probability under the model itself, before any processor, divided by
+    `gnmt_length_penalty`; None unless `output_scores` was asked for.
+    """
+
+    sequences_scores: torch.FloatTensor | None = None
 
 
 class SourceLengthCriteria(StoppingCriteria):
@@ -96,7 +115,7 @@ class _SearchRule:
             return is_running
         # Log-probabilities only fall. Under alpha >= 0 the best that can come is the same one at the limit; under
         # alpha < 0 length is punished, and the best is the shortest.
-        best_length = self.limits if self.alpha >= 0 else length + 1
+        best_length = self.limits.to(running.dtype) if self.alpha >= 0 else length + 1
         return is_running & (best_running / gnmt_length_penalty(best_length, self.alpha) > worst_wanted)
 
 
@@ -145,8 +164,10 @@ class VaswaniTransformerGenerationMixin:
             generation_config.max_new_tokens = kwargs["inputs_tensor"].shape[1] + over_source
             if self.config.position_encoding == "learned":
                 room = self.config.max_position_embeddings - kwargs["input_ids_length"] + 1
-                generation_config.max_new_tokens = max(1, min(generation_config.max_new_tokens, room))
-        return super()._prepare_generated_length(generation_config=generation_config, **kwargs)
+                generation_config.max_new_tokens = min(generation_config.max_new_tokens, room)
+        prepared = super()._prepare_generated_length(generation_config=generation_config, **kwargs)
+        _check_prefix(kwargs["input_ids_length"], prepared.max_length)
+        return prepared
 
     def _get_stopping_criteria(self, *args: Any, **kwargs: Any) -> StoppingCriteriaList:
         """The library's criteria, without its reminder of a position limit that sinusoids do not have."""
@@ -167,15 +188,24 @@ class VaswaniTransformerGenerationMixin:
     ) -> GenerateOutput | torch.LongTensor:
         """Greedy search and sampling, each row ending at its own limit."""
         self._check_token_ids("decoder_input_ids", input_ids)
-        limits = _output_limits(generation_config, input_ids.shape[1], kwargs)
-        stopping_criteria.append(SourceLengthCriteria(limits, input_ids.shape[1]))
-        return super()._sample(
-            input_ids,
-            logits_processor=logits_processor,
-            stopping_criteria=stopping_criteria,
-            generation_config=generation_config,
-            **kwargs,
-        )
+        prompt_length = input_ids.shape[1]
+        limits = _output_limits(generation_config, prompt_length, kwargs)
+        stopping_criteria.append(SourceLengthCriteria(limits, prompt_length))
+        log_probs = _LogProbabilities()
+        if generation_config.return_dict_in_generate and generation_config.output_scores:
+            logits_processor = LogitsProcessorList([log_probs, *logits_processor])
+        with self._in_own_precision(logits_processor) as logits_processor:
+            output = super()._sample(
+                input_ids,
+                logits_processor=logits_processor,
+                stopping_criteria=stopping_criteria,
+                generation_config=generation_config,
+                **kwargs,
+            )
+        if not log_probs.steps:
+            return output
+        scores = log_probs.sequences_scores(output.sequences[:, prompt_length:], generation_config)
+        return VaswaniTransformerGenerateOutput(**output, sequences_scores=scores)
 
     def _beam_search(
         self,
@@ -201,16 +231,37 @@ class VaswaniTransformerGenerationMixin:
             num_wanted=generation_config.num_return_sequences,
             is_bounded=all(type(processor).__name__ in _NEVER_POSITIVE for processor in logits_processor),
         )
-        output = super()._beam_search(
-            input_ids,
-            logits_processor=logits_processor,
-            stopping_criteria=stopping_criteria,
-            generation_config=generation_config,
-            **kwargs,
-        )
+        with self._in_own_precision(logits_processor, torch.nn.LogSoftmax(dim=-1)) as logits_processor:
+            output = super()._beam_search(
+                input_ids,
+                logits_processor=logits_processor,
+                stopping_criteria=stopping_criteria,
+                generation_config=generation_config,
+                **kwargs,
+            )
         sequences = output if torch.is_tensor(output) else output.sequences
         sequences.masked_fill_(sequences == -1, pad_token_id)
         return output
+
+    @contextlib.contextmanager
+    def _in_own_precision(
+        self, logits_processor: LogitsProcessorList, normalize: torch.nn.Module | None = None
+    ) -> Iterator[LogitsProcessorList]:
+        """The processors, behind one that undoes the library's rounding of a float64 model's logits to fp32.
+
+        Args:
+            logits_processor: Of the call.
+            normalize: What the library applies to the logits before any processor; None is nothing.
+        """
+        if self.dtype != torch.float64:
+            yield logits_processor
+            return
+        exact = _ExactLogits(normalize)
+        hook = self.register_forward_hook(exact.record)
+        try:
+            yield LogitsProcessorList([exact, *logits_processor])
+        finally:
+            hook.remove()
 
     def _update_finished_beams(
         self,
@@ -249,12 +300,67 @@ class VaswaniTransformerGenerationMixin:
         )
 
 
+class _ExactLogits(LogitsProcessor):
+    """Puts the logits of the last forward pass, unrounded, in the place of the scores it is given."""
+
+    def __init__(self, normalize: torch.nn.Module | None) -> None:
+        self.normalize = normalize or torch.nn.Identity()
+
+    def record(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        """Forward hook that keeps the logits (rows, V) of the last position."""
+        self.logits = output.logits[:, -1]
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """(rows, V) logits, or log-probabilities, in the model's own precision."""
+        return self.normalize(self.logits)
+
+
+class _LogProbabilities(LogitsProcessor):
+    """Keeps the model's own log-probabilities of every step, before any other processor changes them."""
+
+    def __init__(self) -> None:
+        self.steps: list[torch.Tensor] = []
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """(rows, V) logits, unchanged."""
+        self.steps.append(torch.log_softmax(scores, dim=-1))
+        return scores
+
+    def sequences_scores(self, tokens: torch.Tensor, generation_config: GenerationConfig) -> torch.Tensor:
+        """(rows,) GNMT scores of generated tokens (rows, T), in which what follows the end does not count."""
+        is_end = torch.isin(tokens, generation_config._eos_token_tensor)
+        is_after_end = is_end.cumsum(dim=1) > is_end
+        is_filler = (tokens == generation_config._pad_token_tensor).flip(1).cumprod(dim=1).flip(1).bool()
+        is_counted = ~(is_after_end | is_filler)
+        steps = zip(self.steps, tokens.split(1, dim=1), strict=False)  # the library may look a step ahead
+        chosen = torch.cat([log_probs.gather(1, token) for log_probs, token in steps], dim=1)
+        penalty = gnmt_length_penalty(is_counted.sum(dim=1).to(chosen.dtype), generation_config.length_penalty)
+        return (chosen * is_counted).sum(dim=1) / penalty
+
+
+def check_length_penalty(alpha: float | None) -> None:
+    """Raises ValueError unless `alpha` is None or can be the exponent of `gnmt_length_penalty`."""
+    if alpha is not None and not (math.isfinite(alpha) and alpha >= -10.0):
+        raise ValueError(
+            f"`length_penalty` must be a finite number of at least -10, got {alpha}. The paper uses 0.6; below 0 "
+            "long output is punished."
+        )
+
+
 def _check_decoding(length_penalty: float | None, over_source: int | None) -> None:
-    if length_penalty is not None and not (math.isfinite(length_penalty) and length_penalty >= -10.0):
-        raise ValueError(f"`length_penalty` must be a finite number of at least -10, got {length_penalty}.")
+    check_length_penalty(length_penalty)
     if over_source is not None and (type(over_source) is not int or over_source < 0):
         raise ValueError(
             f"`max_new_tokens_over_source` must be a whole number of at least 0 or None, got {over_source!r}."
+        )
+
+
+def _check_prefix(prefix_length: int, max_length: int) -> None:
+    if prefix_length >= max_length:
+        raise ValueError(
+            f"`decoder_input_ids` must be shorter than the limit of {max_length} tokens, `<s>` and forced prefix "
+            f"included, got {prefix_length}. Raise `max_length`, or limit the new tokens alone by `max_new_tokens` or "
+            "`max_new_tokens_over_source`; learned positions end at `max_position_embeddings`."
         )
 
 
@@ -272,4 +378,10 @@ def _output_limits(generation_config: GenerationConfig, prompt_length: int, mode
     return torch.minimum(source_lengths + over_source, buffer)
 
 
-__all__ = ["SourceLengthCriteria", "VaswaniTransformerGenerationMixin", "gnmt_length_penalty"]
+__all__ = [
+    "SourceLengthCriteria",
+    "VaswaniTransformerGenerateOutput",
+    "VaswaniTransformerGenerationMixin",
+    "check_length_penalty",
+    "gnmt_length_penalty",
+]

@@ -51,14 +51,14 @@ def scaled_dot_product_attention(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """softmax(q k^T / sqrt(d_k)) v, written out: the "eager" backend, the only one that returns weights.
+    """softmax(q k^T / sqrt(d_k)) v, written out: the "eager" backend, which also returns the weights.
 
     Args:
-        module: The attention layer; decides whether dropout is active.
+        module: The attention layer: `training` decides on dropout, `is_causal` on what a missing mask means.
         q: (B, H, L, K) queries.
         k: (B, H, S, K) keys.
         v: (B, H, S, d_v) values.
-        attention_mask: Added to the scores, broadcastable to (B, H, L, S): 0 attends, a huge negative value does not.
+        attention_mask: Broadcastable to (B, H, L, S), True: attend, or added to the scores; None: all, or the past.
         scaling: 1 / sqrt(d_k).
         dropout: Rate on the weights.
 
@@ -68,7 +68,11 @@ def scaled_dot_product_attention(
     Paper: section 3.2.1, equation 1.
     """
     scores = torch.matmul(q, k.transpose(-2, -1)) * scaling
-    if attention_mask is not None:
+    if attention_mask is None and q.shape[2] > 1 and getattr(module, "is_causal", False):
+        attention_mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril()
+    if attention_mask is not None and attention_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
+    elif attention_mask is not None:
         scores = scores + attention_mask
     weights = nn.functional.softmax(scores, dim=-1)
     weights = nn.functional.dropout(weights, p=dropout, training=module.training)
@@ -108,11 +112,12 @@ class MultiHeadAttention(nn.Module):
         """Queries from `hidden_states` (B, L, D); keys and values from `key_value_states` (B, S, D) or the former.
 
         Returns:
-            (B, L, D) and the weights (B, H, L, S), None unless the backend is "eager".
+            (B, L, D) and the weights (B, H, L, S): with `output_attentions` under any backend, else of "eager" alone.
         """
         q = self._split_heads(self.q_proj(hidden_states), self.d_k)
         k, v = self._keys_and_values(hidden_states, key_value_states, past_key_values)
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(self.config._attn_implementation, scaled_dot_product_attention)
+        backend = "eager" if kwargs.get("output_attentions") else self.config._attn_implementation
+        attend = ALL_ATTENTION_FUNCTIONS.get_interface(backend, scaled_dot_product_attention)
         dropout = self.dropout if self.training else 0.0
         out, weights = attend(self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
         return self.out_proj(out.flatten(2)), weights  # (B, L, H, K) -> (B, L, D)
@@ -264,11 +269,8 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         Raises:
             ValueError: Names the tensors.
         """
-        problems = [
-            f"{key.replace('_keys', '')} {', '.join(names)}"
-            for key, names in getattr(self, "_loading_info", {}).items()
-            if names
-        ]
+        info = getattr(self, "_loading_info", {})
+        problems = [f"{key.removesuffix('_keys')} {', '.join(names)}" for key, names in info.items() if names]
         if problems:
             raise ValueError(
                 f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got {'; '.join(problems)}. "
