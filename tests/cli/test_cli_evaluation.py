@@ -1,0 +1,139 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Sub-commands that use a model; bad input gives one clear line, exit code 2, and loses nothing."""
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from cli_runs import refused
+from tiny import make_model
+
+from vaswani_transformer import cli
+from vaswani_transformer.cli import evaluation, main
+from vaswani_transformer.training.recipes import Recipe, get_recipe
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_evaluate_takes_the_test_set_of_the_run_for_one_of_its_checkpoints(tmp_path):
+    get_recipe("quickstart").save(tmp_path)
+    (tmp_path / "checkpoint-5").mkdir()
+    args = cli._build_parser().parse_args(["evaluate", "--model", str(tmp_path / "checkpoint-5")])
+    corpus = evaluation._chosen_corpus(args)
+    assert (corpus["dataset"], corpus["split"]) == ("builtin", "test")
+
+
+def test_translate_reads_stdin_and_writes_stdout(model_folder, monkeypatch, capfdbinary):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"A dog.\n\n \n")))
+    assert main(["translate", "--model", str(model_folder), "--device", "cpu"]) == 0
+    lines = capfdbinary.readouterr().out.split(b"\n")
+    assert len(lines) == 4
+    assert lines[1:] == [b"", b"", b""]
+
+
+def test_translate_leaves_quietly_when_its_reader_is_gone(model_folder, corpus):
+    command = [sys.executable, "-m", "vaswani_transformer.cli", "translate", "--model", str(model_folder)]
+    with subprocess.Popen(
+        [*command, "--device", "cpu", "--input", "train.en"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    ) as process:
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()
+    assert process.returncode == 141
+
+
+@pytest.mark.parametrize("command", ["evaluate", "translate"])
+def test_incomplete_checkpoint_folder_is_refused_by_name(command, model_folder, corpus, capsys):
+    (model_folder / "model.safetensors").unlink()
+    data = {"evaluate": ["--source", "train.en", "--reference", "train.de"], "translate": ["--input", "train.en"]}
+    error = refused(capsys, [command, "--model", str(model_folder), *data[command]])
+    assert f"{model_folder} without model.safetensors" in error
+
+
+def test_token_ids_outside_the_vocabulary_are_refused(model_folder, corpus, capsys):
+    assert main(["train-tokenizer", "train.en", "train.de", "--output-dir", "larger", "--vocab-size", "310"]) == 0
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (model_folder / name).write_bytes(Path("larger", name).read_bytes())
+    error = refused(capsys, ["translate", "--model", str(model_folder), "--device", "cpu", "--input", "train.en"])
+    assert "must lie in [0, 300), got" in error
+
+
+def test_learned_positions_exceeded_are_refused_and_the_old_output_stays(tmp_path, tiny_tokenizer, capsys):
+    make_model(position_encoding="learned", max_position_embeddings=8).save_pretrained(tmp_path / "model")
+    tiny_tokenizer.save_pretrained(tmp_path / "model")
+    (tmp_path / "in").write_text("A dog. " * 20 + "\n")
+    (tmp_path / "out").write_text("old")
+    files = ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")]
+    error = refused(capsys, ["translate", "--model", str(tmp_path / "model"), "--device", "cpu", *files])
+    assert "`max_position_embeddings` = 8" in error
+    assert (tmp_path / "out").read_text() == "old"
+
+
+def test_translate_refuses_a_missing_input_before_it_loads_the_model(tmp_path, capsys):
+    assert "`input` must be a file" in refused(capsys, ["translate", "--model", "nowhere", "--input", "missing.txt"])
+
+
+@pytest.mark.parametrize("arguments", [["--source", "train.en"], []])
+def test_evaluate_without_a_whole_test_set_is_refused(arguments, model_folder, corpus, capsys):
+    error = refused(capsys, ["evaluate", "--model", str(model_folder), *arguments])
+    assert "must be given" in error
+
+
+@pytest.mark.parametrize("data", [{"train_source": "train.en", "train_target": "train.de"}, {"dataset": "builtin"}])
+def test_evaluate_refuses_a_split_that_the_recipe_does_not_know(data, model_folder, capsys):
+    Recipe(source_language="en", target_language="de", **data).save(model_folder)
+    error = refused(capsys, ["evaluate", "--model", str(model_folder), "--device", "cpu", "--split", "foo"])
+    assert "foo" in error
+    assert "attribute" not in error
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--source", "train.en", "--reference", "train.de", "--dataset", "builtin"],
+        ["--pairs", "pairs.csv", "--dataset", "builtin"],
+        ["--source", "train.en", "--reference", "train.de", "--pairs", "pairs.csv"],
+    ],
+)
+def test_evaluate_refuses_two_test_sets_before_it_loads_the_model(arguments, capsys):
+    error = refused(capsys, ["evaluate", "--model", "nowhere", *arguments])
+    assert "must get exactly one of `source_file` with `target_file`, `pairs_file` or `dataset`" in error
+
+
+@pytest.mark.parametrize("option", ["--translations", "--results"])
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nowhere/out", "must be in a folder that exists, got nowhere/out"),
+        (".", "must be a file, got the folder ."),
+        ("train.de", "must be a file of its own, got train.de"),
+    ],
+)
+def test_evaluate_refuses_an_output_before_it_loads_the_model(option, path, message, corpus, capsys):
+    data = ["--source", "train.en", "--reference", "train.de"]
+    error = refused(capsys, ["evaluate", "--model", "nowhere", *data, option, path])
+    assert f"`{option.removeprefix('--')}` {message}" in error
+
+
+def test_evaluate_refuses_one_file_for_both_outputs(corpus, capsys):
+    data = ["--source", "train.en", "--reference", "train.de"]
+    error = refused(capsys, ["evaluate", "--model", "nowhere", *data, "--translations", "out", "--results", "./out"])
+    assert "`results` must be a file of its own, got ./out" in error
+
+
+def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(model_folder, corpus, monkeypatch, capsys):
+    def fail(lines, path):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("vaswani_transformer.evaluation.report.write_lines", fail)
+    data = ["--source", "train.en", "--reference", "train.de", "--device", "cpu"]
+    error = refused(capsys, ["evaluate", "--model", str(model_folder), *data, "--translations", "out"])
+    assert error == "error: disk full"
+    assert (model_folder / "test_results.json").is_file()

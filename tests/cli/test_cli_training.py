@@ -1,0 +1,208 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Sub-commands that make models; bad input gives one clear line, exit code 2, and loses nothing."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import datasets  # noqa: F401  (its log handler keeps the stderr of its first import, which must not be a test's)
+import pytest
+from cli_runs import refused, train_arguments
+from transformers import AutoTokenizer
+
+from vaswani_transformer import cli
+from vaswani_transformer.cli import main, training
+from vaswani_transformer.training.recipes import RECIPES, Recipe
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def test_train_has_an_option_for_every_field_of_a_recipe():
+    options = cli._build_parser()._subparsers._group_actions[0].choices["train"]._option_string_actions
+    assert {f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(Recipe)} <= set(options)
+
+
+def parsed(*arguments):
+    return training._chosen_recipe(cli._build_parser().parse_args(["train", "--output-dir", "run", *arguments]))
+
+
+def test_given_values_replace_those_of_the_recipe():
+    recipe = parsed("--recipe", "quickstart", "--max-steps", "7", "--dropout", "0.25", "--attention-bias", "true")
+    assert (recipe.max_steps, recipe.dropout, recipe.attention_bias) == (7, 0.25, True)
+    assert recipe.warmup_steps == RECIPES["quickstart"].warmup_steps
+
+
+def test_none_unsets_an_optional_value():
+    assert parsed("--recipe", "multi30k-tiny", "--learning-rate", "none").learning_rate is None
+
+
+@pytest.mark.parametrize("arguments", [("--max-steps", "none"), ("--d-model", "1.5"), ("--attention-bias", "maybe")])
+def test_values_of_another_type_are_refused(arguments, capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        parsed(*arguments)
+    assert exit_info.value.code == 2
+    assert f"argument {arguments[0]}: invalid" in capsys.readouterr().err
+
+
+def test_recipes_lists_all_and_prints_one(capsys):
+    assert main(["recipes"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in RECIPES)
+    assert main(["recipes", "quickstart"]) == 0
+    vocab_size = RECIPES["quickstart"].vocab_size
+    assert any(line.split() == ["vocab_size", str(vocab_size)] for line in capsys.readouterr().out.splitlines())
+
+
+def test_train_tokenizer_saves_what_autotokenizer_loads(corpus, capsys):
+    assert main(["train-tokenizer", "train.en", "train.de", "--output-dir", "tokenizer", "--vocab-size", "280"]) == 0
+    tokenizer = AutoTokenizer.from_pretrained("tokenizer")
+    assert len(tokenizer) == 280
+    assert tokenizer.decode(tokenizer("Ein Hund")["input_ids"], skip_special_tokens=True) == "Ein Hund"
+
+
+@pytest.mark.slow
+def test_interrupted_training_exits_130_and_resumes(corpus):
+    command = [sys.executable, str(REPOSITORY / "scripts" / "train.py")]
+    arguments = train_arguments(max_steps="100000", save_steps="100000", logging_steps="1")[1:]
+    with subprocess.Popen(
+        [*command, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    ) as process:
+        deadline = time.monotonic() + 90
+        while not list(Path("run").glob("snapshots/*")) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        error = process.communicate(timeout=60)[1].decode()
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    checkpoint = next(Path("run").glob("checkpoint-*"))
+    steps = int(checkpoint.name.removeprefix("checkpoint-"))
+    assert main(["train", "--output-dir", "run", "--resume", "--use-cpu", "--max-steps", str(steps + 2)]) == 0
+    assert json.loads(Path("run/train_results.json").read_text())["train_steps"] == steps + 2
+
+
+def test_train_refuses_a_missing_file(corpus, capsys):
+    error = refused(capsys, train_arguments(train_source="nowhere.en"))
+    assert "nowhere.en" in error
+    assert not Path("run").exists()
+
+
+def test_train_refuses_an_empty_file(corpus, capsys):
+    Path("train.de").write_bytes(b"")
+    assert "train.de" in refused(capsys, train_arguments())
+
+
+def test_train_refuses_files_of_different_line_counts_and_names_both(corpus, capsys):
+    Path("train.de").write_text("one\ntwo\n")
+    error = refused(capsys, train_arguments())
+    assert "40 lines in train.en" in error
+    assert "2 lines in train.de" in error
+
+
+def test_train_refuses_bytes_that_are_not_utf8_and_names_file_line_and_offset(corpus, capsys):
+    Path("train.de").write_bytes(b"gut\nb\xe4d\n" * 20)
+    error = refused(capsys, train_arguments())
+    assert "train.de" in error
+    assert "line 2" in error
+    assert "offset 5" in error
+
+
+@pytest.mark.parametrize("command", ["train", "train-tokenizer"])
+def test_vocabulary_below_the_byte_alphabet_is_refused(command, corpus, capsys):
+    arguments = {
+        "train": train_arguments(vocab_size="258"),
+        "train-tokenizer": ["train-tokenizer", "train.en", "--output-dir", "run", "--vocab-size", "258"],
+    }
+    assert "`vocab_size` must be at least 259" in refused(capsys, arguments[command])
+    assert not Path("run").exists()
+
+
+def test_train_refuses_an_odd_width_with_sinusoids(corpus, capsys):
+    assert "`d_model` must be even" in refused(capsys, train_arguments(d_model="15", d_k="4", d_v="4"))
+
+
+def test_train_refuses_a_width_that_the_heads_do_not_divide(corpus, capsys):
+    assert "`d_model` must be divisible by `num_heads`" in refused(capsys, train_arguments(num_heads="3"))
+
+
+def test_train_refuses_an_unknown_recipe_and_prints_the_known(capsys):
+    error = refused(capsys, ["train", "--output-dir", "run", "--recipe", "nonsense"])
+    assert all(name in error for name in ("quickstart", "multi30k-tiny", "paper-base-en-de", "'nonsense'"))
+
+
+def test_train_refuses_an_unknown_preset_and_prints_the_known(corpus, capsys):
+    error = refused(capsys, train_arguments(preset="huge"))
+    assert all(name in error for name in ("base", "big", "'huge'"))
+
+
+def test_train_never_overwrites_another_run_without_being_told(corpus, capsys):
+    Path("run").mkdir()
+    Path("run/config.json").write_text("precious")
+    assert "`output_dir` must not hold another run, got run" in refused(capsys, train_arguments())
+    assert Path("run/config.json").read_text() == "precious"
+
+
+def test_train_with_overwrite_keeps_the_old_run_when_the_data_are_wrong(corpus, capsys):
+    Path("run").mkdir()
+    Path("run/config.json").write_text("precious")
+    refused(capsys, train_arguments("--overwrite", train_source="nowhere.en"))
+    assert Path("run/config.json").read_text() == "precious"
+
+
+def test_train_tokenizer_never_overwrites_without_being_told(corpus, capsys):
+    arguments = ["train-tokenizer", "train.en", "--output-dir", "tokenizer", "--vocab-size", "270"]
+    Path("tokenizer").mkdir()
+    Path("tokenizer/tokenizer.json").write_text("precious")
+    assert "`output_dir` must be new or empty" in refused(capsys, arguments)
+    assert Path("tokenizer/tokenizer.json").read_text() == "precious"
+    assert main([*arguments, "--overwrite"]) == 0
+
+
+@pytest.mark.parametrize("flags", [[], ["--overwrite"]])
+def test_train_tokenizer_refuses_a_file_as_its_folder(flags, corpus, capsys):
+    arguments = ["train-tokenizer", "train.en", "--output-dir", "train.de", "--vocab-size", "270", *flags]
+    assert "`output_dir` must be a folder, got the file train.de" in refused(capsys, arguments)
+    assert Path("train.de").is_file()
+
+
+def test_train_refuses_a_dataset_of_broken_files(corpus, capsys):
+    Path("data").mkdir()
+    Path("data/train.json").write_text('{"source": "A dog", "tar')
+    arguments = train_arguments(train_source=None, train_target=None, dataset="data")
+    error = refused(capsys, arguments)
+    assert "`dataset` must hold data that can be read, got an error in data: JSON parse error" in error
+    assert not Path("run").exists()
+
+
+def test_average_refuses_an_incomplete_folder(model_folder, tmp_path, capsys):
+    (model_folder / "model.safetensors").unlink()
+    output_dir = tmp_path / "averaged"
+    assert "model.safetensors" in refused(
+        capsys, ["average", str(model_folder), str(model_folder), "--output-dir", str(output_dir)]
+    )
+    assert not output_dir.exists()
+
+
+def test_average_refuses_a_file_as_its_folder(model_folder, corpus, capsys):
+    error = refused(capsys, ["average", str(model_folder), str(model_folder), "--output-dir", "train.en"])
+    assert "`output_dir` must be a folder, got the file train.en" in error
+
+
+def test_missing_datasets_is_named_with_the_command_that_installs_it(corpus):
+    program = "import sys\nsys.modules['datasets'] = None\nfrom vaswani_transformer.cli import main\n"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}sys.exit(main(sys.argv[1:]))", *train_arguments()],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+    )
+    assert done.returncode == 2
+    assert "pip install 'vaswani-transformer[train]'" in done.stderr

@@ -1,0 +1,91 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The console command `vaswani-transformer`: one thin sub-command for each library function.
+
+Results go to stdout, warnings and progress to stderr. Exit codes: 0 done, 2 wrong input (one line on stderr), 130
+interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+
+from transformers.utils.logging import get_verbosity
+
+from . import evaluation, training
+
+_EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError)
+_EXIT_WRONG_INPUT, _EXIT_INTERRUPTED, _EXIT_BROKEN_PIPE = 2, 130, 141
+
+# For each sub-command what adds its options, what runs it, and what it does.
+_COMMANDS = {**training.COMMANDS, **evaluation.COMMANDS}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code.
+
+    Args:
+        argv: Arguments without the program's name; None takes those of the process.
+    """
+    args = _build_parser().parse_args(argv)
+    try:
+        with _messages_on_stderr():
+            args.run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output is gone (`... | head`); leave without Python's message at shutdown.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _EXIT_BROKEN_PIPE
+    except _EXPECTED_ERRORS as error:
+        print("error:", *(line.strip() for line in str(error).splitlines()), file=sys.stderr)
+        return _EXIT_WRONG_INPUT
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return _EXIT_INTERRUPTED
+    return 0
+
+
+@contextlib.contextmanager
+def _messages_on_stderr() -> Iterator[None]:
+    """Shows the package's log on stderr, from one process of many; TRANSFORMERS_VERBOSITY=debug adds tracebacks."""
+    package = logging.getLogger("vaswani_transformer")
+    level, handler = package.level, logging.StreamHandler()
+    package.addHandler(handler)
+    package.setLevel(min(logging.INFO, get_verbosity()) if training.is_main_process() else logging.ERROR)
+    try:
+        yield
+    except _EXPECTED_ERRORS:
+        package.debug("the error below came from here:", exc_info=True)
+        raise
+    finally:
+        package.removeHandler(handler)
+        package.setLevel(level)
+
+
+class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows defaults, except where the default is nothing."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default in (None, False) else super()._get_help_string(action)
+
+
+def _build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="vaswani-transformer",
+        description="Train, evaluate and use the Transformer of 'Attention Is All You Need' (2017).",
+        formatter_class=_HelpFormatter,
+        allow_abbrev=False,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (describe, run, text) in _COMMANDS.items():
+        command = commands.add_parser(
+            name, help=text, description=f"{text}.", formatter_class=_HelpFormatter, allow_abbrev=False
+        )
+        describe(command)
+        command.set_defaults(run=run)
+    return parser

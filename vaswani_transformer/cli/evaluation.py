@@ -1,0 +1,126 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Sub-commands that use a trained model: evaluate, translate."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+# ---- evaluate and translate ----
+
+
+def _describe_decoding(parser: argparse.ArgumentParser) -> None:
+    """Options that `evaluate` and `translate` share."""
+    parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model, or its id on the Hub")
+    parser.add_argument("--num-beams", type=int, metavar="N", help="beams; 1 is greedy search (default: the model's)")
+    parser.add_argument(
+        "--length-penalty", type=float, metavar="X", help="alpha of ((5 + length) / 6)^alpha (default: the model's)"
+    )
+    parser.add_argument(
+        "--max-new-tokens-over-source",
+        type=int,
+        metavar="N",
+        help="output limit of each sentence: its source tokens + N (default: the model's)",
+    )
+    parser.add_argument(
+        "--max-tokens-per-batch",
+        type=int,
+        default=4096,
+        metavar="N",
+        help="padded source tokens translated at once; more is faster and takes more memory",
+    )
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+
+
+def _decoding_options(args: argparse.Namespace) -> dict[str, Any]:
+    from ..evaluation.translate import decoding_overrides
+
+    return {
+        "max_tokens_per_batch": args.max_tokens_per_batch,
+        "progress": sys.stderr.isatty(),
+        **decoding_overrides(
+            num_beams=args.num_beams,
+            length_penalty=args.length_penalty,
+            max_new_tokens_over_source=args.max_new_tokens_over_source,
+        ),
+    }
+
+
+def _describe_evaluate(parser: argparse.ArgumentParser) -> None:
+    _describe_decoding(parser)
+    data = parser.add_argument_group(
+        "test set", "Without --source, --pairs or --dataset it is the one of the recipe saved with the model."
+    )
+    data.add_argument("--source", metavar="FILE", help="source sentences, one a line")
+    data.add_argument("--reference", metavar="FILE", help="reference translations, line by line as in --source")
+    data.add_argument("--pairs", metavar="FILE", help="both sides in one .jsonl, .json, .csv, .tsv or .parquet file")
+    data.add_argument("--dataset", metavar="NAME", help="Hub name or folder of a `datasets` dataset, or builtin")
+    data.add_argument("--dataset-config", metavar="NAME", help="configuration of the dataset, for example de-en")
+    data.add_argument("--split", default="test", metavar="NAME", help="part of the dataset")
+    data.add_argument("--translations", metavar="FILE", help="also write the translations, one a line")
+    data.add_argument(
+        "--results", metavar="FILE", help="file for the scores (default: test_results.json in the model's folder)"
+    )
+
+
+def _run_evaluate(args: argparse.Namespace) -> None:
+    options = _decoding_options(args)
+    from ..evaluation.report import evaluate_to_files, format_report
+
+    files = {"results_file": args.results, "translations_file": args.translations}
+    results, path = evaluate_to_files(args.model, _chosen_corpus(args), device=args.device, **files, **options)
+    print(format_report(results))
+    if path is not None:
+        print(f"\nwritten to {path}")
+
+
+def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
+    """Arguments of `load_evaluation_set`: what the command line names, else the test set of the model's recipe."""
+    from ..data.corpora import check_origin
+    from ..training.recipes import RECIPE_FILE, Recipe
+
+    corpus = {"source_file": args.source, "target_file": args.reference}
+    corpus |= {"pairs_file": args.pairs, "dataset": args.dataset}
+    if any(value is not None for value in corpus.values()):
+        check_origin(**corpus)
+        corpus |= {"dataset_config": args.dataset_config, "split": args.split}
+    else:
+        model = Path(args.model)
+        folder = next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None)
+        corpus = Recipe.load(folder).data_arguments(args.split) if folder is not None else None
+    if corpus is None:
+        raise ValueError(
+            f"`source` and `reference` must be given, got neither, and {args.model} has no {RECIPE_FILE} that names a "
+            f"{args.split} set. Pass --source and --reference, --pairs or --dataset."
+        )
+    return {key: value for key, value in corpus.items() if value is not None}
+
+
+def _describe_translate(parser: argparse.ArgumentParser) -> None:
+    _describe_decoding(parser)
+    parser.add_argument("--input", default="-", metavar="FILE", help="UTF-8 text, one sentence a line; - is stdin")
+    parser.add_argument(
+        "--output",
+        default="-",
+        metavar="FILE",
+        help="translations, line by line as the input; - is stdout, a file appears when it is complete",
+    )
+
+
+def _run_translate(args: argparse.Namespace) -> None:
+    options = _decoding_options(args)
+    from ..evaluation.checkpoint import load_for_inference
+    from ..evaluation.files import check_files, translate_file
+
+    check_files(args.input, args.output)
+    model, tokenizer = load_for_inference(args.model, device=args.device)
+    translate_file(model, tokenizer, args.input, args.output, **options)
+
+
+COMMANDS = {
+    "evaluate": (_describe_evaluate, _run_evaluate, "Translate a test set and score it by sacreBLEU and chrF"),
+    "translate": (_describe_translate, _run_translate, "Translate a file or stdin"),
+}

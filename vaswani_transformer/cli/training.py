@@ -1,0 +1,201 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Sub-commands that make models: train-tokenizer, train, average, recipes."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import shutil
+import textwrap
+import typing
+from pathlib import Path
+from typing import Any
+
+
+def is_main_process() -> bool:
+    """Whether this is the only process, or the one of many that speaks."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+# ---- train-tokenizer ----
+
+
+def _describe_train_tokenizer(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="UTF-8 text of both languages, one sentence a line, usually two files"
+    )
+    parser.add_argument("--output-dir", required=True, metavar="DIR", help="folder that receives the tokenizer")
+    parser.add_argument(
+        "--vocab-size", type=int, default=37000, metavar="N", help="entries, with the 256 bytes and 3 special tokens"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace the tokenizer in an output folder that holds something"
+    )
+
+
+def _run_train_tokenizer(args: argparse.Namespace) -> None:
+    from ..data import train_tokenizer
+
+    output_dir = _output_folder(args)
+    if output_dir.exists() and not args.overwrite and any(output_dir.iterdir()):
+        raise ValueError(
+            f"`output_dir` must be new or empty, got {output_dir}. Pass another folder, or --overwrite to replace the "
+            "tokenizer in it."
+        )
+    tokenizer = train_tokenizer([Path(file) for file in args.files], vocab_size=args.vocab_size)
+    tokenizer.save_pretrained(output_dir)
+    print(f"{len(tokenizer)} entries, saved in {output_dir}")
+
+
+def _output_folder(args: argparse.Namespace) -> Path:
+    """The path of `--output-dir`, if it is not that of a file."""
+    path = Path(args.output_dir)
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"`output_dir` must be a folder, got the file {path}. Pass another path.")
+    return path
+
+
+# ---- train ----
+
+
+def _describe_train(parser: argparse.ArgumentParser) -> None:
+    from ..training.recipes import RECIPES, Recipe
+
+    parser.add_argument("--output-dir", required=True, metavar="DIR", help="folder of the run, with all it leaves")
+    parser.add_argument(
+        "--recipe",
+        metavar="NAME",
+        help=f"where all values come from that are not given here: {', '.join(RECIPES)}; without it the paper's base "
+        "model, and with --resume the run's own recipe",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="delete another run in the output folder first")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in the output folder")
+    parser.add_argument("--bf16", action="store_true", help="compute in bfloat16; weights and optimiser stay in fp32")
+    parser.add_argument("--use-cpu", action="store_true", help="train on the CPU although there is a GPU")
+    parser.add_argument(
+        "--tokenizer", metavar="DIR", help="folder of a trained tokenizer (default: train one on the training text)"
+    )
+    fields = parser.add_argument_group(
+        "values of the recipe", "Each replaces one value of the recipe; the default shown holds without --recipe."
+    )
+    kinds = typing.get_type_hints(Recipe)
+    for field in dataclasses.fields(Recipe):
+        default = "none" if field.default is None else field.default
+        text = field.metadata["help"].replace("%", "%%")
+        fields.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            default=argparse.SUPPRESS,
+            **_recipe_option(kinds[field.name]),
+            help=text if default == "" else f"{text} (default: {default})",
+        )
+
+
+def _run_train(args: argparse.Namespace) -> None:
+    recipe = _chosen_recipe(args)
+    from ..training.run import train
+
+    results = train(
+        recipe,
+        args.output_dir,
+        overwrite=args.overwrite,
+        resume=args.resume,
+        bf16=args.bf16,
+        use_cpu=args.use_cpu,
+        tokenizer=args.tokenizer,
+    )
+    if is_main_process():
+        print(json.dumps(results, indent=2))
+        print(f"model and train_results.json are in {args.output_dir}")
+
+
+def _chosen_recipe(args: argparse.Namespace) -> Any:
+    """The named recipe, the resumed run's own, or the paper's, with the values given on the command line."""
+    from ..training.recipes import Recipe, get_recipe
+
+    given = {name: value for name, value in vars(args).items() if name in Recipe.__dataclass_fields__}
+    if args.recipe is not None:
+        return get_recipe(args.recipe, **given)
+    if args.resume:
+        return dataclasses.replace(Recipe.load(args.output_dir), **given)
+    return Recipe(**given)
+
+
+def _read_bool(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(text)
+    return text.lower() == "true"
+
+
+_KINDS = {int: ("N", int), float: ("X", float), str: ("TEXT", str), bool: ("true|false", _read_bool)}
+
+
+def _recipe_option(kind: Any) -> dict[str, Any]:
+    """Type and metavar of the option for one of a recipe's fields; `none` is None where the field may be None."""
+    options = typing.get_args(kind) or (kind,)
+    metavar, read = next(_KINDS[option] for option in options if option in _KINDS)
+
+    def parse(text: str) -> Any:
+        return None if type(None) in options and text.lower() == "none" else read(text)
+
+    parse.__name__ = metavar  # argparse names it in its message on a wrong value
+    return {"type": parse, "metavar": metavar}
+
+
+# ---- average and recipes ----
+
+
+def _describe_average(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "inputs",
+        nargs="+",
+        metavar="PATH",
+        help="folder of a run (its snapshots), or several snapshot files or model folders",
+    )
+    parser.add_argument("--output-dir", required=True, metavar="DIR", help="new folder for the averaged model")
+    parser.add_argument("--last", type=int, metavar="N", help="average only the N newest (default: all)")
+
+
+def _run_average(args: argparse.Namespace) -> None:
+    from ..training.averaging import average_checkpoints
+
+    folder = average_checkpoints(args.inputs, _output_folder(args), last=args.last)
+    print(f"averaged model saved in {folder}")
+
+
+def _describe_recipes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="recipe to print with all its values")
+
+
+def _run_recipes(args: argparse.Namespace) -> None:
+    from ..training.recipes import RECIPES, get_recipe
+
+    if args.name is None:
+        for recipe in RECIPES.values():
+            print(recipe.name)
+            print(textwrap.indent(textwrap.fill(recipe.description, _text_width()), "    "))
+        print("\nAll values of one: vaswani-transformer recipes NAME")
+        return
+    recipe = get_recipe(args.name)
+    width = max(len(field.name) for field in dataclasses.fields(recipe))
+    for field in dataclasses.fields(recipe):
+        value = getattr(recipe, field.name)
+        print(f"{field.name:{width}}  {'none' if value is None else value}")
+
+
+def _text_width() -> int:
+    return max(40, min(shutil.get_terminal_size().columns, 120) - 4)
+
+
+COMMANDS = {
+    "train-tokenizer": (
+        _describe_train_tokenizer,
+        _run_train_tokenizer,
+        "Train the subword vocabulary that source and target share",
+    ),
+    "train": (_describe_train, _run_train, "Train a model by a recipe"),
+    "average": (_describe_average, _run_average, "Average the weights of snapshots or of models"),
+    "recipes": (_describe_recipes, _run_recipes, "List the recipes, or print one"),
+}
