@@ -1,0 +1,80 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Section 3.2.1: the dot product among the score functions of its time. A comparison, not an option of the model.
+
+dot         q . k                     this paper, divided by sqrt(d_k)
+general     q W k                     Luong et al. 2015
+concat      v . tanh(W [q; k])        Luong et al. 2015
+additive    v . tanh(W_q q + W_k k)   Bahdanau et al. 2015
+"""
+
+import math
+
+import pytest
+import torch
+from tiny import make_config
+
+from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, scaled_dot_product_attention
+
+
+def general(q, k, w):
+    return torch.stack([torch.stack([query @ w @ key for key in k]) for query in q])
+
+
+def concat(q, k, w, v):
+    pairs = torch.stack([torch.stack([torch.cat([query, key]) for key in k]) for query in q])
+    return torch.tanh(pairs @ w.T) @ v
+
+
+def additive(q, k, w_q, w_k, v):
+    return torch.tanh((q @ w_q.T)[:, None] + (k @ w_k.T)[None]) @ v
+
+
+@pytest.fixture
+def q_and_k():
+    """Three queries and four keys of width 8."""
+    torch.manual_seed(0)
+    return torch.randn(3, 8, dtype=torch.float64), torch.randn(4, 8, dtype=torch.float64)
+
+
+def dot_product_weights(q, k):
+    return scaled_dot_product_attention(torch.nn.Identity(), q[None, None], k[None, None], k[None, None], None, 1.0)[1]
+
+
+def test_general_score_with_the_identity_is_the_dot_product(q_and_k):
+    expected = general(*q_and_k, torch.eye(8, dtype=torch.float64)).softmax(-1)
+    torch.testing.assert_close(dot_product_weights(*q_and_k)[0, 0], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("head", [0, 1])
+def test_heads_score_is_a_general_one_of_low_rank(head):
+    """(x W^Q)(y W^K)^T = x W y^T with W = W^Q W^K^T, whose rank is d_k at most, over sqrt(d_k)."""
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(make_config(attn_implementation="eager")).double()
+    x, y = torch.randn(3, 16, dtype=torch.float64), torch.randn(4, 16, dtype=torch.float64)
+    rows = slice(8 * head, 8 * head + 8)
+    w = layer.q_proj.weight[rows].T @ layer.k_proj.weight[rows]
+    expected = (general(x, y, w) / math.sqrt(8)).softmax(-1)
+    _, weights = layer(x[None], key_value_states=y[None])
+    torch.testing.assert_close(weights[0, head], expected, rtol=0, atol=1e-12)
+    assert torch.linalg.matrix_rank(w) == 8
+
+
+def test_concat_score_is_the_additive_one_with_its_matrix_split(q_and_k):
+    w, v = torch.randn(5, 16, dtype=torch.float64), torch.randn(5, dtype=torch.float64)
+    expected = additive(*q_and_k, w[:, :8], w[:, 8:], v)
+    torch.testing.assert_close(concat(*q_and_k, w, v), expected, rtol=0, atol=1e-12)
+
+
+def test_additive_score_is_bounded_where_the_dot_product_grows(q_and_k):
+    """Why additive attention does better at large d_k without scaling: |v . tanh(...)| is at most the sum of |v|."""
+    w, v = torch.randn(2, 5, 8, dtype=torch.float64), torch.randn(5, dtype=torch.float64)
+    large = [1000 * states for states in q_and_k]
+    assert additive(*large, *w, v).abs().max() <= v.abs().sum()
+    assert dot_product_weights(*large).amax(-1).min() == 1  # saturated
+
+
+def test_attention_has_four_matrices_and_nothing_to_choose():
+    """No vector v and no further W: the model's score is the dot product."""
+    names = {name for name, _ in MultiHeadAttention(make_config()).named_parameters()}
+    assert names == {"q_proj.weight", "k_proj.weight", "v_proj.weight", "out_proj.weight"}
