@@ -41,7 +41,7 @@ def test_help_shows_units_and_defaults(capsys, monkeypatch):
 
 
 def test_building_the_parser_needs_no_extra():
-    blocked = ["datasets", "accelerate", "evaluate", "sacrebleu"]
+    blocked = ["datasets", "accelerate", "evaluate", "sacrebleu", "sacremoses"]
     program = (
         f"import sys\nfor name in {blocked!r}: sys.modules[name] = None\n"
         "from vaswani_transformer.cli import main\nsys.exit(main(['recipes']))"

@@ -2,15 +2,24 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from transformers import EvalPrediction
 
 pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
+pytest.importorskip("sacremoses", reason="needs the extra [eval]")
 pytest.importorskip("evaluate", reason="needs the extra [eval]")
 
-from vaswani_transformer.evaluation.metrics import SacreBleu, make_compute_metrics, score_translations
+from vaswani_transformer.evaluation.metrics import (
+    METRICS,
+    TranslationMetric,
+    corpus_sacrebleu,
+    make_compute_metrics,
+    score_translations,
+)
+from vaswani_transformer.evaluation.paper_bleu import corpus_paper_bleu
 
 HYPOTHESES = ["the cat sat on the mat with a hat", "there is a small house near the old river"]
 REFERENCES = ["the cat sat on the red mat with a hat", "there is one small house near the old river bank"]
@@ -47,15 +56,57 @@ def test_sacrebleu_is_100_for_the_reference_and_sees_case():
     assert score_translations(["das ist Ein kleines haus ."], references)["sacrebleu"] < 50.0
 
 
+def test_sacrebleu_alone_is_that_of_the_scores():
+    assert corpus_sacrebleu(HYPOTHESES, REFERENCES) == score_translations(HYPOTHESES, REFERENCES)["sacrebleu"]
+
+
+def test_paper_bleu_is_that_of_the_target_language():
+    hypotheses, references = ["ein text-format und ein hund"], ["ein bild-format und ein hund"]
+    for language in ("de", "fr", None):
+        scores = score_translations(hypotheses, references, language)
+        found = scores["paper_bleu"], scores["paper_bleu_signature"]
+        assert found == corpus_paper_bleu(hypotheses, [references], language)
+
+
+def test_tokenized_bleu_takes_words_as_they_are_in_lower_case():
+    hypotheses = ["the cat &apos;s hat , (big) is Old .", "no-one sat on THE red mat"]
+    references = ["the cat &apos;s hat , (big) was old .", "no-one sat on the mat"]
+    expected = naive_bleu([text.lower() for text in hypotheses], references)
+    assert score_translations(hypotheses, references, "de")["tokenized_bleu"] == pytest.approx(expected)
+
+
+def test_metrics_differ_on_text_that_is_not_tokenised():
+    scores = score_translations(["Das Text-Format ist gut."], ["Das Bild-Format ist gut."], "de")
+    # 13a keeps Text-Format whole: 4 of 5, 2 of 4, 1 of 3, 0 of 2 n-grams, the last smoothed to 1/2 of one.
+    assert scores["sacrebleu"] == pytest.approx(100 * (4 / 5 * 2 / 4 * 1 / 3 * 1 / 4) ** 0.25)
+    # Das Text ##AT##-##AT## Format ist gut . : 6 of 7, 4 of 6, 3 of 5, 2 of 4.
+    assert scores["paper_bleu"] == pytest.approx(100 * (6 / 7 * 4 / 6 * 3 / 5 * 2 / 4) ** 0.25)
+    # das text-format ist gut. : 3 of 4, 1 of 3, 0 of 2, 0 of 1, the last two smoothed to 1/2 and 1/4 of one.
+    assert scores["tokenized_bleu"] == pytest.approx(100 * (3 / 4 * 1 / 3 * 1 / 4 * 1 / 4) ** 0.25)
+
+
 def test_scores_carry_their_signatures():
-    scores = score_translations(HYPOTHESES, REFERENCES)
-    assert scores["sacrebleu_signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
-    assert scores["chrf_signature"].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
+    scores = score_translations(HYPOTHESES, REFERENCES, "de")
+    starts = {
+        "sacrebleu": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:",
+        "chrf": "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:",
+        "paper_bleu": "nrefs:1|case:mixed|tok:moses-de|punct:unicode-replaced|compounds:split|smooth:none|sacremoses:",
+        "tokenized_bleu": "nrefs:1|case:lc|eff:no|tok:none|smooth:exp|version:",
+    }
+    assert tuple(starts) == METRICS
+    assert all(scores[f"{name}_signature"].startswith(start) for name, start in starts.items())
 
 
 def test_scores_take_the_better_of_several_references():
     several = [["something else altogether here", reference] for reference in REFERENCES]
-    assert score_translations(REFERENCES, several)["sacrebleu"] == pytest.approx(100.0)
+    scores = score_translations(REFERENCES, several)
+    assert {name: scores[name] for name in METRICS} == dict.fromkeys(METRICS, pytest.approx(100.0))
+
+
+def test_scores_take_different_numbers_of_references():
+    scores = score_translations(REFERENCES, [["something else", REFERENCES[0]], [REFERENCES[1]]])
+    assert {name: scores[name] for name in METRICS} == dict.fromkeys(METRICS, pytest.approx(100.0))
+    assert scores["paper_bleu_signature"].startswith("nrefs:var|")
 
 
 def test_scores_refuse_different_numbers_of_sentences():
@@ -70,16 +121,35 @@ def test_scores_refuse_nothing():
 
 @pytest.mark.parametrize("references", [REFERENCES, [[reference] for reference in REFERENCES]])
 def test_metric_adds_batches_to_the_score_of_the_whole(references, tmp_path):
-    metric = SacreBleu(cache_dir=str(tmp_path))
+    metric = TranslationMetric(cache_dir=str(tmp_path))
     for hypothesis, reference in zip(HYPOTHESES, references, strict=True):
         metric.add_batch(predictions=[hypothesis], references=[reference])
-    assert metric.compute() == score_translations(HYPOTHESES, REFERENCES)
+    assert metric.compute(target_language="de") == score_translations(HYPOTHESES, REFERENCES, "de")
 
 
 def test_metric_computes_again_after_a_first_time(tmp_path):
-    metric = SacreBleu(cache_dir=str(tmp_path))
+    metric = TranslationMetric(cache_dir=str(tmp_path))
     first = metric.compute(predictions=HYPOTHESES, references=REFERENCES)
     assert metric.compute(predictions=HYPOTHESES, references=REFERENCES) == first
+
+
+def test_metric_gathers_the_batches_of_two_processes(tmp_path):
+    def compute(process_id):
+        cache = {"cache_dir": str(tmp_path), "num_process": 2, "process_id": process_id, "experiment_id": "pair"}
+        metric, part = TranslationMetric(**cache), slice(process_id, process_id + 1)
+        metric.add_batch(predictions=HYPOTHESES[part], references=REFERENCES[part])
+        return metric.compute(target_language="de")
+
+    with ThreadPoolExecutor(2) as pool:  # they meet by locks on files, so that threads serve as well
+        results = list(pool.map(compute, range(2)))
+    assert results == [score_translations(HYPOTHESES, REFERENCES, "de"), None]
+
+
+def test_metric_refuses_an_unknown_option(tmp_path):
+    with pytest.raises(TypeError, match="target_lang"):
+        TranslationMetric(cache_dir=str(tmp_path)).compute(
+            predictions=HYPOTHESES, references=REFERENCES, target_lang="de"
+        )
 
 
 def test_compute_metrics_ignores_minus_100_in_predictions_and_labels(tiny_tokenizer):
@@ -88,7 +158,15 @@ def test_compute_metrics_ignores_minus_100_in_predictions_and_labels(tiny_tokeni
     padded = np.where(ids == tiny_tokenizer.pad_token_id, -100, ids)
     assert (padded == -100).any()
     metrics = make_compute_metrics(tiny_tokenizer)(EvalPrediction(predictions=padded, label_ids=padded))
-    assert metrics == {"sacrebleu": pytest.approx(100.0), "chrf": pytest.approx(100.0)}
+    assert metrics == dict.fromkeys(METRICS, pytest.approx(100.0))
+
+
+def test_compute_metrics_scores_in_the_target_language(tiny_tokenizer):
+    texts = ["Ein Text-Format und ein Hund.", "Ein Bild-Format und ein Hund."]
+    ids, labels = (np.array(tiny_tokenizer([text])["input_ids"]) for text in texts)
+    metrics = make_compute_metrics(tiny_tokenizer, "de")(EvalPrediction(predictions=ids, label_ids=labels))
+    scores = score_translations(texts[:1], texts[1:], "de")
+    assert metrics == {name: scores[name] for name in METRICS}
 
 
 def test_compute_metrics_takes_the_first_of_several_predictions(tiny_tokenizer):

@@ -4,8 +4,10 @@ import json
 import os
 
 import pytest
+from tiny import make_model
 
 pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
+pytest.importorskip("sacremoses", reason="needs the extra [eval]")
 pytest.importorskip("evaluate", reason="needs the extra [eval]")
 
 from vaswani_transformer.evaluation.evaluation_set import EvaluationSet, load_evaluation_set
@@ -64,6 +66,12 @@ def test_evaluate_model_scores_its_translations(tiny_model, tiny_tokenizer, eval
     assert set(results["test_phenomena"]) == {"plural", "dative"}
 
 
+def test_evaluate_model_scores_in_the_language_of_the_model(tiny_tokenizer, evaluation_set):
+    model = make_model(source_language="en", target_language="de")
+    results, _ = evaluate_model(model, tiny_tokenizer, evaluation_set, max_new_tokens_over_source=2)
+    assert "|tok:moses-de|punct:unicode-replaced|compounds:split|" in results["test_paper_bleu_signature"]
+
+
 def test_evaluate_model_has_no_tables_without_phenomena(tiny_model, tiny_tokenizer):
     plain = EvaluationSet("plain", ["A dog"], ["Ein Hund"])
     results, _ = evaluate_model(tiny_model, tiny_tokenizer, plain, max_new_tokens_over_source=2)
@@ -73,8 +81,26 @@ def test_evaluate_model_has_no_tables_without_phenomena(tiny_model, tiny_tokeniz
 def test_report_shows_scores_signatures_phenomena_and_baselines(tiny_model, tiny_tokenizer, evaluation_set):
     results, _ = evaluate_model(tiny_model, tiny_tokenizer, evaluation_set, max_new_tokens_over_source=2)
     report = format_report(results)
-    for expected in ("three sentences", results["test_sacrebleu_signature"], "plural", "dative", "nearest training"):
+    signatures = [value for name, value in results.items() if name.endswith("_signature")]
+    assert len(signatures) == 4
+    for expected in ("three sentences", *signatures, "plural", "dative", "nearest training"):
         assert expected in report
+
+
+@pytest.mark.parametrize(("language", "paper"), [("de", "tokenised, compounds split"), ("fr", "tokenised")])
+def test_report_says_which_metric_is_which(language, paper):
+    scores = {f"test_{name}": value for name, value in score_translations(HYPOTHESES, REFERENCES, language).items()}
+    known = {"data": "x", "num_sentences": 3, "num_beams": 4, "length_penalty": 0.6, "max_new_tokens_over_source": 50}
+    report = format_report({**{f"test_{name}": value for name, value in known.items()}, **scores})
+    lines = {line[: line.rindex("  ")].rsplit(maxsplit=1)[0].strip(): line for line in report.splitlines()[4:]}
+    assert list(lines) == [
+        "sacreBLEU",
+        "chrF",
+        f"paper BLEU ({paper})",
+        "tokenised BLEU (only for corpora that are tokenised already)",
+    ]
+    for metric, line in zip(("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu"), lines.values(), strict=True):
+        assert line.endswith(f"{scores[f'test_{metric}']:6.2f}  {scores[f'test_{metric}_signature']}")
 
 
 def test_results_file_holds_the_results(tmp_path):

@@ -1,6 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Translation metrics: sacreBLEU and chrF with their signatures, as functions and as an offline `evaluate.Metric`."""
+"""Translation metrics side by side, each with its signature, as functions and as an offline `evaluate.Metric`.
+
+sacreBLEU and chrF are what other work is compared by; the paper's BLEU compares with the paper's tables; tokenised
+BLEU, lower-cased, compares with work on corpora that come tokenised, and says nothing about raw text.
+"""
 
 from __future__ import annotations
 
@@ -20,35 +24,83 @@ except ImportError as error:
         "Run: pip install 'vaswani-transformer[eval]'"
     ) from error
 
+from .paper_bleu import corpus_paper_bleu
+
+METRICS = ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")
+_SACREBLEU: dict[str, Any] = {"tokenize": "13a", "force": True}
+
 
 class TranslationScores(TypedDict):
-    """Scores of a set of translations; BLEU and chrF in points from 0 to 100, lengths in tokens of 13a."""
+    """Scores of a set of translations, in points from 0 to 100.
+
+    The brevity penalty is sacreBLEU's, and lengths are in its tokens of 13a.
+    """
 
     sacrebleu: float
     sacrebleu_signature: str
     chrf: float
     chrf_signature: str
+    paper_bleu: float
+    paper_bleu_signature: str
+    tokenized_bleu: float
+    tokenized_bleu_signature: str
     brevity_penalty: float
     hypothesis_length: int
     reference_length: int
 
 
 def score_translations(
-    hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]
+    hypotheses: Sequence[str],
+    references: Sequence[str] | Sequence[Sequence[str]],
+    target_language: str | None = None,
 ) -> TranslationScores:
-    """Corpus-level sacreBLEU (tokeniser 13a, case-sensitive) and chrF2 of translations.
+    """Corpus-level scores of translations: sacreBLEU, chrF2, the paper's BLEU and BLEU of tokenised text.
 
     Args:
         hypotheses: One detokenised translation for each sentence.
         references: One reference for each sentence, or a list of references for each.
+        target_language: Language code, which decides how the paper's BLEU splits words; None means as English.
+
+    Returns:
+        `sacrebleu` (tokeniser 13a, case-sensitive), `chrf`, `paper_bleu` (Moses tokens, German compounds split, see
+        `paper_bleu`) and `tokenized_bleu` (words as the text has them, lower-cased), each with its signature.
 
     Raises:
         ValueError: There is nothing to score, or hypotheses and references differ in number.
 
     Example:
-        >>> score_translations(["Das ist ein Haus ."], ["Das ist ein Haus ."])["sacrebleu"]
+        >>> score_translations(["Das ist ein Haus ."], ["Das ist ein Haus ."], "de")["paper_bleu"]
         100.0
     """
+    streams = _reference_streams(hypotheses, references)
+    bleu, chrf, tokenized = BLEU(**_SACREBLEU), CHRF(), BLEU(tokenize="none", lowercase=True, force=True)
+    bleu_score = bleu.corpus_score(hypotheses, streams)
+    chrf_score, tokenized_score = chrf.corpus_score(hypotheses, streams), tokenized.corpus_score(hypotheses, streams)
+    paper_bleu, paper_bleu_signature = corpus_paper_bleu(hypotheses, streams, target_language)
+    return {
+        "sacrebleu": bleu_score.score,
+        "sacrebleu_signature": str(bleu.get_signature()),
+        "chrf": chrf_score.score,
+        "chrf_signature": str(chrf.get_signature()),
+        "paper_bleu": paper_bleu,
+        "paper_bleu_signature": paper_bleu_signature,
+        "tokenized_bleu": tokenized_score.score,
+        "tokenized_bleu_signature": str(tokenized.get_signature()),
+        "brevity_penalty": bleu_score.bp,
+        "hypothesis_length": bleu_score.sys_len,
+        "reference_length": bleu_score.ref_len,
+    }
+
+
+def corpus_sacrebleu(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> float:
+    """The `sacrebleu` of `score_translations` alone, eight times as fast; arguments and errors are the same."""
+    return BLEU(**_SACREBLEU).corpus_score(hypotheses, _reference_streams(hypotheses, references)).score
+
+
+def _reference_streams(
+    hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]
+) -> list[list[str | None]]:
+    """One list of references per stream, as sacreBLEU wants them; None where a sentence has fewer than others."""
     if len(hypotheses) != len(references):
         raise ValueError(
             f"`hypotheses` must be as many as `references`, got {len(hypotheses)} and {len(references)}. "
@@ -56,22 +108,6 @@ def score_translations(
         )
     if not hypotheses:
         raise ValueError("`hypotheses` must not be empty, got 0 sentences. Pass at least one.")
-    streams = _reference_streams(references)
-    bleu, chrf = BLEU(tokenize="13a", force=True), CHRF()
-    bleu_score, chrf_score = bleu.corpus_score(hypotheses, streams), chrf.corpus_score(hypotheses, streams)
-    return {
-        "sacrebleu": bleu_score.score,
-        "sacrebleu_signature": str(bleu.get_signature()),
-        "chrf": chrf_score.score,
-        "chrf_signature": str(chrf.get_signature()),
-        "brevity_penalty": bleu_score.bp,
-        "hypothesis_length": bleu_score.sys_len,
-        "reference_length": bleu_score.ref_len,
-    }
-
-
-def _reference_streams(references: Sequence[str] | Sequence[Sequence[str]]) -> list[list[str | None]]:
-    """One list of references per stream, as sacreBLEU wants them; None where a sentence has fewer than others."""
     rows = [[row] if isinstance(row, str) else list(row) for row in references]
     if empty := [index for index, row in enumerate(rows) if not row]:
         raise ValueError(f"`references` must hold at least one for each sentence, got none for index {empty[0]}.")
@@ -79,25 +115,30 @@ def _reference_streams(references: Sequence[str] | Sequence[Sequence[str]]) -> l
     return [[row[stream] if stream < len(row) else None for row in rows] for stream in range(num_streams)]
 
 
-_DESCRIPTION = "sacreBLEU (tokeniser 13a, case-sensitive) and chrF2 of translations, each with its signature."
+_DESCRIPTION = (
+    "sacreBLEU (tokeniser 13a, case-sensitive), chrF2, the BLEU of Attention Is All You Need (Moses tokens, German "
+    "compounds split) and lower-cased BLEU of tokenised text, each with its signature."
+)
 
 _INPUTS = """
 Args:
     predictions: Detokenised translations, one string each.
     references: One reference string for each translation, or a list of them.
+    target_language: Language code for the paper's BLEU, of `compute` only; None means the rules of English.
 
 Returns:
-    sacrebleu and chrf in points from 0 to 100, their signatures, brevity_penalty and the two lengths in tokens.
+    sacrebleu, chrf, paper_bleu and tokenized_bleu in points from 0 to 100, their signatures, brevity_penalty and the
+    two lengths in tokens.
 """
 
 
-class SacreBleu(evaluate.Metric):
-    """sacreBLEU and chrF as an `evaluate.Metric` that needs no network, unlike `evaluate.load("sacrebleu")`.
+class TranslationMetric(evaluate.Metric):
+    """All scores of `score_translations` as an `evaluate.Metric` that needs no network.
 
     Example:
-        >>> metric = SacreBleu()
+        >>> metric = TranslationMetric()
         >>> metric.add_batch(predictions=["Guten Tag !"], references=["Guten Tag !"])
-        >>> metric.compute()["sacrebleu_signature"]
+        >>> metric.compute(target_language="de")["sacrebleu_signature"]
         'nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0'
     """
 
@@ -105,33 +146,39 @@ class SacreBleu(evaluate.Metric):
         text = datasets.Value("string")
         return evaluate.MetricInfo(
             description=_DESCRIPTION,
-            citation="Post, 2018, A Call for Clarity in Reporting BLEU Scores.",
+            citation="Post, 2018, A Call for Clarity in Reporting BLEU Scores; Vaswani et al., 2017, section 6.",
             inputs_description=_INPUTS,
             features=[
                 datasets.Features({"predictions": text, "references": datasets.Sequence(text)}),
                 datasets.Features({"predictions": text, "references": text}),
             ],
-            reference_urls=["https://github.com/mjpost/sacrebleu"],
+            reference_urls=["https://github.com/mjpost/sacrebleu", "https://github.com/hplt-project/sacremoses"],
         )
 
-    def _compute(self, *, predictions: Sequence[str], references: Sequence[Any], **kwargs: Any) -> dict[str, Any]:
-        return dict(score_translations(predictions, references))
+    def _compute(
+        self, *, predictions: Sequence[str], references: Sequence[Any], target_language: str | None = None
+    ) -> dict[str, Any]:
+        return dict(score_translations(predictions, references, target_language))
 
 
-def make_compute_metrics(tokenizer: PreTrainedTokenizerBase) -> Callable[[EvalPrediction], dict[str, float]]:
-    """The function that `Seq2SeqTrainer(compute_metrics=...)` takes: sacreBLEU and chrF of generated translations.
+def make_compute_metrics(
+    tokenizer: PreTrainedTokenizerBase, target_language: str | None = None
+) -> Callable[[EvalPrediction], dict[str, float]]:
+    """The function that `Seq2SeqTrainer(compute_metrics=...)` takes: all four scores of generated translations.
 
-    It returns numbers only, since every logger can show those; the signature is in the results of `evaluate`.
+    It returns numbers only, since every logger can show those; the signatures are in the results of `evaluate`.
     References are decoded from the labels.
 
     Args:
         tokenizer: Decodes predictions and labels.
+        target_language: As for `score_translations`.
     """
 
     def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
         ids = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
-        scores = score_translations(_decode(tokenizer, ids), _decode(tokenizer, prediction.label_ids))
-        return {"sacrebleu": scores["sacrebleu"], "chrf": scores["chrf"]}
+        texts, references = _decode(tokenizer, ids), _decode(tokenizer, prediction.label_ids)
+        scores = score_translations(texts, references, target_language)
+        return {name: scores[name] for name in METRICS}
 
     return compute_metrics
 

@@ -17,7 +17,7 @@ from .baselines import copy_source, nearest_training_pair, word_for_word
 from .checkpoint import load_for_inference
 from .evaluation_set import EvaluationSet, load_evaluation_set
 from .files import check_outputs, open_output, write_lines
-from .metrics import score_translations
+from .metrics import corpus_sacrebleu, score_translations
 from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, translate
 
 RESULTS_FILE = "test_results.json"
@@ -88,8 +88,8 @@ def evaluate_model(
         **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
 
     Returns:
-        Results with the keys of test_results.json (`test_sacrebleu`, `test_sacrebleu_signature`, `test_chrf`, ...;
-        times in seconds), and one translation for each sentence.
+        Results with the keys of test_results.json (those of `score_translations` as `test_sacrebleu`,
+        `test_sacrebleu_signature`, `test_chrf`, ...; times in seconds), and one translation for each sentence.
 
     Example:
         >>> results, translations = evaluate_model(model, tokenizer, load_evaluation_set(dataset="builtin"))
@@ -111,7 +111,7 @@ def evaluate_model(
     results = {
         "data": test_set.name,
         "num_sentences": len(test_set.sources),
-        **score_translations(translations, test_set.references),
+        **score_translations(translations, test_set.references, getattr(model.config, "target_language", None)),
         **_decoding(model, generate_kwargs),
         "runtime": round(seconds, 3),
     }
@@ -158,7 +158,7 @@ def _scores_of(hypotheses: list[str], references: list[str]) -> dict[str, float]
     exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
     return {
         "num_sentences": len(hypotheses),
-        "sacrebleu": score_translations(hypotheses, references)["sacrebleu"],
+        "sacrebleu": corpus_sacrebleu(hypotheses, references),
         "exact": 100.0 * exact / len(hypotheses),
     }
 
@@ -176,7 +176,7 @@ def score_baselines(test_set: EvaluationSet) -> dict[str, float]:
         "nearest_training_pair": nearest_training_pair(test_set.sources, *test_set.training_pairs),
         "word_for_word": word_for_word(test_set.sources, test_set.dictionary),
     }
-    return {name: score_translations(texts, test_set.references)["sacrebleu"] for name, texts in baselines.items()}
+    return {name: corpus_sacrebleu(texts, test_set.references) for name, texts in baselines.items()}
 
 
 def _decoding(model: PreTrainedModel, generate_kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -206,8 +206,8 @@ def format_report(results: dict[str, Any]) -> str:
         f"test set   {results['test_data']}, {results['test_num_sentences']} sentences",
         f"search     {results['test_num_beams']} beams, length penalty {results['test_length_penalty']}, at most "
         f"{results['test_max_new_tokens_over_source']} tokens over the source",
-        f"sacreBLEU  {results['test_sacrebleu']:6.2f}  {results['test_sacrebleu_signature']}",
-        f"chrF       {results['test_chrf']:6.2f}  {results['test_chrf_signature']}",
+        "",
+        *_format_scores(results),
     ]
     if phenomena := results.get("test_phenomena"):
         width = max(len(name) for name in phenomena)
@@ -220,3 +220,19 @@ def format_report(results: dict[str, Any]) -> str:
         lines += ["", "without a model        sacreBLEU"]
         lines += [f"{name.replace('_', ' '):21}  {score:9.2f}" for name, score in baselines.items()]
     return "\n".join(lines)
+
+
+def _format_scores(results: dict[str, Any]) -> list[str]:
+    """A line for each metric: what it is, its score and its signature."""
+    split = ", compounds split" if "|compounds:split|" in results["test_paper_bleu_signature"] else ""
+    names = {
+        "sacrebleu": "sacreBLEU",
+        "chrf": "chrF",
+        "paper_bleu": f"paper BLEU (tokenised{split})",
+        "tokenized_bleu": "tokenised BLEU (only for corpora that are tokenised already)",
+    }
+    width = max(len(name) for name in names.values())
+    return [f"{'metric':{width}}   score  signature"] + [
+        f"{name:{width}}  {results[f'test_{metric}']:6.2f}  {results[f'test_{metric}_signature']}"
+        for metric, name in names.items()
+    ]
