@@ -1,13 +1,29 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
 import io
+import json
 import os
 import sys
 from types import SimpleNamespace
 
 import pytest
 
-from vaswani_transformer.evaluation.files import check_files, check_outputs, read_lines, translate_file, write_lines
+from vaswani_transformer.data import readers
+from vaswani_transformer.evaluation.alignment import align_pairs
+from vaswani_transformer.evaluation.files import (
+    align_files,
+    check_files,
+    check_outputs,
+    check_pair_files,
+    read_lines,
+    score_files,
+    translate_file,
+    translate_file_n_best,
+    write_lines,
+)
+from vaswani_transformer.evaluation.scoring import score_pairs
+from vaswani_transformer.evaluation.translate import translate_n_best
 
 SHORT = {"max_new_tokens_over_source": 3}
 
@@ -25,6 +41,14 @@ def test_read_lines_names_file_line_and_offset_of_a_byte_that_is_not_utf8():
     lines = read_lines(io.BytesIO(b"good\n\nb\xe4d\n"), "some.txt")
     with pytest.raises(ValueError, match=r"`some.txt` must be UTF-8 text, got byte 0xe4 in line 3 \(byte offset 7"):
         list(lines)
+
+
+@pytest.mark.parametrize(
+    "content", [b"a\n\nb", b"\xef\xbb\xbfa\r\n\xef\xbb\xbfb\r\n", "a\u2028b\x0bc\rd\x85\n".encode()]
+)
+def test_read_lines_agrees_with_the_reader_of_corpora(tmp_path, content):
+    (tmp_path / "file").write_bytes(content)
+    assert list(read_lines(io.BytesIO(content), "file")) == list(readers.read_lines(tmp_path / "file"))
 
 
 def test_write_lines_replaces_line_feeds_inside_a_line(tmp_path):
@@ -109,3 +133,99 @@ def test_check_outputs_refuses_a_folder_that_cannot_be_written_to(tmp_path, monk
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ValueError, match="`results` must be in a folder that can be written to, got .*out"):
         check_outputs({"results": tmp_path / "out"})
+
+
+@pytest.fixture
+def pair_files(tmp_path):
+    """Three pairs, one with an empty source."""
+    (tmp_path / "source").write_text("A dog.\n\nTwo women read.\n")
+    (tmp_path / "target").write_text("Ein Hund.\nPark\nZwei Frauen lesen.\n")
+    return tmp_path / "source", tmp_path / "target"
+
+
+def sides(pair_files):
+    return [path.read_text().split("\n")[:-1] for path in pair_files]
+
+
+def test_translate_file_n_best_writes_a_json_object_for_each_line(tiny_model, tiny_tokenizer, tmp_path):
+    sentences = ["Ä dog.", "", 'Two "women"']
+    (tmp_path / "in").write_text("\n".join(sentences), encoding="utf-8")
+    assert (
+        translate_file_n_best(tiny_model, tiny_tokenizer, tmp_path / "in", tmp_path / "out", num_best=2, **SHORT) == 3
+    )
+    found = translate_n_best(tiny_model, tiny_tokenizer, sentences, 2, **SHORT)
+    expected = [
+        {"source": source, "translations": [dataclasses.asdict(hypothesis) for hypothesis in hypotheses]}
+        for source, hypotheses in zip(sentences, found, strict=True)
+    ]
+    lines = (tmp_path / "out").read_text(encoding="utf-8").split("\n")
+    assert [json.loads(line) for line in lines[:-1]] == expected
+    assert list(expected[0]["translations"][0]) == ["text", "score", "log_prob", "length"]
+    assert lines[0].startswith('{"source": "Ä dog."')
+    assert lines[3] == ""
+
+
+def test_score_files_writes_a_json_object_for_each_line(tiny_model, tiny_tokenizer, pair_files, tmp_path):
+    assert score_files(tiny_model, tiny_tokenizer, *pair_files, tmp_path / "out", length_penalty=0.2) == 3
+    expected = score_pairs(tiny_model, tiny_tokenizer, *sides(pair_files), length_penalty=0.2)
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [dataclasses.asdict(score) for score in expected]
+    assert list(json.loads(lines[0])) == ["log_prob", "length", "score"]
+
+
+def test_align_files_writes_pharaoh_format(tiny_model, tiny_tokenizer, pair_files, tmp_path):
+    assert align_files(tiny_model, tiny_tokenizer, *pair_files, tmp_path / "out", layer=0, heads=[1]) == 3
+    lines = (tmp_path / "out").read_text().splitlines()
+    assert lines[1] == ""
+    words = [[tuple(map(int, link.split("-"))) for link in line.split()] for line in lines]
+    assert words == list(align_pairs(tiny_model, tiny_tokenizer, *sides(pair_files), layer=0, heads=[1]))
+
+
+def test_score_files_reads_stdin_and_writes_stdout(tiny_model, tiny_tokenizer, pair_files, tmp_path, monkeypatch):
+    source, target = pair_files
+    score_files(tiny_model, tiny_tokenizer, source, target, tmp_path / "out")
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(source.read_bytes())))
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=output))
+    score_files(tiny_model, tiny_tokenizer, "-", target)
+    assert output.getvalue() == (tmp_path / "out").read_bytes()
+
+
+@pytest.mark.parametrize("compute", [score_files, align_files])
+def test_files_of_different_length_are_refused_before_the_model_runs(pair_files, tmp_path, compute):
+    source, target = pair_files
+    target.write_text("Ein Hund.\nPark\n")
+    with pytest.raises(ValueError, match="as many lines as `source`, got 3 lines in .*source and 2 lines in .*target"):
+        compute(None, None, source, target, tmp_path / "out")
+
+
+@pytest.mark.parametrize("stdin", ["A dog.\n\n", "A dog.\n\nTwo women read.\nA\n"])
+def test_a_stream_of_different_length_leaves_no_output_file(
+    tiny_model, tiny_tokenizer, pair_files, tmp_path, monkeypatch, stdin
+):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(stdin.encode())))
+    with pytest.raises(ValueError, match="`targets` must be as many as `sources`"):
+        score_files(tiny_model, tiny_tokenizer, "-", pair_files[1], tmp_path / "out")
+    assert sorted(os.listdir(tmp_path)) == ["source", "target"]
+
+
+def test_check_pair_files_counts_the_pairs(pair_files):
+    assert check_pair_files(*pair_files, "-") == check_pair_files("-", pair_files[1], "-") == 3
+
+
+def test_check_pair_files_refuses_stdin_for_both(tmp_path):
+    with pytest.raises(ValueError, match="`source` and `target` must be two inputs, got stdin for both"):
+        check_pair_files("-", "-", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["source", "target"])
+def test_check_pair_files_names_the_side_that_is_missing(pair_files, tmp_path, name):
+    (tmp_path / name).unlink()
+    with pytest.raises(FileNotFoundError, match=f"`{name}` must be a file"):
+        check_pair_files(*pair_files, "-")
+
+
+@pytest.mark.parametrize("name", ["source", "target"])
+def test_check_pair_files_refuses_an_input_as_output(pair_files, tmp_path, name):
+    with pytest.raises(ValueError, match="`output` must be a file of its own"):
+        check_pair_files(*pair_files, tmp_path / name)

@@ -1,11 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-import random
-
 import pytest
+from tiny import make_model
 
-from vaswani_transformer.evaluation import translate as translate_module
-from vaswani_transformer.evaluation.translate import decoding_overrides, length_batches, translate
+from vaswani_transformer.evaluation import batches
+from vaswani_transformer.evaluation.translate import Hypothesis, decoding_overrides, translate, translate_n_best
 
 # Limits the output of the untrained model, which seldom ends a sentence itself.
 SHORT = {"max_new_tokens_over_source": 3}
@@ -41,7 +40,7 @@ def test_translate_gives_nothing_for_nothing(model, tiny_tokenizer):
 
 
 def test_translate_reads_a_stream_chunk_by_chunk(model, tiny_tokenizer, monkeypatch):
-    monkeypatch.setattr(translate_module, "SENTENCES_PER_CHUNK", 2)
+    monkeypatch.setattr(batches, "SENTENCES_PER_CHUNK", 2)
     read = []
     stream = (read.append(sentence) or sentence for sentence in ["A", "dog", "runs", "in", "the"])
     translations = translate(model, tiny_tokenizer, stream, **SHORT)
@@ -64,13 +63,67 @@ def test_translate_refuses_a_budget_below_one_token_before_reading(model, tiny_t
         translate(model, tiny_tokenizer, ["A"], max_tokens_per_batch=0)
 
 
-def test_length_batches_hold_every_row_once_within_the_budget():
-    choose = random.Random(1)
-    lengths = [choose.randint(1, 40) for _ in range(300)] + [500]
-    batches = list(length_batches(lengths, 100))
-    assert sorted(index for batch in batches for index in batch) == list(range(301))
-    assert all(len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= 100 for batch in batches)
-    assert batches[0] == [300]
+@pytest.mark.parametrize("options", [{}, {"num_beams": 2, "length_penalty": -0.5}, {"num_beams": 1}])
+def test_translate_n_best_gives_the_scores_of_generate(tiny_tokenizer, options):
+    model = make_model(scale=2.5).double()
+    sentences = ["A dog runs in the park.", "Two", "dog park"]
+    num_best = options.get("num_beams", 4)
+    found = translate_n_best(model, tiny_tokenizer, sentences, num_best, max_tokens_per_batch=20, **options, **SHORT)
+    for sentence, hypotheses in zip(sentences, found, strict=True):
+        output = model.generate(
+            **tiny_tokenizer([sentence], return_tensors="pt"),
+            num_return_sequences=num_best,
+            return_dict_in_generate=True,
+            output_scores=True,
+            **options,
+            **SHORT,
+        )
+        texts = tiny_tokenizer.batch_decode(output.sequences, skip_special_tokens=True)
+        assert [hypothesis.text for hypothesis in hypotheses] == texts
+        assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx(output.sequences_scores.tolist())
+
+
+def test_translate_n_best_counts_the_tokens_up_to_the_end(model, tiny_tokenizer):
+    few = {"suppress_tokens": [id for id in range(300) if id not in (2, 40, 50)], **SHORT}
+    (hypotheses,) = translate_n_best(model, tiny_tokenizer, ["dog"], 4, **few)
+    sequences = model.generate(**tiny_tokenizer(["dog"], return_tensors="pt"), num_return_sequences=4, **few).tolist()
+    limit = len(tiny_tokenizer("dog")["input_ids"]) + 3
+    lengths = [row.index(2) if 2 in row else limit for row in sequences]  # <s> is at place 0
+    assert len(set(lengths)) > 1
+    assert [hypothesis.length for hypothesis in hypotheses] == lengths
+
+
+def test_translate_n_best_gives_log_probability_and_its_score(model, tiny_tokenizer):
+    (hypotheses,) = translate_n_best(model, tiny_tokenizer, ["Two women"], 4, length_penalty=0.9, **SHORT)
+    for hypothesis in hypotheses:
+        penalty = ((5 + hypothesis.length) / 6) ** 0.9
+        assert hypothesis.score == pytest.approx(hypothesis.log_prob / penalty)
+
+
+def test_translate_n_best_begins_with_the_translation(model, tiny_tokenizer):
+    sentences = ["A dog runs in the park.", "A", "Two women"]
+    best = [found[0].text for found in translate_n_best(model, tiny_tokenizer, sentences, 2, **SHORT)]
+    assert best == list(translate(model, tiny_tokenizer, sentences, **SHORT))
+
+
+def test_translate_n_best_does_not_run_the_model_for_a_blank_sentence(model, tiny_tokenizer, monkeypatch):
+    monkeypatch.setattr(model, "generate", None)
+    assert list(translate_n_best(model, tiny_tokenizer, ["", " \t"], 3)) == [[Hypothesis("", 0.0, 0.0, 0)]] * 2
+
+
+def test_translate_n_best_leaves_out_hypotheses_that_do_not_exist(model, tiny_tokenizer):
+    words = [40, 50, 60]
+    options = {"max_new_tokens": 1, "num_beams": 8, "suppress_tokens": [id for id in range(300) if id not in words]}
+    (hypotheses,) = translate_n_best(model, tiny_tokenizer, ["A dog"], 8, **options)
+    assert sorted(hypothesis.text for hypothesis in hypotheses) == sorted(tiny_tokenizer.decode([id]) for id in words)
+
+
+@pytest.mark.parametrize(
+    ("num_best", "options", "num_beams"), [(5, {}, 4), (3, {"num_beams": 2}, 2), (0, {}, 4), (2, {"num_beams": 1}, 1)]
+)
+def test_translate_n_best_refuses_more_translations_than_beams(model, tiny_tokenizer, num_best, options, num_beams):
+    with pytest.raises(ValueError, match=f"`num_best` must be .* at most `num_beams`, which is {num_beams}, got"):
+        translate_n_best(model, tiny_tokenizer, ["A"], num_best, **options)
 
 
 def test_decoding_overrides_hold_only_what_is_given():
@@ -78,7 +131,13 @@ def test_decoding_overrides_hold_only_what_is_given():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("num_beams", 0), ("length_penalty", float("nan")), ("max_new_tokens_over_source", -1)]
+    ("name", "value"),
+    [
+        ("num_beams", 0),
+        ("length_penalty", float("nan")),
+        ("length_penalty", -10.5),
+        ("max_new_tokens_over_source", -1),
+    ],
 )
 def test_decoding_overrides_refuse_values_out_of_range(name, value):
     with pytest.raises(ValueError, match=f"`{name}` must be"):

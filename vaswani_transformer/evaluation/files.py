@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Files and standard streams of sentences: read line by line, translated, written when complete.
+"""Files and standard streams of sentences: read line by line, translated, scored or aligned, written when complete.
 
 A line ends at a line feed and nowhere else; a carriage return in front of it and a byte order mark at the beginning
 of a file are dropped.
@@ -9,15 +9,21 @@ of a file are dropped.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
+import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from .translate import translate
+from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from .alignment import align_pairs
+from .scoring import score_pairs
+from .translate import translate, translate_n_best
 
 STANDARD_STREAM = "-"
 
@@ -56,6 +62,130 @@ def translate_file(
         return write_lines(translate(model, tokenizer, sentences, total=total, **options), output_file)
 
 
+def translate_file_n_best(
+    model: VaswaniTransformerForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    input_file: str | Path = STANDARD_STREAM,
+    output_file: str | Path = STANDARD_STREAM,
+    *,
+    num_best: int,
+    **options: Any,
+) -> int:
+    """Writes the best translations of each line as JSON lines; otherwise as `translate_file`.
+
+    Each line is `{"source": ..., "translations": [{"text": ..., "score": ..., "log_prob": ..., "length": ...}, ...]}`,
+    best translation first.
+
+    Args:
+        model: In eval mode; decodes as its generation config says.
+        tokenizer: Saved with the model.
+        input_file: UTF-8 text, one sentence a line; "-" is stdin.
+        output_file: Where the JSON lines go; "-" is stdout.
+        num_best: Translations of each sentence, at most as many as beams.
+        **options: Of `translate_n_best`, for example max_tokens_per_batch, progress or num_beams.
+
+    Returns:
+        Number of lines.
+
+    Raises:
+        FileNotFoundError: The input file or the output's folder does not exist.
+        ValueError: The input file is empty or not UTF-8, input and output are the same file, or there are fewer beams
+            than `num_best`.
+
+    Example:
+        >>> translate_file_n_best(model, tokenizer, "newstest2014.en", "newstest2014.jsonl", num_best=4)
+    """
+    total = check_files(input_file, output_file)
+    with _open_input(input_file) as stream:
+        sentences, sources = itertools.tee(read_lines(stream, _name(input_file)))
+        found = translate_n_best(model, tokenizer, sentences, num_best, total=total, **options)
+        objects = (
+            {"source": source, "translations": [dataclasses.asdict(hypothesis) for hypothesis in hypotheses]}
+            for source, hypotheses in zip(sources, found, strict=True)
+        )
+        return write_lines(map(_json_line, objects), output_file)
+
+
+def score_files(
+    model: VaswaniTransformerForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    source_file: str | Path,
+    target_file: str | Path,
+    output_file: str | Path = STANDARD_STREAM,
+    **options: Any,
+) -> int:
+    """Scores two files line by line, as JSON lines `{"log_prob": ..., "length": ..., "score": ...}`.
+
+    The files are streamed. The output file appears, or replaces an older one, only when it is complete.
+
+    Args:
+        model: In eval mode.
+        tokenizer: Saved with the model.
+        source_file: UTF-8 text, one sentence a line; "-" is stdin.
+        target_file: Translations, line by line as in `source_file`; "-" is stdin.
+        output_file: Where the JSON lines go; "-" is stdout.
+        **options: Of `score_pairs`, for example length_penalty or progress.
+
+    Returns:
+        Number of lines.
+
+    Raises:
+        FileNotFoundError: An input file or the output's folder does not exist.
+        ValueError: An input is empty or not UTF-8, the inputs differ in their number of lines, or one file is named
+            twice.
+
+    Example:
+        >>> score_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "scores.jsonl")
+    """
+
+    def lines(sources: Iterator[str], targets: Iterator[str], total: int | None) -> Iterator[str]:
+        return (
+            _json_line(dataclasses.asdict(score))
+            for score in score_pairs(model, tokenizer, sources, targets, total=total, **options)
+        )
+
+    return _write_for_pairs(lines, source_file, target_file, output_file)
+
+
+def align_files(
+    model: VaswaniTransformerForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    source_file: str | Path,
+    target_file: str | Path,
+    output_file: str | Path = STANDARD_STREAM,
+    **options: Any,
+) -> int:
+    """Writes the word alignments of two files in Pharaoh's format, "0-0 2-1": source word, target word, from 0.
+
+    Args:
+        model: In eval mode.
+        tokenizer: Saved with the model.
+        source_file: UTF-8 text, one sentence a line; "-" is stdin.
+        target_file: Translations, line by line as in `source_file`; "-" is stdin.
+        output_file: Where the alignments go; "-" is stdout.
+        **options: Of `align_pairs`, for example layer, heads or progress.
+
+    Returns:
+        Number of lines.
+
+    Raises:
+        FileNotFoundError: An input file or the output's folder does not exist.
+        ValueError: An input is empty or not UTF-8, the inputs differ in their number of lines, or one file is named
+            twice.
+
+    Example:
+        >>> align_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "newstest2014.align", layer=3)
+    """
+
+    def lines(sources: Iterator[str], targets: Iterator[str], total: int | None) -> Iterator[str]:
+        return (
+            " ".join(f"{source}-{target}" for source, target in words)
+            for words in align_pairs(model, tokenizer, sources, targets, total=total, **options)
+        )
+
+    return _write_for_pairs(lines, source_file, target_file, output_file)
+
+
 def check_files(input_file: str | Path, output_file: str | Path) -> int | None:
     """Refuses files that `translate_file` would fail on, before any time is spent on them.
 
@@ -67,18 +197,46 @@ def check_files(input_file: str | Path, output_file: str | Path) -> int | None:
         ValueError: The input file is empty or not UTF-8, or input and output are the same file.
     """
     check_outputs({"output": output_file}, [input_file])
-    if str(input_file) == STANDARD_STREAM:
+    return _count_lines(input_file, "input")
+
+
+def check_pair_files(source_file: str | Path, target_file: str | Path, output_file: str | Path) -> int | None:
+    """Refuses files that `score_files` and `align_files` would fail on, before any time is spent on them.
+
+    Returns:
+        Number of pairs, or None if both sides are streams, which cannot be read twice.
+
+    Raises:
+        FileNotFoundError: An input file or the output's folder does not exist.
+        ValueError: An input is empty or not UTF-8, both are stdin, one is the output, or their numbers of lines
+            differ; where one is a stream, that is found only when the other ends.
+    """
+    check_outputs({"output": output_file}, [source_file, target_file])
+    if str(source_file) == str(target_file) == STANDARD_STREAM:
+        raise ValueError("`source` and `target` must be two inputs, got stdin for both. Pass a file for one of them.")
+    num_source, num_target = _count_lines(source_file, "source"), _count_lines(target_file, "target")
+    if None not in (num_source, num_target) and num_source != num_target:
+        raise ValueError(
+            f"`target` must have as many lines as `source`, got {num_source} lines in {source_file} and {num_target} "
+            f"lines in {target_file}. Align the files line by line."
+        )
+    return num_target if num_source is None else num_source
+
+
+def _count_lines(file: str | Path, name: str) -> int | None:
+    """Lines of a readable, whole file; None for a stream. `name` is the file's in errors."""
+    if str(file) == STANDARD_STREAM:
         return None
-    if not Path(input_file).exists():
-        raise FileNotFoundError(f"`input` must be a file, got {input_file}, which does not exist. Check the path.")
-    if Path(input_file).is_dir():
-        raise ValueError(f"`input` must be a file, got the folder {input_file}. Pass a text file.")
-    if not Path(input_file).is_file():
+    if not Path(file).exists():
+        raise FileNotFoundError(f"`{name}` must be a file, got {file}, which does not exist. Check the path.")
+    if Path(file).is_dir():
+        raise ValueError(f"`{name}` must be a file, got the folder {file}. Pass a text file.")
+    if not Path(file).is_file():
         return None
-    with _open_input(input_file) as stream:
-        num_lines = sum(1 for _ in read_lines(stream, _name(input_file)))
+    with _open_input(file) as stream:
+        num_lines = sum(1 for _ in read_lines(stream, _name(file)))
     if num_lines == 0:
-        raise ValueError(f"`input` must hold at least one line, got the empty file {input_file}.")
+        raise ValueError(f"`{name}` must hold at least one line, got the empty file {file}.")
     return num_lines
 
 
@@ -161,6 +319,23 @@ def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
             stream.write(line.replace("\n", " ").encode("utf-8") + b"\n")
             num_lines += 1
     return num_lines
+
+
+def _write_for_pairs(
+    lines: Callable[[Iterator[str], Iterator[str], int | None], Iterable[str]],
+    source_file: str | Path,
+    target_file: str | Path,
+    output_file: str | Path,
+) -> int:
+    """Writes what `lines` makes of the sources, the targets and their number, and returns the number of lines."""
+    total = check_pair_files(source_file, target_file, output_file)
+    with _open_input(source_file) as sources, _open_input(target_file) as targets:
+        sides = read_lines(sources, _name(source_file)), read_lines(targets, _name(target_file))
+        return write_lines(lines(*sides, total), output_file)
+
+
+def _json_line(content: dict[str, Any]) -> str:
+    return json.dumps(content, ensure_ascii=False)
 
 
 def _name(input_file: str | Path) -> str:

@@ -1,0 +1,26 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import random
+
+import pytest
+
+from vaswani_transformer.evaluation.batches import length_batches, paired
+
+
+def test_length_batches_hold_every_row_once_within_the_budget():
+    choose = random.Random(1)
+    lengths = [choose.randint(1, 40) for _ in range(300)] + [500]
+    batches = list(length_batches(lengths, 100))
+    assert sorted(index for batch in batches for index in batch) == list(range(301))
+    assert all(len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= 100 for batch in batches)
+    assert batches[0] == [300]
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "got"),
+    [("ab", "abc", "2 sources and more targets"), ("abc", "a", "more sources and 1 targets")],
+)
+def test_paired_refuses_a_side_that_ends_first(sources, targets, got):
+    pairs = paired(iter(sources), iter(targets))
+    with pytest.raises(ValueError, match=f"`targets` must be as many as `sources`, got {got}"):
+        list(pairs)

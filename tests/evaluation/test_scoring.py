@@ -1,0 +1,89 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import math
+
+import pytest
+import torch
+from tiny import SENTENCES, make_model
+
+from vaswani_transformer.evaluation import batches
+from vaswani_transformer.evaluation.scoring import score_pairs, score_tokens
+
+SOURCES = [SENTENCES[0], "A", "", "Two women read  a book.", "dog", ""]
+TARGETS = [SENTENCES[1], "Ein Hund liest ein Buch, ein Hund rennt.", "Park", "", "é 日", ""]
+
+
+def naive_log_prob(model, tokenizer, source, target):
+    """Sum over the target's tokens of log P(token | source, tokens before it), one unpadded call for each."""
+    source_ids, target_ids = (tokenizer(text)["input_ids"] for text in (source, target))
+    total = 0.0
+    for number, token in enumerate(target_ids):
+        prefix = torch.tensor([[1, *target_ids[:number]]])
+        with torch.no_grad():
+            logits = model(torch.tensor([source_ids]), decoder_input_ids=prefix).logits[0, -1]
+        total += math.log(math.exp(logits[token].item()) / sum(math.exp(logit) for logit in logits.tolist()))
+    return total
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("max_tokens_per_batch", [1, 40, 4096])
+def test_score_pairs_equals_one_call_for_each_token(tiny_tokenizer, positions, max_tokens_per_batch):
+    model = make_model(scale=2.5, position_encoding=positions).double()
+    scores = list(score_pairs(model, tiny_tokenizer, SOURCES, TARGETS, max_tokens_per_batch=max_tokens_per_batch))
+    expected = [naive_log_prob(model, tiny_tokenizer, *pair) for pair in zip(SOURCES, TARGETS, strict=True)]
+    assert [score.log_prob for score in scores] == pytest.approx(expected, rel=1e-12)
+
+
+def test_score_pairs_counts_the_end_of_sentence(tiny_model, tiny_tokenizer):
+    lengths = [score.length for score in score_pairs(tiny_model, tiny_tokenizer, SOURCES, TARGETS)]
+    assert lengths == [len(tiny_tokenizer.tokenize(target)) + 1 for target in TARGETS]
+
+
+@pytest.mark.parametrize(("given", "alpha"), [(None, 0.3), (0.0, 0.0), (-1.5, -1.5)])
+def test_score_pairs_divides_by_the_length_penalty(tiny_model, tiny_tokenizer, given, alpha):
+    tiny_model.generation_config.length_penalty = 0.3
+    for score in score_pairs(tiny_model, tiny_tokenizer, SOURCES, TARGETS, length_penalty=given):
+        assert score.score == pytest.approx(score.log_prob / math.pow((5 + score.length) / 6, alpha))
+
+
+def test_score_tokens_equals_the_scores_of_beam_search():
+    model = make_model(scale=2.5).double()
+    source = [5, 6, 7, 2]
+    found = model.generate(
+        torch.tensor([source]), num_return_sequences=4, return_dict_in_generate=True, output_scores=True
+    )
+    targets = [[*row[1 : row.index(2)], 2] if 2 in row else row[1:] for row in found.sequences.tolist()]
+    scores = score_tokens(model, [(source, target) for target in targets], alpha=0.6, pad_token_id=0, max_tokens=50)
+    assert [score.score for score in scores] == pytest.approx(found.sequences_scores.tolist(), rel=1e-12)
+
+
+def test_score_tokens_never_holds_more_distributions_than_the_budget():
+    model = make_model()
+    rows = []
+    model.lm_head.register_forward_hook(lambda module, args, output: rows.append(output.shape[:-1].numel()))
+    score_tokens(model, [([5, 2], [7] * 20), ([5, 6, 2], [8] * 3)], alpha=0.6, pad_token_id=0, max_tokens=10)
+    assert sum(rows) == 23
+    assert max(rows) == 10
+
+
+def test_score_tokens_takes_the_logarithm_of_half_precision_logits_in_fp32():
+    model = make_model(scale=2.5).to(torch.bfloat16)
+    logits = []
+    model.lm_head.register_forward_hook(lambda module, args, output: logits.append(output))
+    (score,) = score_tokens(model, [([5, 2], [7, 8, 2])], alpha=0.0, pad_token_id=0, max_tokens=10)
+    expected = logits[0].double().log_softmax(-1)[[0, 1, 2], [7, 8, 2]].sum().item()
+    assert score.log_prob == pytest.approx(expected, rel=1e-6)
+
+
+def test_score_pairs_reads_streams_chunk_by_chunk(tiny_model, tiny_tokenizer, monkeypatch):
+    monkeypatch.setattr(batches, "SENTENCES_PER_CHUNK", 2)
+    read = []
+    sources = (read.append(source) or source for source in SOURCES)
+    next(score_pairs(tiny_model, tiny_tokenizer, sources, iter(TARGETS)))
+    assert read == SOURCES[:2]
+
+
+@pytest.mark.parametrize("alpha", [float("nan"), float("inf"), -10.5])
+def test_score_pairs_refuses_an_impossible_length_penalty(tiny_model, tiny_tokenizer, alpha):
+    with pytest.raises(ValueError, match="`length_penalty` must be a finite number of at least -10"):
+        score_pairs(tiny_model, tiny_tokenizer, [], [], length_penalty=alpha)

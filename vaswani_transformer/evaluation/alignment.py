@@ -1,0 +1,174 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Which source word each target word comes from, read from the attention of decoder over encoder.
+
+Shapes: B batch, H heads, S source length, T target length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, compute_in_batches, padded, paired
+
+_WORD = re.compile(r"\S+")
+
+
+def align_pairs(
+    model: VaswaniTransformerForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    sources: Iterable[str],
+    targets: Iterable[str],
+    *,
+    layer: int | None = None,
+    heads: Sequence[int] | None = None,
+    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
+    progress: bool = False,
+    total: int | None = None,
+) -> Iterator[list[tuple[int, int]]]:
+    """The words that are aligned in each pair, in the order of the input.
+
+    Each target word is aligned to the source word that the decoder attends to most while it predicts the target word:
+    weights are averaged over heads, summed over the tokens of the source word and averaged over those of the target
+    word. A word is what stands between white space, counted from 0. A pair with an empty side has no alignment.
+
+    Args:
+        model: In eval mode.
+        tokenizer: Saved with the model.
+        sources: Source sentences.
+        targets: Their translations.
+        layer: Decoder layer whose attention is read, from 0; None takes the last one.
+        heads: Heads to average, from 0; None takes all.
+        max_tokens_per_batch: Padded tokens of one batch: number of pairs x longest side.
+        progress: Whether to show a progress bar on stderr.
+        total: Number of pairs, if known, for the progress bar.
+
+    Returns:
+        Pairs of source word and target word for each pair of sentences, in the order of the target words.
+
+    Raises:
+        ValueError: `layer` or a head does not exist, `max_tokens_per_batch` is below 1, or there are more sentences on
+            one side than on the other.
+
+    Example:
+        >>> list(align_pairs(model, tokenizer, ["A dog runs today."], ["Heute rennt ein Hund."]))
+        [[(3, 0), (2, 1), (0, 2), (1, 3)]]
+
+    Paper: section 3.2.3.
+    """
+    layer = _chosen_layer(layer, model.config.num_decoder_layers)
+    heads = _chosen_heads(heads, model.config.num_heads)
+
+    def compute(rows: list[Row]) -> list[list[tuple[int, int]]]:
+        weights = _cross_attention(model, rows, layer, heads, tokenizer.pad_token_id)
+        return [
+            align_words(matrix[: len(target_words), : len(source_words)], source_words, target_words)
+            for matrix, (_, _, source_words, target_words) in zip(weights, rows, strict=True)
+        ]
+
+    return compute_in_batches(
+        paired(sources, targets),
+        lambda pairs: _encode(tokenizer, pairs),
+        compute,
+        empty=list,
+        doing="aligning",
+        max_tokens_per_batch=max_tokens_per_batch,
+        progress=progress,
+        total=total,
+    )
+
+
+def align_words(
+    weights: np.ndarray, source_words: list[list[int]], target_words: list[list[int]]
+) -> list[tuple[int, int]]:
+    """Pairs of source word and target word; of equal weights the first source word wins.
+
+    Args:
+        weights: (T, S) attention of each target token to each source token.
+        source_words: For each source token the words that it is a part of, usually one; `</s>` is part of none.
+        target_words: The same for each target token.
+    """
+    by_source_word = weights @ _membership(source_words)  # (T, source words)
+    is_part = _membership(target_words).T  # (target words, T)
+    counts = is_part.sum(axis=1, keepdims=True)
+    means = is_part @ by_source_word / np.maximum(counts, 1)
+    return [(int(means[word].argmax()), int(word)) for word in np.flatnonzero(counts)]
+
+
+def token_words(text: str, offsets: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """For each token the words of the text that it covers at least one character of.
+
+    Args:
+        text: Words between white space.
+        offsets: Start and end of each token in the text; bytes of one character have the same, `</s>` covers nothing.
+    """
+    word_of_character = [-1] * len(text)
+    for number, word in enumerate(_WORD.finditer(text)):
+        word_of_character[slice(*word.span())] = [number] * len(word.group())
+    return [sorted(set(word_of_character[start:end]) - {-1}) for start, end in offsets]
+
+
+def _membership(words: list[list[int]]) -> np.ndarray:
+    """(tokens, words) 1.0 where a token is part of a word, else 0.0."""
+    table = np.zeros((len(words), 1 + max((word for row in words for word in row), default=-1)))
+    for token, row in enumerate(words):
+        table[token, row] = 1.0
+    return table
+
+
+def _encode(tokenizer: PreTrainedTokenizerBase, pairs: list[tuple[str, str]]) -> list[Row]:
+    """Source tokens, target tokens, and the words of both; nothing for a pair with a side without words."""
+    sides = []
+    for texts in map(list, zip(*pairs, strict=True)):
+        encoded = tokenizer(texts, truncation=False, padding=False, verbose=False, return_offsets_mapping=True)
+        words = [token_words(text, spans) for text, spans in zip(texts, encoded["offset_mapping"], strict=True)]
+        sides.append((encoded["input_ids"], words))
+    (source_ids, source_words), (target_ids, target_words) = sides
+    rows = zip(source_ids, target_ids, source_words, target_words, strict=True)
+    return [row if any(row[2]) and any(row[3]) else () for row in rows]
+
+
+@torch.inference_mode()
+def _cross_attention(
+    model: VaswaniTransformerForConditionalGeneration, rows: list[Row], layer: int, heads: list[int], pad_token_id: int
+) -> np.ndarray:
+    """(B, T, S) weights in float64, averaged over heads; row t belongs to the step that predicts target token t."""
+    input_ids, attention_mask = padded([row[0] for row in rows], pad_token_id, model.device)
+    labels, _ = padded([row[1] for row in rows], pad_token_id, model.device)
+    outputs = model.model(
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels),
+        use_cache=False,
+        output_attentions=True,
+    )
+    weights = outputs.cross_attentions[layer][:, heads].mean(dim=1)  # (B, H, T, S) -> (B, T, S)
+    return weights.cpu().double().numpy()
+
+
+def _chosen_layer(layer: int | None, num_layers: int) -> int:
+    if layer is None:
+        return num_layers - 1
+    if not 0 <= layer < num_layers:
+        raise ValueError(
+            f"`layer` must lie in [0, {num_layers}), the model's decoder layers, got {layer}. Count from 0."
+        )
+    return layer
+
+
+def _chosen_heads(heads: Sequence[int] | None, num_heads: int) -> list[int]:
+    if heads is None:
+        return list(range(num_heads))
+    wrong = [head for head in heads if not 0 <= head < num_heads]
+    if wrong or not heads:
+        raise ValueError(
+            f"`heads` must lie in [0, {num_heads}), the model's heads, got {wrong[0] if wrong else 'none'}. Count "
+            "from 0, or leave it out for all."
+        )
+    return sorted(set(heads))

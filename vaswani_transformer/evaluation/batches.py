@@ -1,0 +1,116 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What is computed for many sentences: read in chunks, batched by length under a token budget, given back in order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias, TypeVar
+
+import torch
+from tqdm.auto import tqdm
+from transformers import PreTrainedTokenizerBase
+
+# Sentences tokenised and sorted by length together: enough for batches without padding, little enough for memory.
+SENTENCES_PER_CHUNK = 4096
+DEFAULT_MAX_TOKENS_PER_BATCH = 4096
+
+Result = TypeVar("Result")
+
+# One sentence or pair as lists with an entry for each token; no list at all where there is nothing to compute.
+Row: TypeAlias = tuple[list, ...]
+
+
+def compute_in_batches(
+    inputs: Iterable[Any],
+    encode: Callable[[list[Any]], list[Row]],
+    compute: Callable[[list[Row]], list[Result]],
+    *,
+    empty: Callable[[], Result],
+    doing: str,
+    max_tokens_per_batch: int,
+    progress: bool,
+    total: int | None,
+) -> Iterator[Result]:
+    """One result for each input, in their order.
+
+    Inputs are read in chunks of `SENTENCES_PER_CHUNK`, so an endless stream or a large file is never held as a whole.
+
+    Args:
+        inputs: Sentences, or pairs of them.
+        encode: Rows of a chunk.
+        compute: Results of a batch of rows.
+        empty: Makes the result of a row that holds nothing.
+        doing: What the progress bar says.
+        max_tokens_per_batch: Padded tokens of one batch: number of rows x longest list of any row.
+        progress: Whether to show a progress bar on stderr.
+        total: Number of inputs, if known, for the progress bar.
+
+    Raises:
+        ValueError: `max_tokens_per_batch` is below 1; raised before anything is read.
+    """
+    if max_tokens_per_batch < 1:
+        raise ValueError(
+            f"`max_tokens_per_batch` must be at least 1, got {max_tokens_per_batch}. "
+            f"The default is {DEFAULT_MAX_TOKENS_PER_BATCH}."
+        )
+
+    def compute_chunks() -> Iterator[Result]:
+        rest = iter(inputs)
+        with tqdm(total=total, unit=" sentences", desc=doing, disable=not progress) as bar:
+            while chunk := list(itertools.islice(rest, SENTENCES_PER_CHUNK)):
+                rows = encode(chunk)
+                results: list[Any] = [None if row else empty() for row in rows]
+                numbers = [number for number, row in enumerate(rows) if row]
+                bar.update(len(rows) - len(numbers))
+                sizes = [max(map(len, rows[number])) for number in numbers]
+                for batch in length_batches(sizes, max_tokens_per_batch):
+                    places = [numbers[index] for index in batch]
+                    for place, result in zip(places, compute([rows[place] for place in places]), strict=True):
+                        results[place] = result
+                    bar.update(len(batch))
+                yield from results
+
+    return compute_chunks()
+
+
+def length_batches(lengths: list[int], max_tokens_per_batch: int) -> Iterator[list[int]]:
+    """Indices grouped by length, longest first, so that rows x longest row stays within the budget.
+
+    Args:
+        lengths: Tokens of each sentence, each at least 1.
+        max_tokens_per_batch: Padded tokens of one batch; a longer sentence forms a batch of its own.
+    """
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    start = 0
+    while start < len(order):
+        num_rows = max(1, max_tokens_per_batch // lengths[order[start]])
+        yield order[start : start + num_rows]
+        start += num_rows
+
+
+def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of two streams of sentences; raises ValueError where one ends before the other."""
+    for number, (source, target) in enumerate(itertools.zip_longest(sources, targets)):
+        if source is None or target is None:
+            got = (f"{number} sources", "more targets") if source is None else ("more sources", f"{number} targets")
+            raise ValueError(
+                f"`targets` must be as many as `sources`, got {' and '.join(got)}. Align the two line by line."
+            )
+        yield source, target
+
+
+def token_ids(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> list[list[int]]:
+    """Token ids of each sentence, whole and with `</s>`."""
+    if not sentences:
+        return []
+    return tokenizer(sentences, truncation=False, padding=False, verbose=False)["input_ids"]
+
+
+def padded(rows: list[list[int]], pad_token_id: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """(B, L) token ids on the device, filled up on the right, and their mask, 1 for "attend"."""
+    longest = max(len(row) for row in rows)
+    ids = torch.tensor([row + [pad_token_id] * (longest - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    return ids.to(device), mask.to(device)

@@ -1,0 +1,146 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What a model thinks of given translations: log-probability, length and GNMT score of each pair.
+
+Shapes: B batch, S source length, T target length, D d_model, V vocabulary, N target tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import GenerationConfig, PreTrainedTokenizerBase
+
+from ..generation_vaswani_transformer import check_length_penalty, gnmt_length_penalty
+from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, compute_in_batches, padded, paired, token_ids
+
+
+@dataclass(frozen=True)
+class PairScore:
+    """How likely a model finds a translation.
+
+    Args:
+        log_prob: Natural logarithm of the target's probability given the source, `</s>` included.
+        length: Tokens of the target, `</s>` included.
+        score: `log_prob` divided by GNMT's length penalty, by which beam search ranks.
+    """
+
+    log_prob: float
+    length: int
+    score: float
+
+
+def score_pairs(
+    model: VaswaniTransformerForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    sources: Iterable[str],
+    targets: Iterable[str],
+    *,
+    length_penalty: float | None = None,
+    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
+    progress: bool = False,
+    total: int | None = None,
+) -> Iterator[PairScore]:
+    """The score of each target as a translation of its source, in the order of the input.
+
+    Both sides are read as streams, chunk by chunk. Nothing is truncated, and empty sentences are scored as any other:
+    they are `</s>` alone.
+
+    Args:
+        model: In eval mode.
+        tokenizer: Saved with the model.
+        sources: Source sentences.
+        targets: Their translations.
+        length_penalty: Alpha of ((5 + length) / 6)^alpha; None takes the model's own.
+        max_tokens_per_batch: Padded tokens of one batch: number of pairs x longest side. Output probabilities are
+            never held for more tokens than that at once. It changes speed and memory, not the scores.
+        progress: Whether to show a progress bar on stderr.
+        total: Number of pairs, if known, for the progress bar.
+
+    Raises:
+        ValueError: A value is out of range, or there are more sentences on one side than on the other.
+
+    Example:
+        >>> list(score_pairs(model, tokenizer, ["A dog runs."], ["Ein Hund rennt."]))
+        [PairScore(log_prob=-1.83, length=6, score=-1.27)]
+
+    Paper: section 6.1.
+    """
+    check_length_penalty(length_penalty)
+    alpha = decoding_config(model).length_penalty if length_penalty is None else length_penalty
+
+    def encode(pairs: list[tuple[str, str]]) -> list[Row]:
+        sides = (token_ids(tokenizer, list(side)) for side in zip(*pairs, strict=True))
+        return list(zip(*sides, strict=True))
+
+    def compute(rows: list[Row]) -> list[PairScore]:
+        return score_tokens(model, rows, alpha, tokenizer.pad_token_id, max_tokens_per_batch)
+
+    return compute_in_batches(
+        paired(sources, targets),
+        encode,
+        compute,
+        empty=lambda: PairScore(0.0, 0, 0.0),
+        doing="scoring",
+        max_tokens_per_batch=max_tokens_per_batch,
+        progress=progress,
+        total=total,
+    )
+
+
+def decoding_config(model: VaswaniTransformerForConditionalGeneration, **generate_kwargs: Any) -> GenerationConfig:
+    """What `model.generate` would decode by if it got these arguments, checked as it would check them."""
+    given = generate_kwargs.pop("generation_config", None)
+    return model._prepare_generation_config(given, **generate_kwargs)[0]
+
+
+@torch.inference_mode()
+def score_tokens(
+    model: VaswaniTransformerForConditionalGeneration,
+    pairs: list[Row],
+    alpha: float,
+    pad_token_id: int,
+    max_tokens: int,
+) -> list[PairScore]:
+    """Scores of pairs of token ids, all in one batch.
+
+    Args:
+        model: In eval mode.
+        pairs: Source and target tokens of each; neither side holds `<s>`.
+        alpha: Exponent of the length penalty.
+        pad_token_id: Fills the batch.
+        max_tokens: Target tokens whose distributions over the vocabulary are held at once.
+    """
+    sources, targets = (list(side) for side in zip(*pairs, strict=True))
+    input_ids, attention_mask = padded(sources, pad_token_id, model.device)
+    labels, target_mask = padded(targets, pad_token_id, model.device)
+    states = model.model(
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels),
+        use_cache=False,
+    ).last_hidden_state
+    is_real = target_mask.bool()
+    states, labels = states[is_real.to(states.device)], labels[is_real]  # (B, T, D) -> (N, D), (B, T) -> (N,)
+    log_probs = torch.cat(
+        [
+            _log_probs(model.lm_head(part), chosen)
+            for part, chosen in zip(states.split(max_tokens), labels.split(max_tokens), strict=True)
+        ]
+    )
+    totals = [float(part.sum()) for part in log_probs.cpu().double().split([len(target) for target in targets])]
+    return [
+        PairScore(total, len(target), total / float(gnmt_length_penalty(len(target), alpha)))
+        for total, target in zip(totals, targets, strict=True)
+    ]
+
+
+def _log_probs(logits: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    """(N,) log-probabilities of the chosen tokens under logits (N, V), in fp32 or, for a float64 model, in float64."""
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    return -torch.nn.functional.cross_entropy(logits, chosen.to(logits.device), reduction="none")
