@@ -50,6 +50,19 @@ def test_two_processes_log_the_same_nll_as_one(one, two):
     assert two[0]["nll"] == pytest.approx(one[0]["nll"], rel=1e-4)
 
 
+@pytest.mark.parametrize("name", ["train_source_tokens", "train_target_tokens"])
+def test_two_processes_count_the_same_tokens_as_one(one, two, name):
+    assert two[0]["cost"][name] == one[0]["cost"][name]
+    assert two[0]["total_flos"] == one[0]["total_flos"]
+
+
+def test_two_processes_are_two_devices(two):
+    cost = two[0]["cost"]
+    seconds = (cost["train_source_tokens"] + cost["train_target_tokens"]) / cost["train_tokens_per_second"]
+    assert (cost["train_num_devices"], cost["train_device_seconds"]) == (2, pytest.approx(2 * seconds))
+    assert cost["train_flops_paper"] == pytest.approx(2 * seconds * cost["train_matrix_flops_per_second"])
+
+
 @pytest.mark.parametrize("name", ["eval_loss", "eval_nll", "eval_perplexity"])
 def test_two_processes_evaluate_the_same_as_one(one, two, name):
     assert two[0]["metrics"][name] == pytest.approx(one[0]["metrics"][name], rel=1e-4)
@@ -62,7 +75,10 @@ def test_two_processes_return_one_translation_per_sentence_in_order(one, two):
 
 def test_two_processes_resume_bit_for_bit_inside_a_later_epoch(tmp_path):
     common = {"dropout": 0.1, "save_strategy": "steps", "save_steps": 7}
-    whole = run(tmp_path / "whole", 2, max_steps=12, **common)[1]
+    expected, whole = run(tmp_path / "whole", 2, max_steps=12, **common)
     run(tmp_path / "parts", 2, max_steps=7, **common)
-    resumed = run(tmp_path / "parts", 2, max_steps=12, resume=str(tmp_path / "parts" / "checkpoint-7"), **common)[1]
+    results, resumed = run(
+        tmp_path / "parts", 2, max_steps=12, resume=str(tmp_path / "parts" / "checkpoint-7"), **common
+    )
+    assert results["total_flos"] == expected["total_flos"]
     assert [name for name in whole if not torch.equal(whole[name], resumed[name])] == []

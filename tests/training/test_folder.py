@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from vaswani_transformer.training.card import _MARKER
 from vaswani_transformer.training.folder import check_output_dir, clear_run, find_checkpoint, holds_a_run
 from vaswani_transformer.training.recipes import get_recipe
 
@@ -65,6 +66,13 @@ def test_clear_run_leaves_foreign_files(tmp_path):
     (tmp_path / "notes.txt").touch()
     clear_run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize(("text", "stays"), [("# Mine", True), (f"# Model\n\n{_MARKER}\n", False)])
+def test_clear_run_deletes_only_the_card_it_wrote(tmp_path, text, stays):
+    (tmp_path / "README.md").write_text(text, encoding="utf-8")
+    clear_run(tmp_path)
+    assert (tmp_path / "README.md").exists() == stays
 
 
 def test_cleared_folder_holds_no_run(tmp_path):

@@ -37,14 +37,63 @@ def test_paper_recipe_is_the_papers():
     assert told == (512, 2048, 8, 6, 0.1, 37000)
 
 
-def test_paper_recipe_trains_as_the_paper():
-    recipe = get_recipe("paper-base-en-de")
-    told = (recipe.max_steps, recipe.warmup_steps, recipe.label_smoothing, recipe.num_averaged_snapshots)
-    assert told == (100_000, 4000, 0.1, 5)
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("paper-base-en-de", ("de-en", 37_000, 100_000, 0.1, 1500, 5)),
+        ("paper-big-en-de", ("de-en", 37_000, 300_000, 0.3, 600, 20)),
+        ("paper-base-en-fr", ("fr-en", 32_000, 100_000, 0.1, 1500, 5)),
+        ("paper-big-en-fr", ("fr-en", 32_000, 300_000, 0.1, 600, 20)),
+    ],
+)
+def test_paper_recipe_trains_as_the_paper(name, values):
+    recipe = get_recipe(name)
+    told = (recipe.dataset_config, recipe.vocab_size, recipe.max_steps, recipe.model_config().dropout)
+    assert (*told, recipe.snapshot_steps, recipe.num_averaged_snapshots) == values
+    common = (recipe.warmup_steps, recipe.label_smoothing, recipe.max_source_tokens_per_batch)
+    assert (*common, recipe.max_target_tokens_per_batch) == (4000, 0.1, 25_000, 25_000)
+
+
+@pytest.mark.parametrize("name", ["paper-base-en-fr", "paper-big-en-fr"])
+def test_french_recipes_translate_into_french(name):
+    assert get_recipe(name).model_config().language_pair == ("en", "fr")
+
+
+def test_table_3_has_a_recipe_for_every_row():
+    rows = "base A1 A2 A3 A4 B1 B2 C1 C2 C3 C4 C5 C6 C7 D1 D2 D3 D4 E big".split()
+    assert [name for name in RECIPES if name.startswith("table3-")] == [f"table3-{row}" for row in rows]
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("table3-")])
+def test_table_3_recipe_is_the_base_recipe_but_for_its_row(name):
+    recipe, base = get_recipe(name), get_recipe("table3-base")
+    varied = {"name", "description", "preset", "max_steps", "label_smoothing"}
+    differing = {field for field, value in vars(base).items() if getattr(recipe, field) != value}
+    assert differing <= varied
+
+
+def test_table_3_recipes_validate_and_test_on_the_development_set_without_averaging():
+    recipe = get_recipe("table3-C1")
+    splits = [recipe.data_arguments(split)["split"] for split in ("train", "validation", "test")]
+    assert (splits, recipe.num_averaged_snapshots) == (["train", "validation", "validation"], 0)
+
+
+def test_paper_recipes_test_on_the_test_set():
+    assert get_recipe("paper-base-en-de").data_arguments("test")["split"] == "test"
+
+
+def test_model_config_takes_the_tokenizers_size_and_the_recipes_languages():
+    config = get_recipe("quickstart", d_model=64).model_config(vocab_size=123)
+    assert (config.vocab_size, config.d_model, config.language_pair) == (123, 64, ("en", "de"))
+
+
+def test_model_config_lists_the_presets_when_the_name_is_unknown():
+    with pytest.raises(ValueError, match=r"`preset` must be one of base, big, table3-A1, .*table3-E, got 'huge'"):
+        get_recipe("quickstart", preset="huge").model_config()
 
 
 def test_get_recipe_lists_the_known_ones_when_the_name_is_unknown():
-    with pytest.raises(ValueError, match="multi30k-tiny, paper-base-en-de, quickstart, got 'nope'"):
+    with pytest.raises(ValueError, match=f"`recipe` must be one of {', '.join(sorted(RECIPES))}, got 'nope'"):
         get_recipe("nope")
 
 
@@ -166,7 +215,8 @@ def test_recipe_takes_numbers_at_the_edge_of_their_range(name, value):
 
 
 def test_recipe_lists_the_metrics_that_can_decide():
-    with pytest.raises(ValueError, match="must be one of sacrebleu, chrf, loss, nll, perplexity, got 'foo'"):
+    metrics = "sacrebleu, chrf, paper_bleu, tokenized_bleu, loss, nll, perplexity"
+    with pytest.raises(ValueError, match=f"must be one of {metrics}, got 'foo'"):
         Recipe(metric_for_best_model="foo")
 
 

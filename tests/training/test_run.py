@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from toy_language import make_pairs
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import load_corpus
 from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
 from vaswani_transformer.training.recipes import Recipe
@@ -99,6 +100,23 @@ def test_results_report_training_validation_and_averaging(finished):
     assert (results["train_steps"], results["train_pairs"], results["num_averaged_snapshots"]) == (12, 80, 3)
 
 
+def test_results_report_the_cost_and_the_log_its_line(recipe, tmp_path, caplog):
+    with caplog.at_level("INFO", logger="vaswani_transformer.training.cost"):
+        results = train(replace(recipe, max_steps=2, snapshot_steps=1), tmp_path / "run", use_cpu=True)
+    assert f"Trained on {results['train_source_tokens']:,} source and" in caplog.text
+    assert results["train_flops_paper"] == pytest.approx(
+        results["train_device_seconds"] * results["train_matrix_flops_per_second"]
+    )
+    counted = training_flops(
+        AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "run").config,
+        results["train_source_tokens"],
+        results["train_target_tokens"],
+    )
+    assert results["train_flops_counted"] == counted
+    assert results["train_model_flops_utilization"] == pytest.approx(counted / results["train_flops_paper"])
+    assert (results["train_num_devices"], results["train_device"][:3]) == (1, "CPU")
+
+
 def test_saved_tokenizer_knows_the_longest_training_sentence(finished, recipe):
     tokenizer = AutoTokenizer.from_pretrained(finished[0])
     corpus = load_corpus(**recipe.data_arguments("train"))
@@ -134,15 +152,20 @@ def test_overwriting_replaces_the_run(finished, recipe, tmp_path):
 
 def test_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(finished, recipe, tmp_path):
     train(replace(recipe, max_steps=6), tmp_path / "run", use_cpu=True)
-    train(recipe, tmp_path / "run", resume=True, use_cpu=True)
+    results = train(recipe, tmp_path / "run", resume=True, use_cpu=True)
+    for name in ("train_source_tokens", "train_target_tokens", "train_flops_counted"):
+        assert results[name] == finished[1][name]
     final, expected = (load_file(folder / "model.safetensors") for folder in (tmp_path / "run", finished[0]))
     assert all(torch.equal(final[name], expected[name]) for name in expected)
 
 
 def test_resuming_a_run_without_its_last_part_only_writes_the_model(finished, recipe, tmp_path):
     folder = shutil.copytree(finished[0], tmp_path / "run")
-    (folder / "model.safetensors").unlink()
-    assert train(recipe, folder, resume=True, use_cpu=True)["train_steps"] == 12
+    for name in ("model.safetensors", "train_results.json"):
+        (folder / name).unlink()
+    results = train(recipe, folder, resume=True, use_cpu=True)
+    for name in ("train_steps", "train_source_tokens", "train_target_tokens", "train_flops_counted"):
+        assert results[name] == finished[1][name]
     final, expected = (load_file(path / "model.safetensors") for path in (folder, finished[0]))
     assert all(torch.equal(final[name], expected[name]) for name in expected)
 
@@ -203,6 +226,18 @@ def test_train_refuses_a_tokenizer_with_other_special_ids(finished, recipe, tmp_
     (folder / "tokenizer_config.json").write_text(json.dumps({**config, "pad_token": "</s>"}), encoding="utf-8")
     with pytest.raises(ValueError, match="`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got 2, 1 and 2"):
         train(recipe, tmp_path / "run", use_cpu=True, tokenizer=folder)
+
+
+@pytest.mark.parametrize("metric", ["sacrebleu", "chrf", "paper_bleu", "tokenized_bleu"])
+def test_train_asks_for_translations_to_decide_by_their_score(recipe, tmp_path, metric):
+    without = replace(recipe, load_best_model=True, metric_for_best_model=metric, eval_num_beams=0)
+    with pytest.raises(ValueError, match=f"`eval_num_beams` must be at least 1 to decide by {metric}, got 0"):
+        train(without, tmp_path / "run", use_cpu=True)
+
+
+def test_train_lists_the_presets_when_the_name_is_unknown(recipe, tmp_path):
+    with pytest.raises(ValueError, match="`preset` must be one of base, big, table3-A1, .*got 'huge'"):
+        train(replace(recipe, preset="huge"), tmp_path / "run", use_cpu=True)
 
 
 def test_train_names_the_options_when_the_recipe_has_no_data(recipe, tmp_path):

@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
 
+from vaswani_transformer.training.cost import measure_cost
+
 
 def main(output_dir, options):
     torch.set_num_threads(1)
@@ -23,12 +25,14 @@ def main(output_dir, options):
     )
     trainer.train(resume_from_checkpoint=resume)
     metrics = trainer.evaluate(num_beams=1)
+    cost = measure_cost(trainer)
     predictions = trainer.predict(dataset.select(range(13)), num_beams=1).predictions
     if trainer.is_world_process_zero():
         torch.save(trainer.model.state_dict(), Path(output_dir) / "weights.pt")
         texts = tokenizer.batch_decode(predictions, skip_special_tokens=True)
         log = [entry["nll"] for entry in trainer.state.log_history if "nll" in entry]
         results = {"metrics": metrics, "texts": texts, "nll": log, "world_size": trainer.args.world_size}
+        results |= {"cost": cost, "total_flos": trainer.state.total_flos}
         (Path(output_dir) / "results.json").write_text(json.dumps(results), encoding="utf-8")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE, list_checkpoints
+from .card import CARD_FILE, is_own_card
 from .recipes import RECIPE_FILE, Recipe
 
 RESULTS_FILE = "train_results.json"
@@ -33,6 +34,7 @@ _FREE_TO_CHANGE = frozenset(
     (
         "name",
         "description",
+        "test_split",
         "max_steps",
         "max_padded_tokens_per_device",
         "eval_steps",
@@ -90,6 +92,8 @@ def clear_run(output_dir: str | Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     for name in _OWN_FILES:
         (output_dir / name).unlink(missing_ok=True)
+    if is_own_card(output_dir / CARD_FILE):
+        (output_dir / CARD_FILE).unlink()
 
 
 def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:

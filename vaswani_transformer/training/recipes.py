@@ -14,8 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from .paper_recipes import paper_recipes
+
 RECIPE_FILE = "recipe.json"
-_METRICS = ("sacrebleu", "chrf", "loss", "nll", "perplexity")
+TRANSLATION_METRICS = ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")  # those that need translations
+_METRICS = (*TRANSLATION_METRICS, "loss", "nll", "perplexity")
 _SPLITS = ("train", "validation", "test")
 
 _MODEL_FIELDS = (
@@ -86,6 +90,7 @@ class Recipe:
         "Hub name or local folder of a `datasets` dataset, or `builtin`; files given for any split replace it for all",
     )
     dataset_config: str | None = _field(None, "configuration of the dataset, for example de-en")
+    test_split: str = _field("test", "split of the dataset that is the test set")
     train_source: str | None = _field(None, "training text, source side, one sentence a line")
     train_target: str | None = _field(None, "training text, target side, aligned with train_source")
     train_pairs: str | None = _field(None, "training pairs in one .jsonl, .json, .csv, .tsv or .parquet file")
@@ -104,7 +109,7 @@ class Recipe:
     )
 
     # Model: None is the preset's value.
-    preset: str = _field("base", "named configuration of the model: base, big or another preset")
+    preset: str = _field("base", "named configuration of the model: base, big, or a row of Table 3 such as table3-A1")
     d_model: int | None = _field(None, "width of the model; none: the preset's, as for the following fields", _COUNT)
     d_ff: int | None = _field(None, "width of the feed-forward layers", _COUNT)
     num_heads: int | None = _field(None, "attention heads", _COUNT)
@@ -146,9 +151,7 @@ class Recipe:
     load_best_model: bool = _field(
         False, "the final model is the best checkpoint by metric_for_best_model, instead of the average"
     )
-    metric_for_best_model: str = _field(
-        "sacrebleu", "validation figure that decides: sacrebleu, chrf, loss, nll or perplexity", _METRIC
-    )
+    metric_for_best_model: str = _field("sacrebleu", f"validation figure that decides: {', '.join(_METRICS)}", _METRIC)
     early_stopping_patience: int | None = _field(
         None, "validations without a better metric_for_best_model before training stops; none: never", _COUNT
     )
@@ -182,6 +185,23 @@ class Recipe:
         """Model fields this recipe sets itself, by config name; the preset decides the others."""
         return {name: value for name in _MODEL_FIELDS if (value := getattr(self, name)) is not None}
 
+    def model_config(self, vocab_size: int | None = None) -> VaswaniTransformerConfig:
+        """Configuration of the recipe's model.
+
+        Args:
+            vocab_size: Entries of the tokenizer; None is the recipe's `vocab_size`.
+
+        Raises:
+            ValueError: If there is no such preset, or its values and the recipe's do not fit.
+        """
+        return VaswaniTransformerConfig.from_preset(
+            self.preset,
+            vocab_size=self.vocab_size if vocab_size is None else vocab_size,
+            source_language=self.source_language,
+            target_language=self.target_language,
+            **self.model_overrides(),
+        )
+
     def data_arguments(self, split: str) -> dict[str, Any] | None:
         """Keyword arguments of `data.load_corpus` for one split.
 
@@ -189,7 +209,7 @@ class Recipe:
         it was trained on by mistake.
 
         Args:
-            split: "train", "validation" or "test"; of a dataset, any split it has.
+            split: "train", "validation" or "test"; of a dataset, any split it has ("test" is its `test_split`).
 
         Returns:
             The arguments, or None if the recipe names no data for this split.
@@ -199,7 +219,8 @@ class Recipe:
         """
         languages = {"source_language": self.source_language, "target_language": self.target_language}
         if self.dataset is not None and not any(self._files(known) for known in _SPLITS):
-            return {"dataset": self.dataset, "dataset_config": self.dataset_config, "split": split, **languages}
+            own = self.test_split if split == "test" else split
+            return {"dataset": self.dataset, "dataset_config": self.dataset_config, "split": own, **languages}
         if split not in _SPLITS:
             raise ValueError(f"`split` must be one of {', '.join(_SPLITS)}, got {split!r}. Pass a part of the recipe.")
         files = self._files(split)
@@ -304,17 +325,7 @@ RECIPES: dict[str, Recipe] = {
             num_beams=5,
             length_penalty=1.0,
         ),
-        Recipe(
-            name="paper-base-en-de",
-            description=(
-                "The paper's base model on WMT14 English-German (4.5M pairs; newstest2013 validates, newstest2014 "
-                "tests). The paper writes a checkpoint every 10 minutes, about 1,500 updates at 0.4 s, and averages 5."
-            ),
-            source_language="en",
-            target_language="de",
-            dataset="wmt/wmt14",
-            dataset_config="de-en",
-        ),
+        *(Recipe(**fields) for fields in paper_recipes()),
     )
 }
 

@@ -13,7 +13,6 @@ from transformers import AutoTokenizer, EarlyStoppingCallback, PreTrainedTokeniz
 from transformers.trainer_utils import TrainOutput
 from transformers.utils import logging
 
-from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import (
     CleaningReport,
     CleaningRules,
@@ -26,8 +25,10 @@ from ..data import (
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import write_average
+from .card import write_card
+from .cost import measure_cost
 from .folder import check_output_dir, clear_run, find_checkpoint, read_results, write_results
-from .recipes import Recipe
+from .recipes import TRANSLATION_METRICS, Recipe
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
 from .validation import pair_lengths
@@ -49,8 +50,9 @@ def train(
     """Trains the model of a recipe and leaves it, ready for `from_pretrained` and `pipeline`, in a folder.
 
     The folder ends up with the model (the average of the newest snapshots, or the best checkpoint, or the last
-    update: the recipe says which), its tokenizer, `recipe.json`, `train_results.json`, the resumable checkpoints
-    and the snapshots. Under torchrun or `accelerate launch` every process calls this with the same arguments.
+    update: the recipe says which), its tokenizer and card, `recipe.json`, `train_results.json`, the resumable
+    checkpoints and the snapshots. Under torchrun or `accelerate launch` every process calls this with the same
+    arguments.
 
     Args:
         recipe: What to train; see `get_recipe`.
@@ -63,9 +65,10 @@ def train(
         tokenizer: Folder or Hub id of a trained tokenizer; None trains one on the training text.
 
     Returns:
-        Results as written to `train_results.json`: the library's `train_*` figures, the number of updates, pairs,
-        parameters and averaged snapshots, what cleaning dropped, and as `last_eval_*` the figures of the last
-        validation during training. Those are of the weights at that update, not of an average or best checkpoint.
+        Results as written to `train_results.json`: the library's `train_*` figures, the training's cost (see
+        `training.cost.measure_cost`), the number of updates, pairs, parameters and averaged snapshots, what cleaning
+        dropped, and as `last_eval_*` the figures of the last validation during training. Those are of the weights at
+        that update, not of an average or best checkpoint.
 
     Raises:
         ValueError: If the folder holds another run, or a value does not fit; nothing is lost then.
@@ -142,7 +145,7 @@ def build_trainer(
 ) -> VaswaniTransformerTrainer:
     """Trainer with a freshly initialised model of the recipe, its data and its callbacks."""
     set_seed(recipe.seed)
-    model = VaswaniTransformerForConditionalGeneration(_model_config(recipe, len(data.tokenizer)))
+    model = VaswaniTransformerForConditionalGeneration(recipe.model_config(len(data.tokenizer)))
     model.generation_config.update(
         num_beams=recipe.num_beams,
         length_penalty=recipe.length_penalty,
@@ -185,7 +188,7 @@ def _needs_metric(recipe: Recipe) -> bool:
 
 def _check_recipe(recipe: Recipe, finished_steps: int) -> None:
     """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
-    _model_config(recipe, recipe.vocab_size)
+    recipe.model_config()
     if recipe.max_steps < finished_steps:
         raise ValueError(
             f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
@@ -204,21 +207,10 @@ def _check_recipe(recipe: Recipe, finished_steps: int) -> None:
     if recipe.eval_num_beams > 0 and recipe.data_arguments("validation") is not None:
         from ..evaluation import metrics  # noqa: F401  (an extra that is missing is named before a run is deleted)
     metric = recipe.metric_for_best_model
-    if _needs_metric(recipe) and metric in ("sacrebleu", "chrf") and recipe.eval_num_beams < 1:
+    if _needs_metric(recipe) and metric in TRANSLATION_METRICS and recipe.eval_num_beams < 1:
         raise ValueError(
             f"`eval_num_beams` must be at least 1 to decide by {metric}, got {recipe.eval_num_beams}. Pass 1."
         )
-
-
-def _model_config(recipe: Recipe, vocab_size: int) -> VaswaniTransformerConfig:
-    """Configuration of the recipe's model."""
-    return VaswaniTransformerConfig.from_preset(
-        recipe.preset,
-        vocab_size=vocab_size,
-        source_language=recipe.source_language,
-        target_language=recipe.target_language,
-        **recipe.model_overrides(),
-    )
 
 
 def _prepare_data(
@@ -250,7 +242,7 @@ def _prepare_data(
 
 def _check_positions(recipe: Recipe, datasets: dict[str, Any]) -> None:
     """Raises ValueError when a sentence of a tokenised data set, or None, has more tokens than learned positions."""
-    config = _model_config(recipe, recipe.vocab_size)
+    config = recipe.model_config()
     if config.position_encoding != "learned":
         return
     for name, dataset in datasets.items():
@@ -311,6 +303,7 @@ def _restore_finished(
 ) -> TrainOutput:
     """Loads the last checkpoint of a run whose updates are all made, with the figures of their training if known."""
     trainer.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+    trainer.cost.restore(trainer.state)
     best = trainer.state.best_model_checkpoint if recipe.load_best_model else None
     trainer._load_from_checkpoint(best or str(checkpoint))
     earlier = read_results(trainer.args.output_dir)
@@ -318,7 +311,7 @@ def _restore_finished(
 
 
 def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOutput, data: RunData) -> dict[str, Any]:
-    """Writes the final model and the results; every process calls it."""
+    """Writes the final model, the results and the card; every process calls it."""
     output_dir = Path(trainer.args.output_dir)
     trainer.save_model()
     num_averaged = 0
@@ -326,9 +319,12 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
         (output_dir / "training_args.bin").unlink(missing_ok=True)
         if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
             num_averaged = write_average(output_dir, recipe.num_averaged_snapshots)
+    figures = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
+    if "train_flops_paper" not in figures:  # else they are those of an earlier process that made the last update
+        figures |= measure_cost(trainer)
     results = {
         "recipe": recipe.name,
-        **{name: value for name, value in output.metrics.items() if name.startswith("train_")},
+        **figures,
         **_last_validation(trainer),
         "train_steps": output.global_step,
         "train_pairs": len(data.train),
@@ -339,6 +335,7 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
     }
     if trainer.is_world_process_zero():
         write_results(output_dir, results)
+        write_card(output_dir, recipe, trainer.model.config, results)
     trainer.accelerator.wait_for_everyone()
     return results
 

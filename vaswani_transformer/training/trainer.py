@@ -16,9 +16,13 @@ from transformers.integrations.fsdp import is_fsdp_managed_module
 from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
+from ..analysis.cost import training_flops
+from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import TokenBatchSampler, TranslationCollator, plan_accumulation_steps
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import SnapshotCallback
+from .card import keep_card
+from .cost import CostCallback
 from .interruption import StopCallback, TrainingInterrupted, ignore_interrupts, stop_signals
 from .schedule import create_paper_schedule, paper_peak_learning_rate
 from .validation import IGNORED, SortedByLength, pair_lengths
@@ -42,10 +46,12 @@ class VaswaniTransformerTrainer(Seq2SeqTrainer):
     - `eval_loss`, `eval_nll` and `eval_perplexity` are means per target token over the whole evaluation set, each
       sentence counted once on any number of devices; perplexity is exp(nll).
     - Evaluation translates sentences sorted by length, returns them in their own order and without -100, scores
-      them by sacreBLEU (`eval_sacrebleu`) if there is no `compute_metrics`, and leaves the model's generation config
-      as it was.
+      them (`eval_sacrebleu`, `eval_chrf`, `eval_paper_bleu`, `eval_tokenized_bleu`) if there is no
+      `compute_metrics`, and leaves the model's generation config as it was.
     - SIGINT and SIGTERM save a resumable checkpoint after the running update, then raise KeyboardInterrupt.
     - A loss that is no number stops the training.
+    - Real tokens and device seconds are counted over all legs of a training and logged at its end; `total_flos` are
+      those of real tokens, see `analysis.cost.training_flops`.
 
     Paper: section 5.
 
@@ -95,13 +101,15 @@ class VaswaniTransformerTrainer(Seq2SeqTrainer):
         _warn_of_danger(self.args, self.model.config)
 
     def _install_defaults(self) -> None:
-        """Adds the BLEU metric and the callbacks that snapshot and stop."""
+        """Adds the BLEU metric and the callbacks that count, snapshot and stop."""
         args = self.args
         scores_ids = args.predict_with_generate and not args.batch_eval_metrics
         if self.compute_metrics is None and scores_ids and isinstance(self.processing_class, PreTrainedTokenizerBase):
             from ..evaluation.metrics import make_compute_metrics  # needs the extra [eval], which training does not
 
-            self.compute_metrics = make_compute_metrics(self.processing_class)
+            language = getattr(self.model.config, "target_language", None)
+            self.compute_metrics = make_compute_metrics(self.processing_class, language)
+        self.add_callback(CostCallback())
         if args.num_averaged_snapshots > 0:
             self.add_callback(SnapshotCallback(args.snapshot_steps, args.num_averaged_snapshots))
         self._stop = StopCallback()
@@ -216,7 +224,33 @@ class VaswaniTransformerTrainer(Seq2SeqTrainer):
                 reduction = "sum" if self.args.average_tokens_across_devices else "mean"
                 logs["nll"] = self.accelerator.reduce(self._nll_since_log, reduction).item() / max(updates, 1)
             self._nll_since_log, self._step_of_last_log = None, self.state.global_step
+        if "train_runtime" in logs:  # the last line; the library returns the same dict as the training's metrics
+            self.cost.stop()
+            logs.update(self.cost.metrics())
         super().log(logs, start_time)
+
+    @property
+    def cost(self) -> CostCallback:
+        """Counts of real tokens and device seconds of the training."""
+        return next(callback for callback in self.callback_handler.callbacks if isinstance(callback, CostCallback))
+
+    def floating_point_ops(self, inputs):
+        """Counts a micro-batch's real tokens; 0, as `store_flos` makes operations of them without a wait here."""
+        self.cost.count(inputs)
+        return 0
+
+    def store_flos(self):
+        """Sets `total_flos` of the state to the operations of all real tokens so far, of all processes."""
+        self.cost.settle(self.accelerator)
+        if self.model.config.model_type == VaswaniTransformerConfig.model_type:
+            tokens = self.cost.source_tokens, self.cost.target_tokens
+            self.state.total_flos = training_flops(self.model.config, *tokens)
+
+    def create_model_card(self, language=None, license=None, tags=None, **kwargs):
+        """Writes the library's draft of a card, unless the folder holds another: `push_to_hub` keeps that one."""
+        given = {"language": language, "license": license, "tags": tags}
+        if self.is_world_process_zero() and not keep_card(self.args.output_dir, **given):
+            super().create_model_card(**given, **kwargs)
 
     def _save_checkpoint(self, model, trial):
         """Saves a resumable checkpoint, unless the training has diverged since the last log."""

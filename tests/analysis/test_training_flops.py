@@ -1,0 +1,128 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import math
+
+import pytest
+import torch
+from tiny import make_config
+
+from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+from vaswani_transformer.analysis.cost import (
+    cost_table,
+    estimate_cost,
+    format_cost,
+    layer_parameters,
+    model_flops_utilization,
+    paper_flops,
+    paper_trainings,
+    training_flops,
+)
+
+CONFIGS = {
+    "plain": {},
+    "attention_bias": {"attention_bias": True, "d_k": 3, "d_v": 5},
+    "unlike_heads": {"d_k": 3, "d_v": 5},
+    "unlike_stacks": {"num_encoder_layers": 1, "num_decoder_layers": 3},
+    "learned_positions": {"position_encoding": "learned"},
+}
+NUMBERS = {
+    "max_steps": 10,
+    "source_tokens_per_update": 300,
+    "target_tokens_per_update": 200,
+    "tokens_per_second": 50.0,
+    "num_devices": 4,
+    "flops_per_second": 1e9,
+}
+
+
+def as_dict(table):
+    return {row[0]: row[1:] for row in table}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_layer_parameters_are_those_of_the_modules(name):
+    config = make_config(**CONFIGS[name])
+    with torch.device("meta"):
+        model = VaswaniTransformerForConditionalGeneration(config).model
+    counted = tuple(sum(p.numel() for p in stack.layers.parameters()) for stack in (model.encoder, model.decoder))
+    assert layer_parameters(config) == counted
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_training_flops_are_six_for_each_weight_and_token_that_meet(name):
+    config = make_config(**CONFIGS[name])
+    with torch.device("meta"):
+        model = VaswaniTransformerForConditionalGeneration(config)
+    by_source = sum(p.numel() for p in model.model.encoder.layers.parameters())
+    by_target = sum(p.numel() for p in model.model.decoder.layers.parameters()) + model.lm_head.weight.numel()
+    naive = sum(6 * by_source for _ in range(7)) + sum(6 * by_target for _ in range(11))
+    assert training_flops(config, source_tokens=7, target_tokens=11) == naive
+
+
+def test_paper_flops_multiply_device_seconds_by_the_rate():
+    assert paper_flops(device_seconds=8 * 3600, flops_per_second=9.5e12) == pytest.approx(2.736e17)
+
+
+def test_utilization_is_the_counted_share_of_the_papers_flops():
+    assert model_flops_utilization(3e9, device_seconds=4, flops_per_second=1.5e9) == pytest.approx(0.5)
+
+
+def test_estimate_follows_from_tokens_and_speed():
+    config = make_config()
+    cost = estimate_cost(config, **NUMBERS)
+    assert (cost.source_tokens, cost.target_tokens, cost.seconds, cost.device_seconds) == (3000, 2000, 100.0, 400.0)
+    assert (cost.tokens_per_second, cost.num_devices) == (50.0, 4.0)
+    counted = training_flops(config, 3000, 2000)
+    assert (cost.flops_counted, cost.flops_paper, cost.utilization) == (counted, 4e11, counted / 4e11)
+
+
+def test_estimate_without_a_matrix_rate_has_no_figure_the_papers_way():
+    cost = estimate_cost(make_config(), **{**NUMBERS, "flops_per_second": None})
+    assert (cost.flops_paper, cost.utilization) == (None, None)
+    assert "`train_matrix_flops_per_second`" in format_cost(cost)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
+def test_estimate_refuses_numbers_that_are_not_above_zero(name, value):
+    with pytest.raises(ValueError, match=f"`{name}` must be a finite number above 0, got {value}"):
+        estimate_cost(make_config(), **{**NUMBERS, name: value})
+
+
+@pytest.mark.parametrize("name", ["base", "big"])
+def test_a_model_of_the_papers_sizes_is_shown_beside_its_own_row(name):
+    config = VaswaniTransformerConfig.from_preset(name, vocab_size=32_000, dropout=0.25)
+    assert [training.preset for training in paper_trainings(config)] == [name]
+
+
+def test_another_model_is_shown_beside_both_rows():
+    assert [training.preset for training in paper_trainings(make_config())] == ["base", "big"]
+    assert "no model of these sizes" in format_cost(estimate_cost(make_config(), **NUMBERS))
+
+
+def test_cost_is_printed_beside_the_papers():
+    cost = estimate_cost(
+        VaswaniTransformerConfig(),
+        max_steps=100_000,
+        source_tokens_per_update=25_000,
+        target_tokens_per_update=25_000,
+        tokens_per_second=200_000.0,
+        num_devices=2,
+        flops_per_second=1e14,
+    )
+    table = as_dict(cost_table(cost))
+    assert table["updates"] == ("100,000", "100,000")
+    assert table["tokens, both sides"] == ("5,000,000,000", "5,000,000,000")
+    assert table["hours"] == ("6.94", "12")  # 5e9 / 2e5 / 3600
+    assert table["device hours"] == ("13.9", "96")
+    assert table["FLOPs, device seconds x matrix rate"] == ("5.00e18", "3.28e18")
+    assert table["FLOPs, counted"][0] == table["FLOPs, counted"][1]
+    assert table["FLOPs, as Table 2 prints them"] == ("", "3.3e18")
+
+
+def test_printed_cost_holds_every_row_and_how_the_papers_figure_comes_about():
+    cost = estimate_cost(VaswaniTransformerConfig(), **NUMBERS)
+    text = format_cost(cost)
+    assert all(line.startswith(row[0]) for line, row in zip(text.splitlines(), cost_table(cost), strict=False))
+    told = "12 h x 8 P100 x 9.5 TFLOP/s = 3.28e18, which Table 2 prints as 3.3e18; by its time a step, 100,000 x 0.4 s"
+    assert told in text.replace("\n", " ")

@@ -1,0 +1,247 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import logging
+
+import pytest
+import torch
+from toy_language import make_pairs, tokenize
+
+from vaswani_transformer.analysis.cost import layer_parameters
+from vaswani_transformer.training import cost as cost_module
+from vaswani_transformer.training.cost import (
+    CostCallback,
+    describe_cost,
+    estimate_recipe_cost,
+    measure_cost,
+    read_cost,
+)
+from vaswani_transformer.training.recipes import get_recipe
+
+SAVING = {"dropout": 0.1, "save_strategy": "steps", "save_steps": 2}
+
+
+def counts(trainer):
+    return trainer.cost.source_tokens, trainer.cost.target_tokens
+
+
+def naive_counts(trainer, dataset, num_steps):
+    """Real tokens of the first updates, from the batches' rows."""
+    sampler, tokens = trainer.train_batches(), [0, 0]
+    num_epochs = -(-num_steps // sampler.num_effective_batches)
+    batches = []
+    for epoch in range(num_epochs):
+        sampler.set_epoch(epoch)
+        batches += list(sampler)
+    for batch in batches[: num_steps * trainer.args.gradient_accumulation_steps]:
+        tokens[0] += sum(dataset["source_length"][row] for row in batch)
+        tokens[1] += sum(dataset["target_length"][row] for row in batch)
+    return tuple(tokens)
+
+
+def saved_state(folder):
+    return json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def fixed_rate(monkeypatch):
+    """Devices that multiply 2 GFLOP/s."""
+    monkeypatch.setattr(cost_module, "measure_matrix_rate", lambda device, dtype: 2e9)
+
+
+# ---- counts ----
+
+
+@pytest.mark.parametrize("steps", [1, 3, 25], ids=["whole", "accumulated", "mostly_empty"])
+def test_real_tokens_are_counted_without_padding_and_filling_rows(make_trainer, dataset, steps):
+    trainer = make_trainer(max_steps=2, gradient_accumulation_steps=steps)
+    expected = naive_counts(trainer, dataset, 2)
+    trainer.train()
+    assert counts(trainer) == expected
+
+
+def test_tokens_of_an_epoch_are_those_of_the_data(make_trainer, dataset):
+    everything = {"max_source_tokens_per_batch": 10_000, "max_target_tokens_per_batch": 10_000}
+    trainer = make_trainer(max_steps=1, **everything)
+    trainer.train()
+    assert counts(trainer) == (sum(dataset["source_length"]), sum(dataset["target_length"]))
+
+
+def test_tokens_of_a_stream_are_counted(make_trainer, dataset):
+    trainer = make_trainer(train_dataset=dataset.to_iterable_dataset(), max_steps=3, per_device_train_batch_size=8)
+    trainer.train()
+    assert counts(trainer) == (sum(dataset["source_length"][:24]), sum(dataset["target_length"][:24]))
+
+
+def test_every_source_token_counts_where_nothing_is_masked():
+    callback = CostCallback()
+    callback._unsettled = torch.zeros(2, dtype=torch.int64)
+    callback.count({"input_ids": torch.tensor([[5, 6, 2]]), "labels": torch.tensor([[7, 2, -100, -100]])})
+    assert callback._unsettled.tolist() == [3, 2]
+
+
+def test_counting_does_not_wait_for_the_device():
+    callback = CostCallback()
+    callback._unsettled = torch.zeros(2, dtype=torch.int64, device="meta")  # where reading a value is an error
+    ids = torch.zeros(4, 5, dtype=torch.int64, device="meta")
+    callback.count({"input_ids": ids, "attention_mask": ids, "labels": ids})
+    with pytest.raises(RuntimeError):
+        callback._unsettled.tolist()
+
+
+def test_total_flos_are_the_counted_operations(make_trainer):
+    trainer = make_trainer(max_steps=3)
+    trainer.train()
+    encoder, decoder = layer_parameters(trainer.model.config)
+    source, target = counts(trainer)
+    expected = 6 * (encoder * source + (decoder + trainer.model.lm_head.weight.numel()) * target)
+    assert trainer.state.log_history[-1]["total_flos"] == trainer.state.total_flos == expected
+
+
+def test_training_metrics_and_log_tell_tokens_and_time(make_trainer):
+    trainer = make_trainer(max_steps=3)
+    metrics = trainer.train().metrics
+    assert (metrics["train_source_tokens"], metrics["train_target_tokens"]) == counts(trainer)
+    assert metrics["train_device_seconds"] == pytest.approx(metrics["train_runtime"], abs=0.5)
+    assert metrics["train_tokens_per_second"] == pytest.approx(sum(counts(trainer)) / metrics["train_device_seconds"])
+    assert trainer.state.log_history[-1].items() >= {"train_source_tokens": counts(trainer)[0]}.items()
+
+
+def test_a_second_training_starts_from_zero(make_trainer):
+    trainer = make_trainer(max_steps=3)
+    trainer.train()
+    first = counts(trainer)
+    trainer.train()
+    assert counts(trainer) == first
+
+
+def test_clock_stands_still_after_the_training(make_trainer):
+    trainer = make_trainer(max_steps=1)
+    trainer.train()
+    assert trainer.cost.state() == trainer.cost.state()
+
+
+# ---- resuming ----
+
+
+@pytest.mark.parametrize("options", [{}, {"gradient_accumulation_steps": 3}], ids=["whole", "accumulated"])
+def test_resumed_training_counts_the_same_tokens(make_trainer, tmp_path, options):
+    whole = make_trainer(max_steps=4, output_dir=tmp_path / "whole", **SAVING, **options)
+    whole.train()
+    make_trainer(max_steps=2, output_dir=tmp_path / "parts", **SAVING, **options).train()
+    resumed = make_trainer(max_steps=4, output_dir=tmp_path / "parts", **SAVING, **options)
+    resumed.train(resume_from_checkpoint=True)
+    assert counts(resumed) == counts(whole)
+    assert resumed.state.total_flos == whole.state.total_flos
+    assert saved_state(tmp_path / "parts" / "checkpoint-4")["total_flos"] == whole.state.total_flos
+
+
+def test_counts_are_the_same_where_the_library_restores_callbacks_itself(make_trainer, tmp_path):
+    make_trainer(max_steps=2, **SAVING).train()
+    saved = saved_state(tmp_path / "run" / "checkpoint-2")["stateful_callbacks"]["CostCallback"]["attributes"]
+    resumed = make_trainer(max_steps=3, restore_callback_states_from_checkpoint=True, **SAVING)
+    resumed.train(resume_from_checkpoint=True)
+    two, three = (naive_counts(resumed, resumed.train_dataset, num_steps) for num_steps in (2, 3))
+    assert (saved["source_tokens"], counts(resumed)) == (two[0], three)
+
+
+def test_seconds_and_device_seconds_add_up_over_legs(make_trainer, tmp_path):
+    make_trainer(max_steps=2, **SAVING).train()
+    path = tmp_path / "run" / "checkpoint-2" / "trainer_state.json"
+    state = json.loads(path.read_text(encoding="utf-8"))
+    state["stateful_callbacks"]["CostCallback"]["attributes"] |= {"seconds": 1000.0, "device_seconds": 4000.0}
+    path.write_text(json.dumps(state), encoding="utf-8")
+    resumed = make_trainer(max_steps=3, **SAVING)
+    metrics = resumed.train(resume_from_checkpoint=True).metrics
+    assert metrics["train_device_seconds"] == pytest.approx(4000 + metrics["train_runtime"], abs=0.5)
+    assert metrics["train_tokens_per_second"] == pytest.approx(sum(counts(resumed)) / resumed.cost.seconds)
+    assert resumed.cost.seconds == pytest.approx(1000 + metrics["train_runtime"], abs=0.5)
+
+
+def test_checkpoint_without_counts_is_resumed_with_a_warning_and_saved_again(make_trainer, tmp_path, caplog):
+    make_trainer(max_steps=2, **SAVING).train()
+    path = tmp_path / "run" / "checkpoint-2" / "trainer_state.json"
+    state = json.loads(path.read_text(encoding="utf-8"))
+    del state["stateful_callbacks"]["CostCallback"]
+    path.write_text(json.dumps(state), encoding="utf-8")
+    resumed = make_trainer(max_steps=4, **SAVING)
+    with caplog.at_level(logging.WARNING):
+        resumed.train(resume_from_checkpoint=True)
+    assert "holds no counts of tokens and seconds" in caplog.text
+    attributes = saved_state(tmp_path / "run" / "checkpoint-4")["stateful_callbacks"]["CostCallback"]["attributes"]
+    assert (attributes["source_tokens"], attributes["target_tokens"]) == counts(resumed)
+
+
+# ---- cost ----
+
+
+def test_cost_is_told_both_ways(make_trainer, fixed_rate):
+    trainer = make_trainer(max_steps=3)
+    trainer.train()
+    found = measure_cost(trainer)
+    assert found["train_matrix_flops_per_second"] == 2e9
+    assert found["train_flops_paper"] == pytest.approx(found["train_device_seconds"] * 2e9)
+    assert found["train_flops_counted"] == trainer.state.total_flos
+    share = found["train_flops_counted"] / found["train_flops_paper"]
+    assert found["train_model_flops_utilization"] == pytest.approx(share)
+
+
+@pytest.mark.parametrize(("options", "dtype"), [({}, torch.float32), ({"bf16": True}, torch.bfloat16)])
+def test_matrix_rate_is_measured_in_the_trainings_dtype(make_trainer, monkeypatch, options, dtype):
+    asked = []
+    monkeypatch.setattr(cost_module, "measure_matrix_rate", lambda *given: asked.append(given) or 1e9)
+    trainer = make_trainer(max_steps=1, **options)
+    trainer.train()
+    measure_cost(trainer)
+    assert asked == [(torch.device("cpu"), dtype)]
+
+
+def test_cost_is_empty_where_nothing_was_counted(make_trainer):
+    assert measure_cost(make_trainer()) == {}
+
+
+def test_cost_read_from_results_is_the_one_that_was_measured(make_trainer, fixed_rate):
+    trainer = make_trainer(max_steps=3)
+    trainer.train()
+    results = measure_cost(trainer)
+    cost = read_cost(trainer.model.config, 3, results)
+    assert (cost.source_tokens, cost.target_tokens) == counts(trainer)
+    assert (cost.seconds, cost.num_devices) == (pytest.approx(trainer.cost.seconds), pytest.approx(1))
+    assert cost.flops_paper == results["train_flops_paper"]
+
+
+def test_results_without_a_cost_tell_none():
+    assert read_cost(get_recipe("quickstart").model_config(), 3, {"train_runtime": 3.0}) is None
+
+
+def test_cost_is_described_in_one_line():
+    results = {
+        "train_source_tokens": 3_000_000,
+        "train_target_tokens": 5_000_000,
+        "train_tokens_per_second": 2000.0,
+        "train_device_seconds": 8000.0,
+        "train_matrix_flops_per_second": 5e10,
+    }
+    text = describe_cost(read_cost(get_recipe("paper-base-en-de").model_config(), 10, results))
+    assert "\n" not in text
+    told = ("3,000,000 source and 5,000,000 target tokens, 2,000 a second, in 2.22 device hours", "4.00e14")
+    assert all(part in text for part in (*told, "8,000.0 device seconds x 0.05 TFLOP/s"))
+
+
+def test_recipe_is_estimated_with_its_own_batches_or_those_given():
+    recipe = get_recipe("quickstart", max_source_tokens_per_batch=900)
+    full = estimate_recipe_cost(recipe, tokens_per_second=1000)
+    given = estimate_recipe_cost(
+        recipe, tokens_per_second=1000, source_tokens_per_update=800, target_tokens_per_update=990
+    )
+    assert (full.num_steps, full.source_tokens, full.target_tokens) == (2500, 2500 * 900, 2500 * 1000)
+    assert (given.source_tokens, given.target_tokens) == (2500 * 800, 2500 * 990)
+    assert (full.config.vocab_size, full.config.d_model) == (3000, 128)
+
+
+def test_longer_sentences_are_counted_too(make_trainer, tokenizer):
+    long = tokenize(tokenizer, [(" ".join([source] * 9), " ".join([target] * 9)) for source, target in make_pairs(5)])
+    limits = {"max_source_tokens_per_batch": 5000, "max_target_tokens_per_batch": 5000}
+    trainer = make_trainer(train_dataset=long, max_steps=2, **limits)
+    trainer.train()
+    assert counts(trainer) == (2 * sum(long["source_length"]), 2 * sum(long["target_length"]))

@@ -1,0 +1,237 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What a training run costs: real tokens and device seconds over all its legs, and FLOPs both ways of Table 2."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import TrainerCallback, TrainerState, TrainingArguments
+from transformers.trainer_callback import ExportableState
+from transformers.utils import logging
+
+from ..analysis.cost import TrainingCost, estimate_cost, format_flops, format_hours
+from ..analysis.matrix_rate import measure_matrix_rate
+from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..data.collation import IGNORED
+from .recipes import Recipe
+
+if TYPE_CHECKING:
+    from .trainer import VaswaniTransformerTrainer
+
+logger = logging.get_logger(__name__)
+
+
+class CostCallback(TrainerCallback, ExportableState):
+    """Counts the real tokens and the seconds of a training, over all its legs.
+
+    Counts of micro-batches stay on the device until `settle`, which the trainer calls where it synchronises anyway.
+    They lie in each checkpoint's `trainer_state.json`; a training that goes on from one starts with them. What was
+    trained after a checkpoint and lost with its process counts nowhere.
+
+    The clock runs from the first update to the last, through validations, saving and waiting for data, as the paper's
+    does. Devices are accelerators, or processes on CPUs.
+
+    Attributes:
+        source_tokens: Real source tokens, with `</s>`, of all processes up to the last `settle`.
+        target_tokens: Real target tokens, with `</s>`.
+        seconds: Wall time of the finished legs.
+        device_seconds: The same times the devices of each leg.
+    """
+
+    def __init__(self):
+        self.source_tokens = self.target_tokens = 0
+        self.seconds = self.device_seconds = 0.0
+        self._unsettled: torch.Tensor | None = None
+        self._leg_start: float | None = None
+        self._num_devices = 1
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        """Starts the clock, at the figures of the checkpoint from which the training goes on."""
+        self.restore(state)
+        state.stateful_callbacks[type(self).__name__] = self.state()  # the library saves only those it finds there
+        self._unsettled = torch.zeros(2, dtype=torch.int64, device=args.device)
+        self._num_devices = num_devices(args)
+        self._leg_start = time.perf_counter()
+
+    def restore(self, state: TrainerState) -> None:
+        """Takes the figures of a checkpoint's state, or none; the library restores callbacks only on request."""
+        saved = state.stateful_callbacks.get(type(self).__name__) if state.global_step > 0 else None
+        if state.global_step > 0 and saved is None:
+            logger.warning("The checkpoint holds no counts of tokens and seconds: the cost is that of what follows.")
+        for name, value in (saved or CostCallback().state())["attributes"].items():
+            setattr(self, name, value)
+        self._leg_start = None
+
+    def count(self, inputs: Mapping[str, torch.Tensor]) -> None:
+        """Adds the tokens of a micro-batch without waiting for the device.
+
+        Args:
+            inputs: Batch of a collator; a row without a label to learn fills a process's batch and does not count.
+        """
+        if self._unsettled is None or "input_ids" not in inputs or "labels" not in inputs:
+            return
+        attended = inputs.get("attention_mask")
+        attended = torch.ones_like(inputs["input_ids"]) if attended is None else attended
+        learned = inputs["labels"].ne(IGNORED)
+        tokens = torch.stack([(attended.ne(0) & learned.any(dim=1, keepdim=True)).sum(), learned.sum()])
+        self._unsettled += tokens.to(self._unsettled.device)
+
+    def settle(self, accelerator: Any) -> None:
+        """Adds what all processes counted since the last time; every process calls it."""
+        if self._unsettled is not None:
+            source, target = accelerator.reduce(self._unsettled, "sum").tolist()
+            self.source_tokens, self.target_tokens = self.source_tokens + source, self.target_tokens + target
+            self._unsettled.zero_()
+
+    def stop(self) -> None:
+        """Stops the clock: the leg is over."""
+        figures = self.state()["attributes"]
+        self.seconds, self.device_seconds = figures["seconds"], figures["device_seconds"]
+        self._leg_start = None
+
+    def state(self) -> dict[str, Any]:
+        """Figures up to now, as the library saves callbacks."""
+        elapsed = 0.0 if self._leg_start is None else time.perf_counter() - self._leg_start
+        attributes = {
+            "source_tokens": self.source_tokens,
+            "target_tokens": self.target_tokens,
+            "seconds": self.seconds + elapsed,
+            "device_seconds": self.device_seconds + elapsed * self._num_devices,
+        }
+        return {"args": {}, "attributes": attributes}
+
+    def metrics(self) -> dict[str, float]:
+        """Figures under the names of `train_results.json`; nothing where no token was counted."""
+        figures = self.state()["attributes"]
+        num_tokens = figures["source_tokens"] + figures["target_tokens"]
+        if num_tokens == 0:
+            return {}
+        return {
+            "train_source_tokens": figures["source_tokens"],
+            "train_target_tokens": figures["target_tokens"],
+            "train_tokens_per_second": num_tokens / figures["seconds"],
+            "train_device_seconds": figures["device_seconds"],
+        }
+
+
+def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
+    """Measures and logs what a trainer's training cost, over all its legs.
+
+    The matrix rate is measured now, which takes well under a second. Every process calls it: the rate is their mean.
+
+    Args:
+        trainer: A trainer that has trained, or whose state was loaded.
+
+    Returns:
+        `train_source_tokens` and `train_target_tokens`, real ones with `</s>`; `train_tokens_per_second`, both sides
+        and all devices over the whole wall time; `train_device_seconds`; `train_num_devices` and `train_device` of
+        the last leg; `train_matrix_flops_per_second` of one device; `train_flops_paper`, the product of seconds and
+        rate; `train_flops_counted`; `train_model_flops_utilization`, their ratio. Empty where no token was counted.
+
+    Paper: Table 2.
+    """
+    metrics = trainer.cost.metrics()
+    if not metrics:
+        return {}
+    args = trainer.args
+    dtype = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32
+    rate = torch.tensor(measure_matrix_rate(args.device, dtype), device=args.device)
+    metrics |= {
+        "train_num_devices": num_devices(args),
+        "train_device": f"{_device_name(args.device)}, {str(dtype).removeprefix('torch.')}",
+        "train_matrix_flops_per_second": trainer.accelerator.reduce(rate, "mean").item(),
+    }
+    cost = read_cost(trainer.model.config, trainer.state.global_step, metrics)
+    logger.info(describe_cost(cost))
+    return {
+        **metrics,
+        "train_flops_paper": cost.flops_paper,
+        "train_flops_counted": cost.flops_counted,
+        "train_model_flops_utilization": cost.utilization,
+    }
+
+
+def read_cost(config: VaswaniTransformerConfig, num_steps: int, results: Mapping[str, Any]) -> TrainingCost | None:
+    """The cost that a run's results tell; None if they do not, as those of older runs.
+
+    Args:
+        config: Configuration of the run's model.
+        num_steps: Updates of the run.
+        results: What `measure_cost` returned, or `train_results.json`.
+    """
+    if "train_matrix_flops_per_second" not in results:
+        return None
+    source_tokens, target_tokens = results["train_source_tokens"], results["train_target_tokens"]
+    return TrainingCost(
+        config=config,
+        num_steps=num_steps,
+        source_tokens=source_tokens,
+        target_tokens=target_tokens,
+        seconds=(source_tokens + target_tokens) / results["train_tokens_per_second"],
+        device_seconds=results["train_device_seconds"],
+        flops_per_second=results["train_matrix_flops_per_second"],
+    )
+
+
+def describe_cost(cost: TrainingCost) -> str:
+    """One line for the log: tokens, time, and FLOPs both ways with the rate that one of them rests on."""
+    return (
+        f"Trained on {cost.source_tokens:,} source and {cost.target_tokens:,} target tokens, "
+        f"{cost.tokens_per_second:,.0f} a second, in {format_hours(cost.device_seconds)} device hours. "
+        f"FLOPs as in the paper's Table 2: {format_flops(cost.flops_paper)} ({cost.device_seconds:,.1f} device "
+        f"seconds x {cost.flops_per_second / 1e12:.3g} TFLOP/s, measured just now); counted: "
+        f"{format_flops(cost.flops_counted)}; model FLOPs utilisation {cost.utilization:.1%}."
+    )
+
+
+def estimate_recipe_cost(
+    recipe: Recipe,
+    *,
+    tokens_per_second: float,
+    num_devices: int = 1,
+    flops_per_second: float | None = None,
+    source_tokens_per_update: int | None = None,
+    target_tokens_per_update: int | None = None,
+) -> TrainingCost:
+    """What a recipe will cost at a measured speed; `analysis.cost.format_cost` prints it beside the paper's.
+
+    Args:
+        recipe: The recipe.
+        tokens_per_second: Real source and target tokens a second over all devices: `train_tokens_per_second`.
+        num_devices: Devices that reach this speed together.
+        flops_per_second: Matrix rate of one of them: `train_matrix_flops_per_second`; None if it is not known.
+        source_tokens_per_update: Mean of real source tokens of an update; None takes the recipe's limit.
+        target_tokens_per_update: The same for the target.
+
+    Raises:
+        ValueError: If a number is not finite and above 0.
+    """
+    return estimate_cost(
+        recipe.model_config(),
+        max_steps=recipe.max_steps,
+        source_tokens_per_update=_given_or(source_tokens_per_update, recipe.max_source_tokens_per_batch),
+        target_tokens_per_update=_given_or(target_tokens_per_update, recipe.max_target_tokens_per_batch),
+        tokens_per_second=tokens_per_second,
+        num_devices=num_devices,
+        flops_per_second=flops_per_second,
+    )
+
+
+def _given_or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def num_devices(args: TrainingArguments) -> int:
+    """Devices that train together: accelerators, or processes on CPUs."""
+    return args.world_size * max(args.n_gpu, 1)
+
+
+def _device_name(device: torch.device) -> str:
+    """What a device calls itself."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"CPU with {torch.get_num_threads()} thread(s)" if device.type == "cpu" else device.type.upper()
