@@ -14,7 +14,18 @@ from cli_runs import refused, train_arguments
 from vaswani_transformer import cli
 from vaswani_transformer.cli import main, training
 
-COMMANDS = ["train-tokenizer", "train", "evaluate", "translate", "average", "recipes"]
+COMMANDS = [
+    "train-tokenizer",
+    "train",
+    "average",
+    "recipes",
+    "evaluate",
+    "translate",
+    "score",
+    "align",
+    "table3",
+    "cost",
+]
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -32,7 +43,7 @@ def test_help_shows_units_and_defaults(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit):
         main(["translate", "--help"])
-    assert "padded source tokens translated at once; more is faster and takes more memory (default: 4096)" in (
+    assert "padded tokens computed at once; more is faster and takes more memory (default: 4096)" in (
         capsys.readouterr().out
     )
     with pytest.raises(SystemExit):

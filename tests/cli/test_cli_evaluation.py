@@ -3,6 +3,7 @@
 """Sub-commands that use a model; bad input gives one clear line, exit code 2, and loses nothing."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -137,3 +138,52 @@ def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(model_fo
     error = refused(capsys, ["evaluate", "--model", str(model_folder), *data, "--translations", "out"])
     assert error == "error: disk full"
     assert (model_folder / "test_results.json").is_file()
+
+
+def test_translate_n_best_writes_json_lines(model_folder, corpus):
+    command = ["translate", "--model", str(model_folder), "--input", "train.en", "--output", "best.jsonl"]
+    assert main([*command, "--n-best", "2"]) == 0
+    rows = [json.loads(line) for line in Path("best.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["source"] for row in rows] == Path("train.en").read_text(encoding="utf-8").splitlines()
+    for row in rows:
+        scores = [translation["score"] for translation in row["translations"]]
+        assert len(scores) == 2
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_translate_refuses_more_translations_than_beams(model_folder, corpus, capsys):
+    command = ["translate", "--model", str(model_folder), "--input", "train.en", "--n-best", "5"]
+    assert "`num_beams`, which is 4, got 5" in refused(capsys, command)
+
+
+PAIRS = ["--source", "train.en", "--target", "train.de"]
+
+
+def test_score_writes_a_json_line_for_each_pair(model_folder, corpus, capsys):
+    assert main(["score", "--model", str(model_folder), *PAIRS, "--length-penalty", "1"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert len(rows) == 40
+    for row in rows:
+        assert row["score"] == pytest.approx(row["log_prob"] / ((5 + row["length"]) / 6))
+
+
+def test_align_writes_a_line_of_pairs_for_each_pair(model_folder, corpus, capsys):
+    assert main(["align", "--model", str(model_folder), *PAIRS, "--layer", "0", "--heads", "0", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 40
+    assert [pair.split("-")[1] for pair in lines[0].split()] == ["0", "1", "2", "3", "4"]  # Ein Hund rennt im Park.
+
+
+@pytest.mark.parametrize("command", ["score", "align"])
+def test_files_of_different_length_are_refused_before_the_model_is_loaded(command, corpus, capsys):
+    Path("short.de").write_text("Ein Hund.\n", encoding="utf-8")
+    arguments = [command, "--model", "nowhere", "--source", "train.en", "--target", "short.de", "--output", "out"]
+    assert "40 lines in train.en and 1 lines in short.de" in refused(capsys, arguments)
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("alpha", ["-11", "nan", "inf"])
+@pytest.mark.parametrize("command", [["score", *PAIRS], ["translate", "--input", "train.en"]])
+def test_an_impossible_alpha_is_refused(command, alpha, model_folder, corpus, capsys):
+    error = refused(capsys, [*command, "--model", str(model_folder), f"--length-penalty={alpha}"])
+    assert f"`length_penalty` must be a finite number of at least -10, got {float(alpha)}" in error

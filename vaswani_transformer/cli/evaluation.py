@@ -1,20 +1,35 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Sub-commands that use a trained model: evaluate, translate."""
+"""Sub-commands that use a trained model: evaluate, translate, score, align."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+
+def _describe_model(parser: argparse.ArgumentParser) -> None:
+    """Options that all these commands share."""
+    parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model, or its id on the Hub")
+    parser.add_argument(
+        "--max-tokens-per-batch",
+        type=int,
+        default=4096,
+        metavar="N",
+        help="padded tokens computed at once; more is faster and takes more memory",
+    )
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+
 
 # ---- evaluate and translate ----
 
 
 def _describe_decoding(parser: argparse.ArgumentParser) -> None:
     """Options that `evaluate` and `translate` share."""
-    parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model, or its id on the Hub")
+    _describe_model(parser)
     parser.add_argument("--num-beams", type=int, metavar="N", help="beams; 1 is greedy search (default: the model's)")
     parser.add_argument(
         "--length-penalty", type=float, metavar="X", help="alpha of ((5 + length) / 6)^alpha (default: the model's)"
@@ -25,14 +40,6 @@ def _describe_decoding(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="output limit of each sentence: its source tokens + N (default: the model's)",
     )
-    parser.add_argument(
-        "--max-tokens-per-batch",
-        type=int,
-        default=4096,
-        metavar="N",
-        help="padded source tokens translated at once; more is faster and takes more memory",
-    )
-    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
 
 
 def _decoding_options(args: argparse.Namespace) -> dict[str, Any]:
@@ -108,19 +115,86 @@ def _describe_translate(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="translations, line by line as the input; - is stdout, a file appears when it is complete",
     )
+    parser.add_argument(
+        "--n-best",
+        type=int,
+        metavar="N",
+        help="write the N best translations of each line, with score, log-probability and length, as JSON lines",
+    )
 
 
 def _run_translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
     from ..evaluation.checkpoint import load_for_inference
-    from ..evaluation.files import check_files, translate_file
+    from ..evaluation.files import check_files, translate_file, translate_file_n_best
 
     check_files(args.input, args.output)
     model, tokenizer = load_for_inference(args.model, device=args.device)
-    translate_file(model, tokenizer, args.input, args.output, **options)
+    if args.n_best is None:
+        translate_file(model, tokenizer, args.input, args.output, **options)
+    else:
+        translate_file_n_best(model, tokenizer, args.input, args.output, num_best=args.n_best, **options)
+
+
+# ---- score and align ----
+
+
+def _describe_pairs(parser: argparse.ArgumentParser, output: str) -> None:
+    """Options that `score` and `align` share."""
+    _describe_model(parser)
+    parser.add_argument("--source", required=True, metavar="FILE", help="source sentences, one a line; - is stdin")
+    parser.add_argument(
+        "--target", required=True, metavar="FILE", help="translations, line by line as in --source; - is stdin"
+    )
+    parser.add_argument("--output", default="-", metavar="FILE", help=f"{output}; - is stdout")
+
+
+def _describe_score(parser: argparse.ArgumentParser) -> None:
+    _describe_pairs(parser, "JSON lines with log_prob (natural logarithm), length (tokens with </s>) and score")
+    parser.add_argument(
+        "--length-penalty",
+        type=float,
+        metavar="X",
+        help="alpha of score = log_prob / ((5 + length) / 6)^alpha (default: the model's)",
+    )
+
+
+def _run_score(args: argparse.Namespace) -> None:
+    from ..evaluation.files import score_files
+
+    _run_on_pairs(args, score_files, length_penalty=args.length_penalty)
+
+
+def _describe_align(parser: argparse.ArgumentParser) -> None:
+    _describe_pairs(parser, "alignments in Pharaoh's format, 0-0 2-1: source word, target word, counted from 0")
+    parser.add_argument(
+        "--layer", type=int, metavar="N", help="decoder layer whose attention is read, from 0 (default: the last)"
+    )
+    parser.add_argument(
+        "--heads", type=int, nargs="+", metavar="N", help="heads whose attention is averaged, from 0 (default: all)"
+    )
+
+
+def _run_align(args: argparse.Namespace) -> None:
+    from ..evaluation.files import align_files
+
+    _run_on_pairs(args, align_files, layer=args.layer, heads=args.heads)
+
+
+def _run_on_pairs(args: argparse.Namespace, compute: Callable[..., int], **options: Any) -> None:
+    """Checks the files, loads the model, and computes something for each pair of lines."""
+    from ..evaluation.checkpoint import load_for_inference
+    from ..evaluation.files import check_pair_files
+
+    check_pair_files(args.source, args.target, args.output)
+    model, tokenizer = load_for_inference(args.model, device=args.device)
+    options |= {"max_tokens_per_batch": args.max_tokens_per_batch, "progress": sys.stderr.isatty()}
+    compute(model, tokenizer, args.source, args.target, args.output, **options)
 
 
 COMMANDS = {
-    "evaluate": (_describe_evaluate, _run_evaluate, "Translate a test set and score it by sacreBLEU and chrF"),
+    "evaluate": (_describe_evaluate, _run_evaluate, "Translate a test set and score it by BLEU, three ways, and chrF"),
     "translate": (_describe_translate, _run_translate, "Translate a file or stdin"),
+    "score": (_describe_score, _run_score, "Score given translations by the model's probability"),
+    "align": (_describe_align, _run_align, "Align the words of given translations by the model's attention"),
 }

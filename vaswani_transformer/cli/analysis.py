@@ -1,0 +1,58 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Sub-commands that print the paper's tables beside our figures: table3, cost."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def _describe_table3(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--vocab-size", type=int, default=37000, metavar="N", help="entries of the vocabulary our models are built for"
+    )
+
+
+def _run_table3(args: argparse.Namespace) -> None:
+    from ..analysis.table_3 import format_table_3, table_3
+
+    print(format_table_3(table_3(args.vocab_size)))
+
+
+def _describe_cost(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--recipe", required=True, metavar="NAME", help="what is trained; see the command recipes")
+    parser.add_argument(
+        "--tokens-per-second",
+        type=float,
+        required=True,
+        metavar="X",
+        help="real source and target tokens over all devices: train_tokens_per_second of a run's train_results.json",
+    )
+    parser.add_argument("--num-devices", type=int, default=1, metavar="N", help="devices that reach it together")
+    parser.add_argument(
+        "--matrix-tflops",
+        type=float,
+        metavar="X",
+        help="matrix rate of one device in TFLOP/s, for FLOPs as in the paper's Table 2: "
+        "train_matrix_flops_per_second / 1e12 (default: unknown)",
+    )
+
+
+def _run_cost(args: argparse.Namespace) -> None:
+    from ..analysis.cost import format_cost
+    from ..training.cost import estimate_recipe_cost
+    from ..training.recipes import get_recipe
+
+    cost = estimate_recipe_cost(
+        get_recipe(args.recipe),
+        tokens_per_second=args.tokens_per_second,
+        num_devices=args.num_devices,
+        flops_per_second=None if args.matrix_tflops is None else args.matrix_tflops * 1e12,
+    )
+    print(format_cost(cost))
+
+
+COMMANDS = {
+    "table3": (_describe_table3, _run_table3, "Print the paper's Table 3 with our parameter counts"),
+    "cost": (_describe_cost, _run_cost, "Estimate what a recipe costs, beside the paper's Table 2"),
+}
