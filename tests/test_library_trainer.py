@@ -62,10 +62,17 @@ def test_library_training_lowers_the_loss(make_library_trainer):
     assert losses[-1] < 0.7 * losses[0]
 
 
+def test_library_evaluation_reports_a_loss(make_library_trainer, tiny_batch):
+    trainer = make_library_trainer(make_model(), predict_with_generate=False, prediction_loss_only=True)
+    metrics = trainer.evaluate(trainer.train_dataset)
+    assert trainer.label_names == ["labels"]
+    assert metrics["eval_loss"] > 0
+
+
 def test_library_label_smoother_gives_our_smoothed_loss(tiny_batch):
     model = make_model().double()
     expected = LabelSmoother(0.1)({"logits": model(**tiny_batch).logits}, tiny_batch["labels"])
-    torch.testing.assert_close(model(**tiny_batch, label_smoothing=0.1).loss, expected)
+    torch.testing.assert_close(model(**tiny_batch, smoothing=0.1).loss, expected)
 
 
 def test_accumulated_gradients_equal_those_of_the_whole_batch(make_library_trainer, tiny_tokenizer):

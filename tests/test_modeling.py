@@ -136,7 +136,7 @@ def test_logits_equal_an_independent_implementation(pair, batch):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_loss_and_gradients_equal_an_independent_implementation(pair, batch, smoothing):
     ours, theirs = pair
-    loss = ours(batch["source"], batch["mask"], labels=batch["labels"], label_smoothing=smoothing).loss
+    loss = ours(batch["source"], batch["mask"], labels=batch["labels"], smoothing=smoothing).loss
     expected = independent_loss(theirs, batch, smoothing)
     torch.testing.assert_close(loss, expected, rtol=0, atol=1e-9)
     loss.backward()
@@ -163,7 +163,7 @@ def test_greedy_ids_equal_an_independent_implementation(pair, batch):
 
 
 def test_nll_is_the_unsmoothed_loss(tiny_model, batch):
-    smoothed = tiny_model(batch["source"], batch["mask"], labels=batch["labels"], label_smoothing=0.3)
+    smoothed = tiny_model(batch["source"], batch["mask"], labels=batch["labels"], smoothing=0.3)
     plain = tiny_model(batch["source"], batch["mask"], labels=batch["labels"])
     torch.testing.assert_close(smoothed.nll, plain.loss)
     assert plain.nll is None

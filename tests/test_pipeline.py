@@ -89,7 +89,7 @@ def test_importing_again_does_not_break(checkpoint, translate):
 def test_a_text_beyond_the_longest_training_sentence_is_translated_whole_with_one_warning(
     translate, caplog, monkeypatch
 ):
-    monkeypatch.setattr(translate.tokenizer, "model_max_length", 7)
+    monkeypatch.setattr(translate.model.generation_config, "longest_training_source", 7, raising=False)
     text = "word " * 30
     lengths = [translate.preprocess(text)["input_ids"].shape[1] for _ in range(2)]
     monkeypatch.undo()

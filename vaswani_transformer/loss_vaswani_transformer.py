@@ -1,11 +1,31 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Training loss of the original Transformer."""
+"""Training loss of the original Transformer, from logits or fused with the output projection.
+
+Shapes: B batch, T target length, N real target tokens, C tokens of a chunk, D d_model, V vocabulary.
+"""
+
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd.function import once_differentiable
+from transformers.modeling_outputs import Seq2SeqLMOutput
+from transformers.utils import is_torchdynamo_compiling
 
 IGNORE_INDEX = -100
+
+# Logits that the fused loss holds at a time: what stays in a CPU's cache, and 256 MiB of fp32 elsewhere.
+_CHUNK_LOGITS = {"cpu": 2**20}
+_CHUNK_LOGITS_ELSEWHERE = 2**26
+
+
+@dataclass
+class VaswaniTransformerLMOutput(Seq2SeqLMOutput):
+    """`Seq2SeqLMOutput` with `nll`, the loss before label smoothing; None where nothing was smoothed."""
+
+    nll: torch.FloatTensor | None = None
 
 
 def translation_loss(
@@ -34,16 +54,12 @@ def translation_loss(
 
     Paper: section 5.4.
     """
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise ValueError(f"`label_smoothing` must lie in [0, 1], got {label_smoothing}.")
+    _check_smoothing(label_smoothing)
     flat_labels = labels.reshape(-1).to(logits.device)
     flat_logits = logits.reshape(flat_labels.shape[0], -1)
     if flat_logits.dtype in (torch.float16, torch.bfloat16):
         flat_logits = flat_logits.float()
-    if num_items_in_batch is None:
-        num_items_in_batch = (flat_labels != IGNORE_INDEX).sum().clamp(min=1)
-    elif torch.is_tensor(num_items_in_batch):
-        num_items_in_batch = num_items_in_batch.to(logits.device)
+    num_items_in_batch = _divisor(num_items_in_batch, flat_labels)
     if not label_smoothing:
         nll = nn.functional.cross_entropy(flat_logits, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum")
         return nll / num_items_in_batch, None
@@ -53,3 +69,124 @@ def translation_loss(
     uniform = -(log_probs.mean(dim=1) * (flat_labels != IGNORE_INDEX)).sum()
     loss = (1.0 - label_smoothing) * nll + label_smoothing * uniform
     return loss / num_items_in_batch, nll.detach() / num_items_in_batch
+
+
+def can_fuse(head: nn.Module) -> bool:
+    """Whether `fused_translation_loss` computes what this output projection would.
+
+    It does for a plain `nn.Linear` without bias. Adapters, quantisation, parametrisations, hooks, offloading and
+    sharding change what calling the module means, and a compiled model fuses by itself.
+    """
+    return (
+        type(head) is nn.Linear
+        and head.bias is None
+        and type(head.weight) is nn.Parameter
+        and "forward" not in vars(head)
+        and not any((head._forward_pre_hooks, head._forward_hooks, head._backward_pre_hooks, head._backward_hooks))
+        and not is_torchdynamo_compiling()
+    )
+
+
+def fused_translation_loss(
+    states: torch.Tensor,
+    weight: torch.Tensor,
+    labels: torch.Tensor,
+    label_smoothing: float = 0.0,
+    num_items_in_batch: torch.Tensor | int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """`translation_loss(states @ weight.T, labels, ...)` without ever holding all logits, nor any of padding.
+
+    The gradients are computed chunk by chunk in the forward pass, while a chunk's logits are at hand.
+
+    Args:
+        states: (B, T, D) the decoder's output.
+        weight: (V, D) of the output projection.
+        labels: As for `translation_loss`, as are the other arguments and what is returned.
+        label_smoothing: Probability mass taken from the right token, in [0, 1].
+        num_items_in_batch: What the sum over tokens is divided by.
+
+    Raises:
+        ValueError: `label_smoothing` lies outside [0, 1].
+
+    Paper: sections 3.4 and 5.4.
+    """
+    _check_smoothing(label_smoothing)
+    is_real = labels != IGNORE_INDEX
+    divisor = _divisor(num_items_in_batch, labels.to(states.device))
+    states, labels = states[is_real.to(states.device)], labels[is_real].to(states.device)  # (N, D), (N,)
+    loss, nll = _FusedLoss.apply(states, weight, labels, label_smoothing)
+    return loss / divisor, nll / divisor if label_smoothing else None
+
+
+def _check_smoothing(label_smoothing: float) -> None:
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise ValueError(f"`label_smoothing` must lie in [0, 1], got {label_smoothing}.")
+
+
+def _divisor(num_items_in_batch: torch.Tensor | int | None, labels: torch.Tensor) -> torch.Tensor | int:
+    """What sums over tokens are divided by, on the device of the labels."""
+    if num_items_in_batch is None:
+        return (labels != IGNORE_INDEX).sum().clamp(min=1)
+    return num_items_in_batch.to(labels.device) if torch.is_tensor(num_items_in_batch) else num_items_in_batch
+
+
+class _FusedLoss(torch.autograd.Function):
+    """Sums over N tokens of the smoothed and the plain cross-entropy of `states @ weight.T`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, smoothing: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Both sums; keeps the gradients of the first for the backward pass, in the inputs' own precision."""
+        device = states.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        with torch.autocast(device, enabled=False):
+            loss, nll, states_grad, weight_grad = _loss_and_gradients(
+                states.to(dtype), weight.to(dtype), labels, smoothing, ctx.needs_input_grad[:2]
+            )
+        ctx.save_for_backward(states_grad, weight_grad)
+        ctx.dtypes = states.dtype, weight.dtype
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, loss_grad: torch.Tensor, nll_grad: Any) -> tuple[torch.Tensor | None, ...]:
+        """Gradients of states and weight."""
+        grads = [
+            None if grad is None else (grad * loss_grad).to(dtype)
+            for grad, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
+        ]
+        return *grads, None, None
+
+
+def _loss_and_gradients(
+    states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, smoothing: float, needs_grad: tuple[bool, ...]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+    """Sums of smoothed and plain loss, at least in fp32, and the former's gradients for states and weight."""
+    vocab_size = weight.shape[0]
+    chunk = max(1, _CHUNK_LOGITS.get(states.device.type, _CHUNK_LOGITS_ELSEWHERE) // vocab_size)
+    precise = torch.promote_types(states.dtype, torch.float32)
+    states_grad = torch.empty_like(states) if needs_grad[0] else None
+    weight_grad = torch.zeros_like(weight, dtype=precise) if needs_grad[1] else None
+    loss, nll = states.new_zeros(2, dtype=precise)
+    for start in range(0, states.shape[0], chunk):
+        part, rows = states[start : start + chunk], slice(start, start + chunk)
+        right = labels[rows].unsqueeze(1)  # (C, 1)
+        logits = (part @ weight.T).to(precise)  # (C, D) -> (C, V)
+        log_sum = logits.logsumexp(dim=1, keepdim=True)
+        part_nll = (log_sum - logits.gather(1, right)).sum()
+        uniform = (log_sum.squeeze(1) - logits.mean(dim=1)).sum()
+        nll = nll + part_nll
+        loss = loss + (1.0 - smoothing) * part_nll + smoothing * uniform
+        if not any(needs_grad):
+            continue
+        # d loss / d logits = softmax - target distribution, in place of the logits
+        slope = logits.sub_(log_sum).exp_().sub_(smoothing / vocab_size)
+        slope.scatter_add_(1, right, slope.new_full(right.shape, smoothing - 1.0))
+        slope = slope.to(states.dtype)
+        if states_grad is not None:
+            torch.mm(slope, weight, out=states_grad[rows])
+        if weight_grad is not None:
+            weight_grad += slope.T @ part
+    return loss, nll, states_grad, weight_grad

@@ -7,7 +7,6 @@ V vocabulary. A mask says True (or 0.0 where it is added to scores) for "attend"
 """
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
@@ -19,7 +18,6 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import (
     BaseModelOutput,
     BaseModelOutputWithPastAndCrossAttentions,
-    Seq2SeqLMOutput,
     Seq2SeqModelOutput,
 )
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -29,7 +27,13 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
-from .loss_vaswani_transformer import IGNORE_INDEX, translation_loss
+from .loss_vaswani_transformer import (
+    IGNORE_INDEX,
+    VaswaniTransformerLMOutput,
+    can_fuse,
+    fused_translation_loss,
+    translation_loss,
+)
 from .positions_vaswani_transformer import LearnedPositionalEncoding, SinusoidalPositionalEncoding, sinusoids
 
 if TYPE_CHECKING:
@@ -90,11 +94,9 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.config = config
-        self.layer_idx = layer_idx
-        self.is_causal = is_causal
+        self.layer_idx, self.is_causal = layer_idx, is_causal
         self.d_k, self.d_v = config.d_k, config.d_v
-        self.scaling = config.d_k**-0.5
-        self.dropout = config.attention_dropout
+        self.scaling, self.dropout = config.d_k**-0.5, config.attention_dropout
         bias = config.attention_bias
         self.q_proj = nn.Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
         self.k_proj = nn.Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
@@ -126,8 +128,7 @@ class MultiHeadAttention(nn.Module):
         self, hidden_states: torch.Tensor, key_value_states: torch.Tensor | None, past_key_values: Cache | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values (B, H, S, K) of self- or cross-attention, through the cache if there is one."""
-        is_cross = key_value_states is not None
-        cache = past_key_values
+        is_cross, cache = key_value_states is not None, past_key_values
         if isinstance(past_key_values, EncoderDecoderCache):
             if is_cross and past_key_values.is_updated.get(self.layer_idx):
                 layer = past_key_values.cross_attention_cache.layers[self.layer_idx]
@@ -572,13 +573,6 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         )
 
 
-@dataclass
-class VaswaniTransformerLMOutput(Seq2SeqLMOutput):
-    """`Seq2SeqLMOutput` with `nll`, the loss before label smoothing; None where nothing was smoothed."""
-
-    nll: torch.FloatTensor | None = None
-
-
 class VaswaniTransformerForConditionalGeneration(
     VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin, GenerationMixin
 ):
@@ -619,8 +613,9 @@ class VaswaniTransformerForConditionalGeneration(
         decoder_inputs_embeds: torch.FloatTensor | None = None,
         labels: torch.LongTensor | None = None,
         use_cache: bool | None = None,
-        label_smoothing: float = 0.0,
+        smoothing: float = 0.0,
         num_items_in_batch: torch.Tensor | int | None = None,
+        return_logits: bool = True,
         **kwargs: Unpack[TransformersKwargs],
     ) -> VaswaniTransformerLMOutput:
         """Scores target sentences, and with `labels` their loss.
@@ -636,8 +631,9 @@ class VaswaniTransformerForConditionalGeneration(
             decoder_inputs_embeds: (B, T, D) instead of `decoder_input_ids`, before scaling.
             labels: (B, T) target tokens ending in `</s>`, without `<s>`; -100 is ignored.
             use_cache: Whether to return a cache; never while training on `labels`.
-            label_smoothing: Mass spread over the vocabulary, the paper's 0.1; not a property of the model.
+            smoothing: Label smoothing, the paper's 0.1. (The library takes any argument named label... for labels.)
             num_items_in_batch: What the summed loss is divided by; None: the real target tokens of this call.
+            return_logits: False lets the loss go without logits, which saves most of training's memory.
 
         Returns:
             `logits` (B, T, V), `loss` in nats per token, `nll`, and the library's usual fields.
@@ -664,10 +660,14 @@ class VaswaniTransformerForConditionalGeneration(
             use_cache=use_cache,
             **kwargs,
         )
-        logits = self.lm_head(outputs.last_hidden_state)  # (B, T, D) -> (B, T, V)
-        loss, nll = None, None
-        if labels is not None:
-            loss, nll = translation_loss(logits, labels, label_smoothing, num_items_in_batch)
+        states, logits, loss, nll = outputs.last_hidden_state, None, None, None
+        to_learn = labels, smoothing, num_items_in_batch
+        if labels is None or return_logits or not can_fuse(self.lm_head):
+            logits = self.lm_head(states)  # (B, T, D) -> (B, T, V)
+        if labels is not None and logits is not None:
+            loss, nll = translation_loss(logits, *to_learn)
+        elif labels is not None:
+            loss, nll = fused_translation_loss(states, self.lm_head.weight, *to_learn)
         return VaswaniTransformerLMOutput(
             loss=loss,
             logits=logits,

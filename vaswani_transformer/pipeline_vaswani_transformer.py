@@ -91,14 +91,19 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             )
         is_blank = not text.strip()
         encoded = self._encode("" if is_blank else text, src_lang, tgt_lang)
-        length, longest = encoded["input_ids"].shape[1], self.tokenizer.model_max_length
-        if length > longest:
+        length, longest = encoded["input_ids"].shape[1], self._longest_training_source
+        if longest is not None and length > longest:
             logger.warning_once(
                 f"A text of {length} tokens is longer than the longest training sentence ({longest} tokens). It is "
                 "translated whole, but expect a poor translation: split it into sentences."
             )
         keys = ("input_ids", "attention_mask", "forced_bos_token_id")
         return {**{key: encoded[key] for key in keys if key in encoded}, "is_blank": torch.tensor([[is_blank]])}
+
+    @property
+    def _longest_training_source(self) -> int | None:
+        """Tokens of the longest source sentence the model was trained on, if its training told."""
+        return getattr(self.model.generation_config, "longest_training_source", None)
 
     def _encode(self, text: str, src_lang: str | None, tgt_lang: str | None) -> dict[str, Any]:
         if not hasattr(self.tokenizer, "_build_translation_inputs"):

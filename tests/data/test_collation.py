@@ -58,9 +58,9 @@ def test_empty_list_becomes_one_ignored_row(collator):
     assert batch == {"input_ids": [[2]], "attention_mask": [[1]], "labels": [[-100]]}
 
 
-@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
-def test_empty_list_has_no_gradient(collator, tiny_model, label_smoothing):
-    output = tiny_model(**collator([]), label_smoothing=label_smoothing, num_items_in_batch=torch.tensor(7))
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_empty_list_has_no_gradient(collator, tiny_model, smoothing):
+    output = tiny_model(**collator([]), smoothing=smoothing, num_items_in_batch=torch.tensor(7))
     output.loss.backward()
     gradients = [parameter.grad for parameter in tiny_model.parameters()]
     assert output.loss.item() == 0.0

@@ -117,11 +117,12 @@ def test_results_report_the_cost_and_the_log_its_line(recipe, tmp_path, caplog):
     assert (results["train_num_devices"], results["train_device"][:3]) == (1, "CPU")
 
 
-def test_saved_tokenizer_knows_the_longest_training_sentence(finished, recipe):
+def test_saved_model_knows_the_longest_training_source_and_truncates_nothing_to_it(finished, recipe):
     tokenizer = AutoTokenizer.from_pretrained(finished[0])
-    corpus = load_corpus(**recipe.data_arguments("train"))
-    lengths = [len(tokenizer(row[side])["input_ids"]) for row in corpus for side in ("source", "target")]
-    assert tokenizer.model_max_length == max(lengths)
+    lengths = [len(tokenizer(row["source"])["input_ids"]) for row in load_corpus(**recipe.data_arguments("train"))]
+    model = AutoModelForSeq2SeqLM.from_pretrained(finished[0])
+    assert model.generation_config.longest_training_source == max(lengths)
+    assert len(tokenizer("word " * 5000, truncation=True)["input_ids"]) > 5000
 
 
 def test_final_folder_holds_no_pickle(finished):

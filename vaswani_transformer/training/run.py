@@ -151,6 +151,8 @@ def build_trainer(
         length_penalty=recipe.length_penalty,
         max_new_tokens_over_source=recipe.max_new_tokens_over_source,
     )
+    # Beyond this length the pipeline warns.
+    model.generation_config.longest_training_source = int(pair_lengths(data.train)[0].max())
     callbacks = []
     if recipe.early_stopping_patience is not None:
         callbacks.append(EarlyStoppingCallback(recipe.early_stopping_patience))
@@ -232,8 +234,6 @@ def _prepare_data(
         train, report = clean_corpus(tokenize_corpus(train, tokenizer), _cleaning_rules(recipe))
         validation = tokenize_corpus(validation, tokenizer) if validation is not None else None
         _check_positions(recipe, {"training": train, "validation": validation})
-        # The length beyond which the pipeline warns; nothing is truncated to it.
-        tokenizer.model_max_length = int(max(lengths.max() for lengths in pair_lengths(train)))
         if arguments.process_index == 0:
             _start_folder(recipe, output_dir, tokenizer, resume)
     logger.info(f"Training data: {report}.")

@@ -201,7 +201,7 @@ class VaswaniTransformerTrainer(Seq2SeqTrainer):
         """Smoothed loss over the effective batch's real target tokens; notes the unsmoothed one for the log."""
         if self.compute_loss_func is not None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        outputs = model(**self._loss_inputs(inputs), num_items_in_batch=num_items_in_batch)
+        outputs = model(**self._loss_inputs(inputs, return_outputs), num_items_in_batch=num_items_in_batch)
         loss = outputs["loss"]
         if self.model.training:
             nll = _nll(outputs).detach().sum()
@@ -211,9 +211,10 @@ class VaswaniTransformerTrainer(Seq2SeqTrainer):
             loss = loss * (self.accelerator.num_processes if self.args.n_gpu <= 1 else self.args.n_gpu)
         return (loss, outputs) if return_outputs else loss
 
-    def _loss_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Forward arguments of training and evaluation: smoothing on, decoder caches off."""
-        return {**inputs, "label_smoothing": self.args.label_smoothing_factor, "use_cache": False}
+    def _loss_inputs(self, inputs: dict[str, Any], return_logits: bool) -> dict[str, Any]:
+        """Forward arguments of training and evaluation: smoothing on, decoder caches off, logits only where used."""
+        smoothing = self.args.label_smoothing_factor
+        return {**inputs, "smoothing": smoothing, "use_cache": False, "return_logits": return_logits}
 
     def log(self, logs, start_time=None):
         """Logs as the library does, with `nll` beside `loss`; raises ValueError when the loss is no number."""
@@ -310,7 +311,8 @@ class VaswaniTransformerTrainer(Seq2SeqTrainer):
         """Loss of one batch and, with `predict_with_generate`, its translations; see `Seq2SeqTrainer`."""
         inputs = self._prepare_inputs(inputs)
         labels = inputs.get("labels")
-        loss, logits = (None, None) if labels is None else self._evaluate_batch(model, inputs)
+        needs_logits = not (prediction_loss_only or self.args.predict_with_generate)
+        loss, logits = (None, None) if labels is None else self._evaluate_batch(model, inputs, needs_logits)
         if prediction_loss_only:
             return loss, None, None
         if self.args.predict_with_generate:
@@ -319,13 +321,15 @@ class VaswaniTransformerTrainer(Seq2SeqTrainer):
             return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         return loss, logits, labels
 
-    def _evaluate_batch(self, model, inputs: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Loss per token and logits of one batch; adds its sums to those of the evaluation."""
+    def _evaluate_batch(
+        self, model, inputs: dict[str, Any], needs_logits: bool
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Loss per token of one batch and its logits if needed; adds its sums to those of the evaluation."""
         with torch.no_grad(), self.compute_loss_context_manager():
-            outputs = model(**self._loss_inputs(inputs), num_items_in_batch=1)
+            outputs = model(**self._loss_inputs(inputs, needs_logits), num_items_in_batch=1)
         loss, num_tokens = outputs["loss"].sum(), inputs["labels"].ne(IGNORED).sum()
         self._eval_sums += torch.stack([loss, _nll(outputs).sum(), num_tokens.to(loss.dtype)]).cpu().double()
-        return loss / num_tokens.clamp(min=1), outputs["logits"]
+        return loss / num_tokens.clamp(min=1), outputs.get("logits")
 
     def _generate(self, inputs: dict[str, Any], gen_kwargs: dict[str, Any]) -> torch.Tensor:
         """Token ids of the batch's translations, by the model's own generation config and the caller's options."""

@@ -1,0 +1,155 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The fused loss: the same numbers and gradients as from logits, and where it steps aside."""
+
+import pytest
+import torch
+from tiny import make_model
+from torch import nn
+
+from vaswani_transformer import loss_vaswani_transformer as losses
+from vaswani_transformer.loss_vaswani_transformer import can_fuse, fused_translation_loss, translation_loss
+
+V, D = 11, 6
+
+
+@pytest.fixture
+def drawn():
+    """States (3, 5, D), weight (V, D) and labels with places to ignore, in float64."""
+    torch.manual_seed(0)
+    labels = torch.randint(0, V, (3, 5))
+    labels[0, 3:] = labels[2, 4:] = losses.IGNORE_INDEX
+    return torch.randn(3, 5, D, dtype=torch.float64), torch.randn(V, D, dtype=torch.float64), labels
+
+
+def with_gradients(loss_of, states, weight):
+    states, weight = states.clone().requires_grad_(), weight.clone().requires_grad_()
+    loss, nll = loss_of(states, weight)
+    (2.5 * loss).backward()
+    return loss, nll, states.grad, weight.grad
+
+
+@pytest.mark.parametrize("chunk_logits", [1, 2 * V, 5 * V + 3, 10_000])  # 1, 2, 5 rows a chunk, and all of them
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("num_items", [None, 7, torch.tensor(29)])
+def test_fused_loss_and_gradients_equal_those_from_logits(drawn, monkeypatch, chunk_logits, smoothing, num_items):
+    monkeypatch.setitem(losses._CHUNK_LOGITS, "cpu", chunk_logits)
+    states, weight, labels = drawn
+    expected = with_gradients(lambda h, w: translation_loss(h @ w.T, labels, smoothing, num_items), states, weight)
+    got = with_gradients(lambda h, w: fused_translation_loss(h, w, labels, smoothing, num_items), states, weight)
+    for own, other in zip(got, expected, strict=True):
+        assert own is other is None or torch.allclose(own, other, rtol=1e-12, atol=1e-14)
+
+
+def test_fused_gradients_are_those_of_finite_differences(drawn):
+    states, weight, labels = drawn
+    inputs = (states.requires_grad_(), weight.requires_grad_())
+    assert torch.autograd.gradcheck(lambda h, w: fused_translation_loss(h, w, labels, 0.1)[0], inputs)
+
+
+@pytest.mark.parametrize("frozen", ["states", "weight"])
+def test_fused_loss_computes_no_gradient_of_what_is_frozen(drawn, frozen):
+    states, weight, labels = drawn
+    (states if frozen == "weight" else weight).requires_grad_()
+    fused_translation_loss(states, weight, labels, 0.1)[0].backward()
+    assert (states if frozen == "states" else weight).grad is None
+    assert (weight if frozen == "states" else states).grad.abs().sum() > 0
+
+
+def test_fused_loss_of_nothing_is_zero(drawn):
+    states, weight, labels = drawn
+    loss, _ = fused_translation_loss(
+        states.requires_grad_(), weight, torch.full_like(labels, losses.IGNORE_INDEX), 0.1
+    )
+    loss.backward()
+    assert loss.item() == 0.0
+    assert not states.grad.any()
+
+
+def test_fused_loss_refuses_an_impossible_smoothing(drawn):
+    with pytest.raises(ValueError, match=r"`label_smoothing` must lie in \[0, 1\], got 1.5"):
+        fused_translation_loss(*drawn, label_smoothing=1.5)
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+def test_fused_loss_in_bf16_is_near_that_in_fp32(drawn, autocast):
+    states, weight, labels = drawn
+    dtype = torch.float32 if autocast else torch.bfloat16
+    expected = with_gradients(lambda h, w: translation_loss(h @ w.T, labels, 0.1), states.float(), weight.float())
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        got = with_gradients(
+            lambda h, w: fused_translation_loss(h, w, labels, 0.1), states.to(dtype), weight.to(dtype)
+        )
+    assert got[0].dtype == torch.float32
+    assert (got[2].dtype, got[3].dtype) == (dtype, dtype)
+    for own, other in zip(got, expected, strict=True):
+        assert torch.allclose(own.float(), other, rtol=0.05, atol=0.02)
+
+
+# ---- in the model ----
+
+
+def model_gradients(model, batch, **options):
+    model.zero_grad()
+    out = model(**batch, smoothing=0.1, num_items_in_batch=5, **options)
+    out.loss.backward()
+    return out, [parameter.grad.clone() for parameter in model.parameters()]
+
+
+def test_model_without_logits_learns_the_same(tiny_batch):
+    model = make_model().double()
+    expected, expected_grads = model_gradients(model, tiny_batch)
+    got, got_grads = model_gradients(model, tiny_batch, return_logits=False)
+    assert got.logits is None and expected.logits is not None
+    assert torch.allclose(got.loss, expected.loss, rtol=1e-12) and torch.allclose(got.nll, expected.nll, rtol=1e-12)
+    for own, other in zip(got_grads, expected_grads, strict=True):
+        assert torch.allclose(own, other, rtol=1e-9, atol=1e-13)
+
+
+def test_model_returns_logits_unless_it_has_labels(tiny_batch):
+    labels = tiny_batch.pop("labels").clamp(min=0)
+    assert make_model()(**tiny_batch, decoder_input_ids=labels, return_logits=False).logits is not None
+
+
+class Scaled(nn.Module):
+    def forward(self, weight):
+        return 2 * weight
+
+
+class OtherLinear(nn.Linear):
+    pass
+
+
+def hooked():
+    head = nn.Linear(D, V, bias=False)
+    head.register_forward_hook(lambda module, args, output: output * 2)
+    return head
+
+
+def parametrised():
+    head = nn.Linear(D, V, bias=False)
+    nn.utils.parametrize.register_parametrization(head, "weight", Scaled())
+    return head
+
+
+def patched():
+    head = nn.Linear(D, V, bias=False)
+    head.forward = lambda states: states
+    return head
+
+
+@pytest.mark.parametrize(
+    "make_head", [hooked, parametrised, patched, lambda: nn.Linear(D, V), lambda: OtherLinear(D, V, False)]
+)
+def test_heads_that_are_more_than_a_matrix_are_called(make_head):
+    assert can_fuse(nn.Linear(D, V, bias=False))
+    assert not can_fuse(make_head())
+
+
+def test_model_with_an_adapted_head_gives_its_loss_without_fusing(tiny_batch):
+    model = make_model()
+    plain = model(**tiny_batch, return_logits=False).loss
+    model.lm_head.register_forward_hook(lambda module, args, output: output * 2)
+    adapted = model(**tiny_batch, return_logits=False)
+    assert adapted.logits is not None
+    assert not torch.allclose(adapted.loss, plain)
