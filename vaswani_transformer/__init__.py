@@ -27,9 +27,11 @@ from .version import __version__
 _LAZY = {
     "RECIPES": "training.recipes",
     "Recipe": "training.recipes",
+    "TranslationMetric": "evaluation.metrics",
     "VaswaniTransformerTrainer": "training.trainer",
     "VaswaniTransformerTrainingArguments": "training.arguments",
     "average_checkpoints": "training.averaging",
+    "score_translations": "evaluation.metrics",
 }
 
 __all__ = [

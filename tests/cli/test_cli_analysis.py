@@ -33,7 +33,7 @@ def test_cost_leaves_out_what_the_unknown_matrix_rate_would_tell(capsys):
 @pytest.mark.parametrize("speed", ["0", "-5", "nan"])
 def test_cost_refuses_an_impossible_speed(speed, capsys):
     error = refused(capsys, ["cost", "--recipe", "quickstart", f"--tokens-per-second={speed}"])
-    assert "`tokens_per_second` must be" in error
+    assert "`--tokens-per-second` must be" in error
 
 
 def test_cost_refuses_an_unknown_recipe_and_prints_the_known(capsys):

@@ -128,3 +128,10 @@ def test_load_for_inference_refuses_a_folder_that_does_not_exist(name):
 def test_load_for_inference_refuses_a_device_that_is_not_there(folder, device):
     with pytest.raises(ValueError, match=f"`device` must be a device of this machine, .*{device}"):
         load_for_inference(folder, device=device)
+
+
+def test_a_folder_missing_beside_others_is_not_looked_for_on_the_hub(tmp_path, monkeypatch):
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match="the folder runs has no nope"):
+        load_for_inference("runs/nope")

@@ -14,6 +14,7 @@ from vaswani_transformer.evaluation.evaluation_set import EvaluationSet, load_ev
 from vaswani_transformer.evaluation.metrics import score_translations
 from vaswani_transformer.evaluation.report import (
     evaluate_model,
+    evaluate_to_files,
     format_report,
     score_baselines,
     score_by_phenomenon,
@@ -92,7 +93,7 @@ def test_report_says_which_metric_is_which(language, paper):
     scores = {f"test_{name}": value for name, value in score_translations(HYPOTHESES, REFERENCES, language).items()}
     known = {"data": "x", "num_sentences": 3, "num_beams": 4, "length_penalty": 0.6, "max_new_tokens_over_source": 50}
     report = format_report({**{f"test_{name}": value for name, value in known.items()}, **scores})
-    lines = {line[: line.rindex("  ")].rsplit(maxsplit=1)[0].strip(): line for line in report.splitlines()[4:]}
+    lines = {line[: line.rindex("  ")].rsplit(maxsplit=1)[0].strip(): line for line in report.splitlines()[4:8]}
     assert list(lines) == [
         "sacreBLEU",
         "chrF",
@@ -101,6 +102,13 @@ def test_report_says_which_metric_is_which(language, paper):
     ]
     for metric, line in zip(("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu"), lines.values(), strict=True):
         assert line.endswith(f"{scores[f'test_{metric}']:6.2f}  {scores[f'test_{metric}_signature']}")
+
+
+def test_report_tells_the_length_ratio_and_the_brevity_penalty():
+    scores = {f"test_{name}": value for name, value in score_translations(["Ein Haus"], ["Ein Haus am See ."]).items()}
+    known = {"data": "x", "num_sentences": 1, "num_beams": 4, "length_penalty": 0.6, "max_new_tokens_over_source": 50}
+    report = format_report({**{f"test_{name}": value for name, value in known.items()}, **scores})
+    assert "length ratio 0.400 (translations to references, in tokens of sacreBLEU), brevity penalty 0.223" in report
 
 
 def test_results_file_holds_the_results(tmp_path):
@@ -134,3 +142,22 @@ def test_evaluation_set_is_read_from_files(tmp_path):
 def test_evaluation_set_refuses_files_beside_the_builtin_corpus():
     with pytest.raises(ValueError, match="exactly one of .*, got source_file, dataset"):
         load_evaluation_set(source_file="x.en", target_file="x.de", dataset="builtin")
+
+
+def test_results_of_another_test_set_are_not_replaced_by_default(tiny_model, tiny_tokenizer, tmp_path):
+    checkpoint = tmp_path / "model"
+    tiny_model.save_pretrained(checkpoint)
+    tiny_tokenizer.save_pretrained(checkpoint)
+    corpora = []
+    for name in ("first", "second"):
+        files = {"source_file": tmp_path / f"{name}.en", "target_file": tmp_path / f"{name}.de"}
+        for file in files.values():
+            file.write_text("A dog.\n", encoding="utf-8")
+        corpora.append(files)
+    evaluate_to_files(checkpoint, corpora[0], num_beams=1)
+    evaluate_to_files(checkpoint, corpora[0], num_beams=1)
+    before = (checkpoint / "test_results.json").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match=r"`results` must be given: .*test_results.json holds the results of .*first"):
+        evaluate_to_files(checkpoint, corpora[1], num_beams=1)
+    assert (checkpoint / "test_results.json").read_text(encoding="utf-8") == before
+    evaluate_to_files(checkpoint, corpora[1], results_file=checkpoint / "test_results.json", num_beams=1)

@@ -108,7 +108,7 @@ def test_translate_n_best_begins_with_the_translation(model, tiny_tokenizer):
 
 def test_translate_n_best_does_not_run_the_model_for_a_blank_sentence(model, tiny_tokenizer, monkeypatch):
     monkeypatch.setattr(model, "generate", None)
-    assert list(translate_n_best(model, tiny_tokenizer, ["", " \t"], 3)) == [[Hypothesis("", 0.0, 0.0, 0)]] * 2
+    assert list(translate_n_best(model, tiny_tokenizer, ["", " \t"], 3)) == [[Hypothesis("", None, None, 0)]] * 2
 
 
 def test_translate_n_best_leaves_out_hypotheses_that_do_not_exist(model, tiny_tokenizer):

@@ -317,10 +317,7 @@ def format_cost(cost: TrainingCost) -> str:
         "without padding; for the paper with 25,000 tokens a side and 37,000 entries. Utilisation: counted / the "
         "paper's way."
     )
-    notes.append(
-        "Updates count as full; those of a real corpus hold a few per cent fewer tokens on one side or both (pass the "
-        "means of a run for a closer figure)."
-    )
+    notes.append("Updates count as full; those of a real corpus hold a few per cent fewer tokens on one side or both.")
     if len(papers) > 1:
         notes.append("Table 2 has no model of these sizes; the paper's trainings are shown for comparison.")
     if cost.flops_per_second is None:

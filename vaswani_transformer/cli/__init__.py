@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _EXIT_BROKEN_PIPE
     except _EXPECTED_ERRORS as error:
-        print("error:", *(line.strip() for line in str(error).splitlines()), file=sys.stderr)
+        print("error:", *(line.strip() for line in _with_options(str(error), args).splitlines()), file=sys.stderr)
         return _EXIT_WRONG_INPUT
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -67,6 +68,25 @@ def _messages_on_stderr() -> Iterator[None]:
         package.setLevel(level)
 
 
+# What a library function calls an argument that has another name on the command line.
+_OTHER_NAMES = {
+    "num_best": ["n_best"],
+    "pairs_file": ["pairs"],
+    "source_file": ["source"],
+    "target_file": ["target", "reference"],
+}
+
+
+def _with_options(message: str, args: argparse.Namespace) -> str:
+    """An error's text with the names of arguments as the user types them: `num_beams` becomes `--num-beams`."""
+
+    def option(match: re.Match[str]) -> str:
+        names = [match[1], *_OTHER_NAMES.get(match[1], [])]
+        return f"`{next((args.options[name] for name in names if name in args.options), match[1])}`"
+
+    return re.sub(r"`(\w+)`", option, message)
+
+
 class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
     """Shows defaults, except where the default is nothing."""
 
@@ -87,5 +107,6 @@ def _build_parser() -> argparse.ArgumentParser:
             name, help=text, description=f"{text}.", formatter_class=_HelpFormatter, allow_abbrev=False
         )
         describe(command)
-        command.set_defaults(run=run)
+        options = {action.dest: action.option_strings[0] for action in command._actions if action.option_strings}
+        command.set_defaults(run=run, options=options)
     return parser

@@ -62,7 +62,9 @@ def _describe_evaluate(parser: argparse.ArgumentParser) -> None:
         "test set", "Without --source, --pairs or --dataset it is the one of the recipe saved with the model."
     )
     data.add_argument("--source", metavar="FILE", help="source sentences, one a line")
-    data.add_argument("--reference", metavar="FILE", help="reference translations, line by line as in --source")
+    data.add_argument(
+        "--reference", "--target", metavar="FILE", help="reference translations, line by line as in --source"
+    )
     data.add_argument("--pairs", metavar="FILE", help="both sides in one .jsonl, .json, .csv, .tsv or .parquet file")
     data.add_argument("--dataset", metavar="NAME", help="Hub name or folder of a `datasets` dataset, or builtin")
     data.add_argument("--dataset-config", metavar="NAME", help="configuration of the dataset, for example de-en")
@@ -108,7 +110,9 @@ def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 def _describe_translate(parser: argparse.ArgumentParser) -> None:
     _describe_decoding(parser)
-    parser.add_argument("--input", default="-", metavar="FILE", help="UTF-8 text, one sentence a line; - is stdin")
+    parser.add_argument(
+        "--input", "--source", default="-", metavar="FILE", help="UTF-8 text, one sentence a line; - is stdin"
+    )
     parser.add_argument(
         "--output",
         default="-",
@@ -119,7 +123,8 @@ def _describe_translate(parser: argparse.ArgumentParser) -> None:
         "--n-best",
         type=int,
         metavar="N",
-        help="write the N best translations of each line, with score, log-probability and length, as JSON lines",
+        help="write the N best translations of each line, with score, log-probability and length, as JSON lines; "
+        "a text may come twice, in other tokens",
     )
 
 

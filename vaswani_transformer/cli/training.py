@@ -165,6 +165,9 @@ def _run_average(args: argparse.Namespace) -> None:
     print(f"averaged model saved in {folder}")
 
 
+_TABLE_3 = "table3-"
+
+
 def _describe_recipes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="recipe to print with all its values")
 
@@ -173,16 +176,19 @@ def _run_recipes(args: argparse.Namespace) -> None:
     from ..training.recipes import RECIPES, get_recipe
 
     if args.name is None:
-        for recipe in RECIPES.values():
-            print(recipe.name)
-            print(textwrap.indent(textwrap.fill(recipe.description, _text_width()), "    "))
+        rows = {name: recipe.description for name, recipe in RECIPES.items() if not name.startswith(_TABLE_3)}
+        rows[f"{_TABLE_3}base, -A1 ... -E, -big"] = "Every row of the paper's Table 3; see the command table3."
+        for name, description in rows.items():
+            print(name)
+            print(textwrap.indent(textwrap.fill(description, _text_width()), "    "))
         print("\nAll values of one: vaswani-transformer recipes NAME")
         return
     recipe = get_recipe(args.name)
     width = max(len(field.name) for field in dataclasses.fields(recipe))
     for field in dataclasses.fields(recipe):
         value = getattr(recipe, field.name)
-        print(f"{field.name:{width}}  {'none' if value is None else value}")
+        typed = str(value).lower() if value is None or isinstance(value, bool) else value
+        print(f"{field.name:{width}}  {typed}")
 
 
 def _text_width() -> int:

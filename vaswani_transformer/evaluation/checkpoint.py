@@ -41,8 +41,14 @@ def load_for_inference(
     Example:
         >>> model, tokenizer = load_for_inference("runs/quickstart")
     """
-    if Path(name_or_path).is_dir():
+    path = Path(name_or_path)
+    if path.is_dir():
         check_checkpoint_folder(name_or_path)
+    elif len(path.parts) > 1 and path.parent.is_dir():
+        raise FileNotFoundError(
+            f"`model` must be the folder of a trained model, got {name_or_path}: the folder {path.parent} has no "
+            f"{path.name}. Check the path. (Models of the Hub are looked for where there is no such folder.)"
+        )
     elif not _HUB_ID.fullmatch(str(name_or_path)):
         raise FileNotFoundError(
             f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the path."

@@ -39,8 +39,8 @@ def evaluate_to_files(
     Args:
         model: Folder of a model, or its id on the Hub.
         corpus: Arguments of `load_evaluation_set`; languages that it does not name are the model's.
-        results_file: Where the results go; None is test_results.json in the model's folder, or no file for a model
-            on the Hub.
+        results_file: Where the results go; None is test_results.json in the model's folder, unless it holds those of
+            another test set, or no file for a model on the Hub.
         translations_file: Where the translations go, one a line; None is no file.
         device: Where the model runs; None means a GPU if there is one.
         **options: Of `evaluate_model`, for example max_tokens_per_batch, progress or num_beams.
@@ -50,21 +50,38 @@ def evaluate_to_files(
 
     Raises:
         FileNotFoundError: The model, a file of the corpus or the folder of an output does not exist.
-        ValueError: An output cannot be written or is another of the files, or model or corpus are not valid.
+        ValueError: An output cannot be written, is another of the files or would replace the results of another test
+            set, or model or corpus are not valid.
     """
-    if results_file is None and Path(model).is_dir():
+    is_default = results_file is None and Path(model).is_dir()
+    if is_default:
         results_file = Path(model) / RESULTS_FILE
     inputs = [corpus.get(name) for name in ("source_file", "target_file", "pairs_file")]
     check_outputs({"translations": translations_file, "results": results_file}, inputs)
     loaded, tokenizer = load_for_inference(model, device=device)
     languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
+    if is_default:
+        _check_same_test_set(results_file, test_set.name)
     results, translations = evaluate_model(loaded, tokenizer, test_set, **options)
     if results_file is not None:
         write_results(results, results_file)
     if translations_file is not None:
         write_lines(translations, translations_file)
     return results, results_file
+
+
+def _check_same_test_set(results_file: Path, name: str) -> None:
+    """Raises ValueError where a file holds the results of another test set than the one of this name."""
+    try:
+        earlier = json.loads(results_file.read_text(encoding="utf-8")).get("test_data", name)
+    except (FileNotFoundError, ValueError, AttributeError):
+        return  # nothing that could be lost
+    if earlier != name:
+        raise ValueError(
+            f"`results` must be given: {results_file} holds the results of {earlier}, which would be lost. Name "
+            "another file, or that one to replace it."
+        )
 
 
 def evaluate_model(
@@ -208,6 +225,9 @@ def format_report(results: dict[str, Any]) -> str:
         f"{results['test_max_new_tokens_over_source']} tokens over the source",
         "",
         *_format_scores(results),
+        "",
+        f"length ratio {_length_ratio(results):.3f} (translations to references, in tokens of sacreBLEU), brevity "
+        f"penalty {results['test_brevity_penalty']:.3f}",
     ]
     if phenomena := results.get("test_phenomena"):
         width = max(len(name) for name in phenomena)
@@ -220,6 +240,10 @@ def format_report(results: dict[str, Any]) -> str:
         lines += ["", "without a model        sacreBLEU"]
         lines += [f"{name.replace('_', ' '):21}  {score:9.2f}" for name, score in baselines.items()]
     return "\n".join(lines)
+
+
+def _length_ratio(results: dict[str, Any]) -> float:
+    return results["test_hypothesis_length"] / max(1, results["test_reference_length"])
 
 
 def _format_scores(results: dict[str, Any]) -> list[str]:

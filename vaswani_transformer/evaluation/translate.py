@@ -23,14 +23,15 @@ class Hypothesis:
 
     Args:
         text: The translation.
-        score: `log_prob` divided by GNMT's length penalty, by which beam search ranks.
-        log_prob: Natural logarithm of its probability given the source, `</s>` included.
+        score: `log_prob` divided by GNMT's length penalty, by which beam search ranks; None for a blank sentence,
+            which no model sees.
+        log_prob: Natural logarithm of its probability given the source, `</s>` included; None likewise.
         length: Its tokens, `</s>` included.
     """
 
     text: str
-    score: float
-    log_prob: float
+    score: float | None
+    log_prob: float | None
     length: int
 
 
@@ -100,7 +101,7 @@ def translate_n_best(
 
     The scores are the `sequences_scores` of `generate`, computed from the finished translations: a logits processor
     has a say in what is found, but changes no score. Where the search found fewer than `num_best`, there are fewer.
-    An empty or blank sentence has one hypothesis, which is empty, with score 0.
+    The same text may come twice, in other tokens. An empty or blank sentence has one hypothesis, empty and unscored.
 
     Args:
         model: In eval mode; decodes as its generation config says.
@@ -143,7 +144,7 @@ def translate_n_best(
         sentences,
         lambda chunk: _encode(tokenizer, chunk),
         compute,
-        empty=lambda: [Hypothesis("", 0.0, 0.0, 0)],
+        empty=lambda: [Hypothesis("", None, None, 0)],
         doing="translating",
         max_tokens_per_batch=max_tokens_per_batch,
         progress=progress,

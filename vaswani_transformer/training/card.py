@@ -92,7 +92,7 @@ def _summary(config: VaswaniTransformerConfig, results: dict[str, Any]) -> str:
 
 
 def _usage(name: str, recipe: Recipe) -> str:
-    sentence = "A dog runs." if recipe.source_language == "en" else "..."
+    sentence = "The man reads a book." if recipe.source_language == "en" else "..."
     return f"""## Use
 
 ```python

@@ -263,7 +263,7 @@ RECIPES: dict[str, Recipe] = {
             name="quickstart",
             description=(
                 "A small model on the built-in English-German corpus, for 2 CPU cores in minutes. It sees each "
-                "sentence twice or so, hence no dropout."
+                "sentence three or four times, hence no dropout."
             ),
             source_language="en",
             target_language="de",
