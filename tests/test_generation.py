@@ -7,8 +7,25 @@ import torch
 from naive_search import generated_tokens
 from tiny import make_model
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
+from transformers.generation.logits_process import (
+    EncoderNoRepeatNGramLogitsProcessor,
+    ForcedBOSTokenLogitsProcessor,
+    InfNanRemoveLogitsProcessor,
+    LogitNormalization,
+    MinLengthLogitsProcessor,
+    MinNewTokensLengthLogitsProcessor,
+    NoBadWordsLogitsProcessor,
+    NoRepeatNGramLogitsProcessor,
+    PrefixConstrainedLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+    SuppressTokensAtBeginLogitsProcessor,
+    SuppressTokensLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
-from vaswani_transformer.generation_vaswani_transformer import _SearchRule
+from vaswani_transformer.search_vaswani_transformer import NEVER_POSITIVE, ForcedEndAtLimit, SearchRule
 
 
 @pytest.mark.parametrize(
@@ -25,7 +42,7 @@ from vaswani_transformer.generation_vaswani_transformer import _SearchRule
     ],
 )
 def test_the_bound_takes_the_best_length_that_can_come(alpha, running, finished, can_improve):
-    rule = _SearchRule(alpha=alpha, limits=torch.tensor([[55]]), num_wanted=1, is_bounded=True)
+    rule = SearchRule(alpha=alpha, limits=torch.tensor([[55]]), num_wanted=1, is_bounded=True)
     got = rule.can_improve(torch.tensor([[running, -9.0]]), torch.tensor([[finished, -9.0]]), length=3)
     assert got.tolist() == [[can_improve]]
 
@@ -108,26 +125,9 @@ def test_library_limits_hold_when_the_key_is_removed():
     assert model.generate(torch.randint(3, 300, (1, 5)), max_new_tokens=6, min_new_tokens=6).shape[1] == 7
 
 
-class FirstEndThenRaise(LogitsProcessor):
-    """Makes an early end all but certain, and lifts a later one above log-probability 0."""
-
-    def __call__(self, input_ids, scores):
-        scores[:, 2] = 10.0 if input_ids.shape[1] > 5 else -0.01
-        return scores
-
-
-def test_a_processor_that_can_raise_scores_switches_the_bound_off():
-    model = make_model(scale=2.5, vocab_size=20)
-    source = torch.randint(3, 20, (1, 5))
-    processors = LogitsProcessorList([FirstEndThenRaise()])
-    out = model.generate(source, logits_processor=processors, return_dict_in_generate=True, output_scores=True)
-    assert out.sequences_scores.item() > 0
-    assert len(generated_tokens(out.sequences[0])) > 5
-
-
-@pytest.mark.parametrize("alpha", [float("nan"), float("inf"), -10.5])
+@pytest.mark.parametrize("alpha", [float("nan"), float("inf"), -10.5, 10.5])
 def test_impossible_length_penalty_is_refused(tiny_model, alpha):
-    with pytest.raises(ValueError, match="`length_penalty` must be a finite number of at least -10"):
+    with pytest.raises(ValueError, match="`length_penalty` must be a finite number in .-10, 10."):
         tiny_model.generate(torch.tensor([[5, 2]]), length_penalty=alpha)
 
 
@@ -180,3 +180,77 @@ def test_greedy_decoding_logs_no_warning(tiny_model, caplog, recwarn):
     tiny_model.generate(torch.tensor([[5, 2]]), num_beams=1)
     assert not caplog.records
     assert not recwarn.list
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_a_forced_end_comes_at_each_sentences_own_limit(num_beams):
+    model = make_model(seed=1)
+    source = torch.tensor([[5, 6, 7, 8, 9, 10, 2], [5, 2, 0, 0, 0, 0, 0]])
+    options = {
+        "num_beams": num_beams,
+        "max_new_tokens_over_source": 3,
+        "forced_eos_token_id": 2,
+        "suppress_tokens": [0],
+    }
+    together = model.generate(source, attention_mask=(source != 0).long(), **options)
+    assert [generated_tokens(row) for row in together] == [
+        generated_tokens(model.generate(row[row != 0][None], **options)[0]) for row in source
+    ]
+    assert (together == 2).sum(dim=1).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_generation_leaves_the_model_and_its_configuration_as_they_were(num_beams):
+    model = make_model().double()
+    before = model.generation_config.to_dict()
+    model.generate(torch.tensor([[5, 2]]), num_beams=num_beams)
+    assert model.generation_config.to_dict() == before
+    assert not model._forward_hooks
+
+
+def test_the_models_own_config_passed_by_hand_is_treated_as_its_own():
+    model = make_model()
+    model.generation_config.max_length = 20
+    out = model.generate(torch.tensor([[5, 2]]), generation_config=model.generation_config, min_new_tokens=30)
+    assert out.shape[1] > 30
+
+
+@pytest.mark.parametrize("num_beams", [1, 2])
+def test_generation_without_an_end_runs_into_the_limit(num_beams):
+    model = make_model()
+    model.generation_config.eos_token_id = model.config.eos_token_id = None
+    options = {"num_beams": num_beams, "max_new_tokens_over_source": 1, "return_dict_in_generate": True}
+    assert model.generate(torch.tensor([[5, 2]]), **options).sequences.shape[1] == 4
+
+
+@pytest.mark.parametrize(
+    "processor",
+    [
+        EncoderNoRepeatNGramLogitsProcessor(2, torch.tensor([[5, 6, 5]])),
+        ForcedBOSTokenLogitsProcessor(1),
+        ForcedEndAtLimit(torch.tensor([3]), 1, torch.tensor([2])),
+        InfNanRemoveLogitsProcessor(),
+        LogitNormalization(),
+        MinLengthLogitsProcessor(5, 2),
+        MinNewTokensLengthLogitsProcessor(1, 6, 2),
+        NoBadWordsLogitsProcessor([[5]], 2),
+        NoRepeatNGramLogitsProcessor(2),
+        PrefixConstrainedLogitsProcessor(lambda batch, ids: [2, 5], 1),
+        RepetitionPenaltyLogitsProcessor(0.5),
+        RepetitionPenaltyLogitsProcessor(1.5),
+        SuppressTokensAtBeginLogitsProcessor([5], 1),
+        SuppressTokensLogitsProcessor([5]),
+        TemperatureLogitsWarper(0.5),
+        TemperatureLogitsWarper(2.0),
+        TopKLogitsWarper(3),
+        TopPLogitsWarper(0.5),
+    ],
+    ids=lambda processor: type(processor).__name__,
+)
+def test_processors_on_which_the_bound_rests_lift_nothing_above_0(processor):
+    torch.manual_seed(0)
+    scores = torch.log_softmax(5 * torch.randn(20, 12), dim=-1)
+    ids = torch.randint(3, 12, (20, 4))
+    lifted = processor(ids, scores.clone()).max() > 0
+    assert (type(processor).__name__ in NEVER_POSITIVE) == (type(processor) is not InfNanRemoveLogitsProcessor)
+    assert not lifted

@@ -19,6 +19,7 @@ FILES = {
     "modeling_vaswani_transformer.py",
     "pipeline_vaswani_transformer.py",
     "positions_vaswani_transformer.py",
+    "search_vaswani_transformer.py",
     "tokenization_vaswani_transformer.py",
 }
 

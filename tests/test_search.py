@@ -4,22 +4,18 @@
 
 import os
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from naive_search import beam_search, exhaustive_search, generated_tokens, gnmt_score
+from naive_search import beam_search, exhaustive_search, generated_tokens, gnmt_score, log_probabilities
 from search_checks import MAX_FLIPPED, count_flips, decode, pad, without_padding
 from tiny import make_config, make_model
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    AutoTokenizer,
-    LogitsProcessor,
-    LogitsProcessorList,
-    MinNewTokensLengthLogitsProcessor,
-)
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, LogitsProcessor, LogitsProcessorList
+from transformers.generation.logits_process import MinNewTokensLengthLogitsProcessor
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.generation_vaswani_transformer import gnmt_length_penalty
+from vaswani_transformer.search_vaswani_transformer import gnmt_length_penalty
 
 VOCABULARY = 6  # <pad>, <s>, </s> and three words
 LIMIT = 4
@@ -186,18 +182,24 @@ def test_sequences_scores_are_gnmt_scores_of_the_returned_sequences(name, dtype)
         assert score == pytest.approx(expected, abs=1e-4 if dtype == torch.float32 else 1e-12)
 
 
-@pytest.mark.parametrize("name", ["greedy", "sampling"])
-def test_scores_of_a_single_beam_need_output_scores(name):
-    out = random_model(0).generate(torch.tensor([[5, 2]]), return_dict_in_generate=True, **SEARCHES[name])
-    assert out.get("sequences_scores") is None and out.get("logits") is None
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_scores_come_without_keeping_those_of_every_step(num_beams):
+    out = random_model(0).generate(torch.tensor([[5, 2]]), num_beams=num_beams, return_dict_in_generate=True)
+    assert out.sequences_scores.shape == (1,)
+    assert out.scores is None and out.logits is None
 
 
-def test_scores_of_greedy_search_leave_out_logits_nobody_asked_for():
-    out = random_model(0).generate(
-        torch.tensor([[5, 2]]), num_beams=1, return_dict_in_generate=True, output_scores=True
-    )
-    assert out.logits is None
-    assert len(out.scores) == out.sequences.shape[1] - 1
+def test_scores_of_greedy_search_count_the_end():
+    ended = 0
+    for seed in range(30):
+        model, sentence = random_model(seed).double(), random_sentences(seed, 1)[0]
+        (tokens, score), *_ = decode(model, [sentence], num_beams=1)
+        if tokens[-1] != 2:
+            continue
+        ended += 1
+        expected = gnmt_score(log_probability(model, torch.tensor([sentence]), tokens), len(tokens), 0.6)
+        assert score == pytest.approx(expected, abs=1e-12)
+    assert ended >= 3
 
 
 def test_attentions_of_the_search_cover_prefix_and_source():
@@ -224,6 +226,84 @@ def test_a_processor_that_can_raise_scores_switches_the_bound_off():
     out = model.generate(source, logits_processor=processors, return_dict_in_generate=True, output_scores=True)
     assert out.sequences_scores.item() > 0
     assert len(generated_tokens(out.sequences[0])) > 5
+
+
+def naive_number_of_steps(model, sentence, limit, num_beams, num_best, alpha):
+    """Steps after which no running hypothesis, at its best possible length, can enter the `num_best` finished ones."""
+    running, finished = [(0.0, [1])], []
+    for length in range(1, limit + 1):
+        rows = log_probabilities(model, torch.tensor([sentence]), [tokens for _, tokens in running]).tolist()
+        candidates = sorted(
+            (
+                (total + value, [*tokens, token])
+                for (total, tokens), row in zip(running, rows, strict=True)
+                for token, value in enumerate(row)
+            ),
+            key=lambda candidate: -candidate[0],
+        )[: 2 * num_beams]
+        for total, tokens in candidates[:num_beams]:
+            if tokens[-1] == 2 or length == limit:
+                finished.append(gnmt_score(total, length, alpha))
+        running = [candidate for candidate in candidates if candidate[1][-1] != 2][:num_beams]
+        best_length = limit if alpha >= 0 else length + 1
+        finished = sorted(finished, reverse=True)[:num_beams]
+        if len(finished) >= num_best and finished[num_best - 1] >= gnmt_score(running[0][0], best_length, alpha):
+            return length
+    return limit
+
+
+@pytest.mark.parametrize("alpha", [0.6, 0.0, -1.0])
+def test_search_stops_exactly_when_the_bound_proves_that_nothing_can_change(alpha):
+    early = 0
+    for seed in range(20):
+        model, sentence = random_model(seed).double(), random_sentences(seed, 1)[0]
+        num_best = 1 + seed % 2
+        out = model.generate(
+            torch.tensor([sentence]),
+            num_return_sequences=num_best,
+            length_penalty=alpha,
+            max_new_tokens_over_source=12,
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+        limit = len(sentence) + 12
+        assert len(out.scores) == naive_number_of_steps(model, sentence, limit, 4, num_best, alpha)
+        early += len(out.scores) < limit
+    assert early >= 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_unfinished_fragments_are_no_hypotheses(dtype):
+    model, allowed = make_model(seed=2).to(dtype), [[5, 2], [6, 7, 2]]
+
+    def following(batch, ids):
+        prefix = ids.tolist()[1:]
+        return [row[len(prefix)] for row in allowed if row[: len(prefix)] == prefix and len(row) > len(prefix)] or [2]
+
+    options = {"prefix_allowed_tokens_fn": following, "num_beams": 4, "num_return_sequences": 4}
+    out = model.generate(torch.tensor([[5, 6, 2]]), return_dict_in_generate=True, **options)
+    assert sorted(generated_tokens(row) for row in out.sequences[:2]) == allowed
+    assert not out.sequences[2:, 1:].any()
+    assert out.sequences_scores[2:].tolist() == [-torch.inf] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("alpha", [-10.0, 10.0])
+def test_extreme_length_penalties_rank_as_any_other(alpha, dtype):
+    model, sentence = random_model(1).to(dtype), [5, 6, 2]
+    found = decode(model, [sentence], length_penalty=alpha, max_new_tokens=40, min_new_tokens=30, suppress_tokens=[0])
+    (tokens, score), *_ = found
+    assert len(tokens) >= 30
+    expected = gnmt_score(log_probability(model, torch.tensor([sentence]), tokens), len(tokens), alpha)
+    assert score == pytest.approx(expected, rel=1e-4)
+
+
+def test_threads_do_not_disturb_each_other_in_float64():
+    model, sentences = random_model(0).double(), random_sentences(5, 8)
+    expected = [decode(model, [sentence], max_new_tokens_over_source=6) for sentence in sentences]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda sentence: decode(model, [sentence], max_new_tokens_over_source=6), sentences))
+    assert found == expected
 
 
 # ---- alone and in a batch ----

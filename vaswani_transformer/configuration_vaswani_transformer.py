@@ -9,11 +9,14 @@ from typing import Any, ClassVar
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
-# The paper's models as fields of the configuration; what is not named is as in `base`. The rows of Table 3 are here
-# but for D3 and D4: theirs is the base model, trained with another label smoothing.
+_BIG = {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3}
+
+# The paper's models as fields of the configuration; what is not named is as in `base`. Rows D3 and D4 of Table 3 are
+# the base model, trained with another label smoothing.
 PRESETS: dict[str, dict[str, Any]] = {
     "base": {},
-    "big": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3},
+    "big": _BIG,
+    "table3-base": {},
     "table3-A1": {"num_heads": 1},
     "table3-A2": {"num_heads": 4},
     "table3-A3": {"num_heads": 16},
@@ -29,7 +32,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "table3-C7": {"d_ff": 4096},
     "table3-D1": {"dropout": 0.0},
     "table3-D2": {"dropout": 0.2},
+    "table3-D3": {},
+    "table3-D4": {},
     "table3-E": {"position_encoding": "learned"},
+    "table3-big": _BIG,
 }
 
 POSITION_ENCODINGS = ("sinusoidal", "learned")

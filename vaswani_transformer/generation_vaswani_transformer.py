@@ -6,117 +6,42 @@ Shapes: B sentences, N beams, T target length.
 """
 
 import contextlib
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import (
-    GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
-    StoppingCriteria,
-    StoppingCriteriaList,
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
+from transformers.generation import (
+    ForcedEOSTokenLogitsProcessor,
+    GenerateEncoderDecoderOutput,
+    MaxLengthCriteria,
 )
-from transformers.generation import GenerateEncoderDecoderOutput, MaxLengthCriteria
 from transformers.generation.utils import GenerateOutput
 
-# Score of a hypothesis that does not exist; the library's own marker is -1e9, any real one is far above.
-_NO_HYPOTHESIS = -1.0e8
-
-# Processors of the library that never lift a log-probability above 0, on which the stopping bound rests.
-_NEVER_POSITIVE = {
-    "EncoderNoRepeatNGramLogitsProcessor",
-    "ForcedBOSTokenLogitsProcessor",
-    "ForcedEOSTokenLogitsProcessor",
-    "LogitNormalization",
-    "MinLengthLogitsProcessor",
-    "MinNewTokensLengthLogitsProcessor",
-    "NoBadWordsLogitsProcessor",
-    "NoRepeatNGramLogitsProcessor",
-    "PrefixConstrainedLogitsProcessor",
-    "SuppressTokensAtBeginLogitsProcessor",
-    "SuppressTokensLogitsProcessor",
-    "TemperatureLogitsWarper",
-    "TopKLogitsWarper",
-    "TopPLogitsWarper",
-}
-
-
-def gnmt_length_penalty(length: torch.Tensor | int, alpha: float) -> torch.Tensor | float:
-    """((5 + length) / 6)^alpha, by which a hypothesis' log-probability is divided.
-
-    Args:
-        length: Generated tokens, `</s>` included, `<s>` and any forced prefix excluded.
-        alpha: Strength; 0 scores by log-probability alone, larger values favour longer output.
-
-    Paper: section 6.1, through Wu et al. 2016, equation 14.
-    """
-    return ((5 + length) / 6) ** alpha
+from .search_vaswani_transformer import (
+    NEVER_POSITIVE,
+    NO_HYPOTHESIS,
+    ChosenLogProbabilities,
+    ExactLogits,
+    ForcedEndAtLimit,
+    SearchRule,
+    SourceLengthCriteria,
+    check_length_penalty,
+    gnmt_length_penalty,
+)
 
 
 @dataclass
 class VaswaniTransformerGenerateOutput(GenerateEncoderDecoderOutput):
     """`GenerateEncoderDecoderOutput` of greedy search and sampling with `sequences_scores`, as beam search has them.
 
-    They are (rows,) GNMT scores: log-probability under the model itself, before any processor, divided by
-    `gnmt_length_penalty`; None unless `output_scores` was asked for.
+    They are (rows,) GNMT scores: log-probability divided by `gnmt_length_penalty`. Here it is the model's own, before
+    any processor; beam search ranks by, and reports, what the processors leave of it. Processors that only forbid
+    tokens make no difference.
     """
 
     sequences_scores: torch.FloatTensor | None = None
-
-
-class SourceLengthCriteria(StoppingCriteria):
-    """Ends each sentence at its own limit of generated tokens.
-
-    Args:
-        limits: (B,) largest number of generated tokens of each sentence.
-        prompt_length: Tokens in front of the generated ones: `<s>` and a forced prefix.
-    """
-
-    def __init__(self, limits: torch.Tensor, prompt_length: int) -> None:
-        self.limits = limits
-        self.prompt_length = prompt_length
-
-    def __call__(self, input_ids: torch.LongTensor, scores: Any, **kwargs: Any) -> torch.BoolTensor:
-        """(rows,) True where the row's sentence has reached its limit; rows of one sentence are neighbours."""
-        generated = input_ids.shape[1] - self.prompt_length
-        return (self.limits <= generated).repeat_interleave(input_ids.shape[0] // self.limits.shape[0])
-
-
-@dataclass(frozen=True)
-class _SearchRule:
-    """How one call of beam search scores and stops; travels through the library's loop as its `length_penalty`.
-
-    Args:
-        alpha: Exponent of the length penalty.
-        limits: (B, 1) largest number of generated tokens of each sentence.
-        num_wanted: Hypotheses to return for each sentence.
-        is_bounded: Whether no processor can lift a log-probability above 0.
-    """
-
-    alpha: float
-    limits: torch.Tensor
-    num_wanted: int
-    is_bounded: bool
-
-    def can_improve(self, running: torch.Tensor, finished: torch.Tensor, length: int) -> torch.Tensor:
-        """(B, 1) True where a running hypothesis might still beat the `num_wanted`-th best finished one.
-
-        Args:
-            running: (B, N) log-probabilities of running hypotheses, best first, all of `length` generated tokens.
-            finished: (B, N) scores of finished hypotheses, best first.
-            length: Generated tokens so far.
-        """
-        best_running, worst_wanted = running[:, :1], finished[:, self.num_wanted - 1 : self.num_wanted]
-        is_running = best_running > _NO_HYPOTHESIS
-        if not self.is_bounded:
-            return is_running
-        # Log-probabilities only fall. Under alpha >= 0 the best that can come is the same one at the limit; under
-        # alpha < 0 length is punished, and the best is the shortest.
-        best_length = self.limits.to(running.dtype) if self.alpha >= 0 else length + 1
-        return is_running & (best_running / gnmt_length_penalty(best_length, self.alpha) > worst_wanted)
 
 
 class VaswaniTransformerGenerationMixin:
@@ -151,6 +76,8 @@ class VaswaniTransformerGenerationMixin:
             over_source = getattr(prepared, "max_new_tokens_over_source", None)
         if given.get("max_length") is not None or given.get("max_new_tokens") is not None:
             over_source = None
+        if prepared.length_penalty is None:
+            prepared.length_penalty = 1.0  # the library's own default
         _check_decoding(prepared.length_penalty, over_source)
         prepared.max_new_tokens_over_source = over_source
         if over_source is not None:
@@ -191,9 +118,10 @@ class VaswaniTransformerGenerationMixin:
         prompt_length = input_ids.shape[1]
         limits = _output_limits(generation_config, prompt_length, kwargs)
         stopping_criteria.append(SourceLengthCriteria(limits, prompt_length))
-        log_probs = _LogProbabilities()
-        if generation_config.return_dict_in_generate and generation_config.output_scores:
-            logits_processor = LogitsProcessorList([log_probs, *logits_processor])
+        logits_processor = _with_own_limits(logits_processor, limits, prompt_length)
+        log_probs = ChosenLogProbabilities()
+        if generation_config.return_dict_in_generate:
+            logits_processor.insert(0, log_probs)
         with self._in_own_precision(logits_processor) as logits_processor:
             output = super()._sample(
                 input_ids,
@@ -202,7 +130,7 @@ class VaswaniTransformerGenerationMixin:
                 generation_config=generation_config,
                 **kwargs,
             )
-        if not log_probs.steps:
+        if not generation_config.return_dict_in_generate:
             return output
         scores = log_probs.sequences_scores(output.sequences[:, prompt_length:], generation_config)
         return VaswaniTransformerGenerateOutput(**output, sequences_scores=scores)
@@ -221,15 +149,16 @@ class VaswaniTransformerGenerationMixin:
         token takes id 0 for "none".
         """
         self._check_token_ids("decoder_input_ids", input_ids)
-        limits = _output_limits(generation_config, input_ids.shape[1], kwargs)[:: generation_config.num_beams]
-        stopping_criteria.append(SourceLengthCriteria(limits, input_ids.shape[1]))
-        pad_token_id = int(generation_config._pad_token_tensor)
-        generation_config._pad_token_tensor = torch.full_like(generation_config._pad_token_tensor, -1)
-        generation_config.length_penalty = _SearchRule(
+        prompt_length = input_ids.shape[1]
+        limits = _output_limits(generation_config, prompt_length, kwargs)[:: generation_config.num_beams]
+        stopping_criteria.append(SourceLengthCriteria(limits, prompt_length))
+        logits_processor = _with_own_limits(logits_processor, limits, prompt_length)
+        pad, generation_config._pad_token_tensor = generation_config._pad_token_tensor, torch.tensor(-1)
+        generation_config.length_penalty = rule = SearchRule(
             alpha=generation_config.length_penalty,
             limits=limits.unsqueeze(1),
             num_wanted=generation_config.num_return_sequences,
-            is_bounded=all(type(processor).__name__ in _NEVER_POSITIVE for processor in logits_processor),
+            is_bounded=all(type(processor).__name__ in NEVER_POSITIVE for processor in logits_processor),
         )
         with self._in_own_precision(logits_processor, torch.nn.LogSoftmax(dim=-1)) as logits_processor:
             output = super()._beam_search(
@@ -239,8 +168,13 @@ class VaswaniTransformerGenerationMixin:
                 generation_config=generation_config,
                 **kwargs,
             )
+        scores = rule.scores[:, : rule.num_wanted].flatten()
         sequences = output if torch.is_tensor(output) else output.sequences
-        sequences.masked_fill_(sequences == -1, pad_token_id)
+        sequences[scores == -torch.inf, prompt_length:] = -1  # what the search held for want of a hypothesis
+        sequences.masked_fill_(sequences == -1, self.config.pad_token_id if pad is None else int(pad))
+        if not torch.is_tensor(output):
+            output.sequences_scores = scores
+            output.beam_indices[scores == -torch.inf] = -1
         return output
 
     @contextlib.contextmanager
@@ -256,7 +190,7 @@ class VaswaniTransformerGenerationMixin:
         if self.dtype != torch.float64:
             yield logits_processor
             return
-        exact = _ExactLogits(normalize)
+        exact = ExactLogits(normalize)
         hook = self.register_forward_hook(exact.record)
         try:
             yield LogitsProcessorList([exact, *logits_processor])
@@ -267,21 +201,41 @@ class VaswaniTransformerGenerationMixin:
         self,
         *,
         topk_log_probs: torch.Tensor,
+        beam_scores: torch.Tensor,
+        is_sent_finished: torch.Tensor,
+        next_token_hits_stopping_criteria: torch.Tensor,
+        top_num_beam_mask: torch.Tensor,
+        is_early_stop_heuristic_unsatisfied: torch.Tensor,
+        early_stopping: bool | str,
         cur_len: int,
         decoder_prompt_len: int,
-        length_penalty: _SearchRule,
+        length_penalty: SearchRule,
         **state: Any,
     ) -> tuple[torch.Tensor, ...]:
-        """Scores the hypotheses that end in this step by GNMT's penalty; the library's own would divide by length."""
+        """Scores the hypotheses that end in this step by GNMT's penalty; the library's own would divide by length.
+
+        The library marks what must not win by adding -1e9, which real scores can reach under a negative alpha, and in
+        which fp32 loses them. Here it is -inf.
+        """
+        is_full = torch.all(is_sent_finished, dim=-1, keepdim=True) & (early_stopping is True)
+        ends = next_token_hits_stopping_criteria & top_num_beam_mask & (topk_log_probs > NO_HYPOTHESIS)
+        ends = ends & is_early_stop_heuristic_unsatisfied & ~is_full
         penalty = gnmt_length_penalty(cur_len + 1 - decoder_prompt_len, length_penalty.alpha)
-        is_real = topk_log_probs > _NO_HYPOTHESIS
-        return super()._update_finished_beams(
-            topk_log_probs=torch.where(is_real, topk_log_probs / penalty, 10.0 * -1.0e9),
+        finished = super()._update_finished_beams(
+            topk_log_probs=torch.where(ends, topk_log_probs / penalty, -torch.inf),
+            beam_scores=torch.where(is_sent_finished, beam_scores, -torch.inf),
+            is_sent_finished=is_sent_finished,
+            next_token_hits_stopping_criteria=ends,
+            top_num_beam_mask=top_num_beam_mask,
+            is_early_stop_heuristic_unsatisfied=is_early_stop_heuristic_unsatisfied,
+            early_stopping=early_stopping,
             cur_len=cur_len,
             decoder_prompt_len=decoder_prompt_len,
             length_penalty=0.0,
             **state,
         )
+        length_penalty.scores = finished[1]
+        return finished
 
     def _check_early_stop_heuristic(
         self,
@@ -291,7 +245,7 @@ class VaswaniTransformerGenerationMixin:
         beam_scores: torch.Tensor,
         cur_len: int,
         decoder_prompt_len: int,
-        length_penalty: _SearchRule,
+        length_penalty: SearchRule,
         **state: Any,
     ) -> torch.Tensor:
         """(B, 1) True while a sentence's result can still change: a bound, not a heuristic."""
@@ -300,51 +254,14 @@ class VaswaniTransformerGenerationMixin:
         )
 
 
-class _ExactLogits(LogitsProcessor):
-    """Puts the logits of the last forward pass, unrounded, in the place of the scores it is given."""
-
-    def __init__(self, normalize: torch.nn.Module | None) -> None:
-        self.normalize = normalize or torch.nn.Identity()
-
-    def record(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        """Forward hook that keeps the logits (rows, V) of the last position."""
-        self.logits = output.logits[:, -1]
-
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        """(rows, V) logits, or log-probabilities, in the model's own precision."""
-        return self.normalize(self.logits)
-
-
-class _LogProbabilities(LogitsProcessor):
-    """Keeps the model's own log-probabilities of every step, before any other processor changes them."""
-
-    def __init__(self) -> None:
-        self.steps: list[torch.Tensor] = []
-
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
-        """(rows, V) logits, unchanged."""
-        self.steps.append(torch.log_softmax(scores, dim=-1))
-        return scores
-
-    def sequences_scores(self, tokens: torch.Tensor, generation_config: GenerationConfig) -> torch.Tensor:
-        """(rows,) GNMT scores of generated tokens (rows, T), in which what follows the end does not count."""
-        is_end = torch.isin(tokens, generation_config._eos_token_tensor)
-        is_after_end = is_end.cumsum(dim=1) > is_end
-        is_filler = (tokens == generation_config._pad_token_tensor).flip(1).cumprod(dim=1).flip(1).bool()
-        is_counted = ~(is_after_end | is_filler)
-        steps = zip(self.steps, tokens.split(1, dim=1), strict=False)  # the library may look a step ahead
-        chosen = torch.cat([log_probs.gather(1, token) for log_probs, token in steps], dim=1)
-        penalty = gnmt_length_penalty(is_counted.sum(dim=1).to(chosen.dtype), generation_config.length_penalty)
-        return (chosen * is_counted).sum(dim=1) / penalty
-
-
-def check_length_penalty(alpha: float | None) -> None:
-    """Raises ValueError unless `alpha` is None or can be the exponent of `gnmt_length_penalty`."""
-    if alpha is not None and not (math.isfinite(alpha) and alpha >= -10.0):
-        raise ValueError(
-            f"`length_penalty` must be a finite number of at least -10, got {alpha}. The paper uses 0.6; below 0 "
-            "long output is punished."
-        )
+def _with_own_limits(processors: LogitsProcessorList, limits: torch.Tensor, prompt_length: int) -> LogitsProcessorList:
+    """The processors of a call, of which those that force the end do it at each sentence's own limit."""
+    return LogitsProcessorList(
+        ForcedEndAtLimit(limits, prompt_length, processor.eos_token_id)
+        if isinstance(processor, ForcedEOSTokenLogitsProcessor)
+        else processor
+        for processor in processors
+    )
 
 
 def _check_decoding(length_penalty: float | None, over_source: int | None) -> None:
@@ -378,10 +295,4 @@ def _output_limits(generation_config: GenerationConfig, prompt_length: int, mode
     return torch.minimum(source_lengths + over_source, buffer)
 
 
-__all__ = [
-    "SourceLengthCriteria",
-    "VaswaniTransformerGenerateOutput",
-    "VaswaniTransformerGenerationMixin",
-    "check_length_penalty",
-    "gnmt_length_penalty",
-]
+__all__ = ["VaswaniTransformerGenerateOutput", "VaswaniTransformerGenerationMixin"]

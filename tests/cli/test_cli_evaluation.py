@@ -186,4 +186,4 @@ def test_files_of_different_length_are_refused_before_the_model_is_loaded(comman
 @pytest.mark.parametrize("command", [["score", *PAIRS], ["translate", "--input", "train.en"]])
 def test_an_impossible_alpha_is_refused(command, alpha, model_folder, corpus, capsys):
     error = refused(capsys, [*command, "--model", str(model_folder), f"--length-penalty={alpha}"])
-    assert f"`--length-penalty` must be a finite number of at least -10, got {float(alpha)}" in error
+    assert f"`--length-penalty` must be a finite number in [-10, 10], got {float(alpha)}" in error

@@ -2,47 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Table 2: what the models cost, the paper's way and by counting operations."""
 
-from dataclasses import astuple
-from pathlib import Path
-
 import pytest
 
-from vaswani_transformer.analysis.cost import PAPER_TRAININGS, TABLE_2, paper_flops
+from vaswani_transformer.analysis.cost import PAPER_TRAININGS, paper_flops
 from vaswani_transformer.training.cost import estimate_recipe_cost
 from vaswani_transformer.training.recipes import get_recipe
 
-ROWS = {row.model: row for row in TABLE_2}
 TRAININGS = {training.preset: training for training in PAPER_TRAININGS}
-
-
-def read_cells(cells):
-    """BLEU of both language pairs and FLOPs of both, from three cells of the printed table."""
-    bleu = [float(cell.split()[0]) if cell else None for cell in cells[:2]]
-    flops = [float(part) for part in cells[2].split("/") if part.strip()]
-    if len(flops) == 1:  # one figure: for the pairs that have a BLEU
-        flops = [flops[0] if score is not None else None for score in bleu]
-    return (*bleu, *(flops or (None, None)))
-
-
-def test_rows_are_the_papers():
-    paper = Path(__file__).resolve().parents[3] / "shared" / "PAPER.md"
-    if not paper.is_file():
-        pytest.skip(f"the paper's tables are not part of the project and not found in {paper}")
-    section = paper.read_text(encoding="utf-8").split("## Table 2")[1].split("\n\n")[0]
-    _, _, *lines = ([cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines()[1:])
-    assert [astuple(row) for row in TABLE_2] == [(cells[0], *read_cells(cells[1:])) for cells in lines]
-
-
-@pytest.mark.parametrize(
-    ("model", "values"),
-    [
-        ("ByteNet", (23.75, None, None, None)),
-        ("ConvS2S", (25.16, 40.46, 9.6e18, 1.5e20)),
-        ("Transformer big", (28.4, 41.8, 2.3e19, 2.3e19)),
-    ],
-)
-def test_row_has_these_values(model, values):
-    assert astuple(ROWS[model])[1:] == values
 
 
 @pytest.mark.parametrize("preset", TRAININGS)
@@ -50,7 +16,7 @@ def test_printed_flops_are_training_time_by_eight_devices_by_their_rate(preset):
     training, hours = TRAININGS[preset], {"base": 12, "big": 84}[preset]
     flops = paper_flops(hours * 3600 * 8, 9.5e12)
     assert training.cost.flops_paper == flops
-    assert f"{flops:.1e}" == f"{training.flops:.1e}" == f"{ROWS[f'Transformer {preset}'].flops_en_de:.1e}"
+    assert f"{flops:.1e}" == f"{training.flops:.1e}" == {"base": "3.3e+18", "big": "2.3e+19"}[preset]
 
 
 @pytest.mark.parametrize("preset", TRAININGS)

@@ -237,7 +237,7 @@ def test_train_asks_for_translations_to_decide_by_their_score(recipe, tmp_path, 
 
 
 def test_train_lists_the_presets_when_the_name_is_unknown(recipe, tmp_path):
-    with pytest.raises(ValueError, match="`preset` must be one of base, big, table3-A1, .*got 'huge'"):
+    with pytest.raises(ValueError, match="`preset` must be one of base, big, table3-base, table3-A1, .*got 'huge'"):
         train(replace(recipe, preset="huge"), tmp_path / "run", use_cpu=True)
 
 

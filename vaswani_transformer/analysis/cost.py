@@ -17,31 +17,6 @@ _P100_FLOPS_PER_SECOND = 9.5e12  # single precision, sustained, as the paper say
 _WIDTH = 119
 
 
-@dataclass(frozen=True)
-class Table2Row:
-    """A row of Table 2: BLEU on newstest2014 and training FLOPs by language pair; None where the paper has none."""
-
-    model: str
-    bleu_en_de: float | None = None
-    bleu_en_fr: float | None = None
-    flops_en_de: float | None = None
-    flops_en_fr: float | None = None
-
-
-TABLE_2: tuple[Table2Row, ...] = (
-    Table2Row("ByteNet", 23.75),
-    Table2Row("Deep-Att + PosUnk", None, 39.2, None, 1.0e20),
-    Table2Row("Deep-Att + PosUnk, ensemble", None, 40.4, None, 8.0e20),
-    Table2Row("GNMT + RL", 24.6, 39.92, 2.3e19, 1.4e20),
-    Table2Row("GNMT + RL, ensemble", 26.30, 41.16, 1.8e20, 1.1e21),
-    Table2Row("ConvS2S", 25.16, 40.46, 9.6e18, 1.5e20),
-    Table2Row("ConvS2S, ensemble", 26.36, 41.29, 7.7e19, 1.2e21),
-    Table2Row("MoE", 26.03, 40.56, 2.0e19, 1.2e20),
-    Table2Row("Transformer base", 27.3, 38.1, 3.3e18, 3.3e18),
-    Table2Row("Transformer big", 28.4, 41.8, 2.3e19, 2.3e19),
-)
-
-
 def paper_flops(device_seconds: float, flops_per_second: float) -> float:
     """Cost of a training the paper's way: time x number of devices x the rate one of them sustains.
 

@@ -35,8 +35,7 @@ def align_pairs(
     """The words that are aligned in each pair, in the order of the input.
 
     Each target word is aligned to the source word that the decoder attends to most while it predicts the target word:
-    weights are averaged over heads, summed over the tokens of the source word and averaged over those of the target
-    word. A word is what stands between white space, counted from 0. A pair with an empty side has no alignment.
+    weights are averaged over heads and summed over the tokens of both words. A word is what stands between white space, counted from 0. A pair with an empty side has no alignment.
 
     Args:
         model: In eval mode.
@@ -96,9 +95,8 @@ def align_words(
     """
     by_source_word = weights @ _membership(source_words)  # (T, source words)
     is_part = _membership(target_words).T  # (target words, T)
-    counts = is_part.sum(axis=1, keepdims=True)
-    means = is_part @ by_source_word / np.maximum(counts, 1)
-    return [(int(means[word].argmax()), int(word)) for word in np.flatnonzero(counts)]
+    sums = is_part @ by_source_word  # (target words, source words)
+    return [(int(sums[word].argmax()), int(word)) for word in np.flatnonzero(is_part.any(axis=1))]
 
 
 def token_words(text: str, offsets: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -141,15 +139,25 @@ def _cross_attention(
     """(B, T, S) weights in float64, averaged over heads; row t belongs to the step that predicts target token t."""
     input_ids, attention_mask = padded([row[0] for row in rows], pad_token_id, model.device)
     labels, _ = padded([row[1] for row in rows], pad_token_id, model.device)
-    outputs = model.model(
-        input_ids=input_ids,
-        attention_mask=attention_mask,
-        decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels),
-        use_cache=False,
-        output_attentions=True,
-    )
-    weights = outputs.cross_attentions[layer][:, heads].mean(dim=1)  # (B, H, T, S) -> (B, T, S)
-    return weights.cpu().double().numpy()
+    kept = []
+    attention = model.model.decoder.layers[layer].encoder_attn
+    hooks = [  # this layer alone is asked for its weights: those of all would fill the memory
+        attention.register_forward_pre_hook(
+            lambda module, args, kwargs: (args, {**kwargs, "output_attentions": True}), with_kwargs=True
+        ),
+        attention.register_forward_hook(lambda module, args, output: kept.append(output[1][:, heads].mean(dim=1))),
+    ]
+    try:
+        model.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels),
+            use_cache=False,
+        )
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return kept[0].cpu().double().numpy()  # (B, H, T, S) -> (B, T, S)
 
 
 def _chosen_layer(layer: int | None, num_layers: int) -> int:

@@ -69,7 +69,7 @@ def score_translations(
         ValueError: There is nothing to score, or hypotheses and references differ in number.
 
     Example:
-        >>> score_translations(["Das ist ein Haus ."], ["Das ist ein Haus ."], "de")["paper_bleu"]
+        >>> round(score_translations(["Das ist ein Haus ."], ["Das ist ein Haus ."], "de")["paper_bleu"], 2)
         100.0
     """
     streams = _reference_streams(hypotheses, references)

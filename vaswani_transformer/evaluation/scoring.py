@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from ..generation_vaswani_transformer import check_length_penalty, gnmt_length_penalty
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
 from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, compute_in_batches, padded, paired, token_ids
 
 

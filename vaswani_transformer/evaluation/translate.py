@@ -4,17 +4,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import ModelOutput
 
-from ..generation_vaswani_transformer import check_length_penalty
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
 from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, compute_in_batches, padded, token_ids
-from .scoring import PairScore, decoding_config, score_tokens
+from .scoring import decoding_config
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,7 @@ def translate_n_best(
 ) -> Iterator[list[Hypothesis]]:
     """The best translations of each sentence, best first, with their scores; otherwise as `translate`.
 
-    The scores are the `sequences_scores` of `generate`, computed from the finished translations: a logits processor
-    has a say in what is found, but changes no score. Where the search found fewer than `num_best`, there are fewer.
+    The scores are the `sequences_scores` of `generate`. Where the search found fewer than `num_best`, there are fewer.
     The same text may come twice, in other tokens. An empty or blank sentence has one hypothesis, empty and unscored.
 
     Args:
@@ -122,22 +123,23 @@ def translate_n_best(
 
     Paper: section 6.1.
     """
+    for name in ("decoder_input_ids", "num_return_sequences", "return_dict_in_generate"):
+        if name in generate_kwargs:
+            raise ValueError(f"`{name}` must not be given for n-best translation. Call `model.generate` for it.")
     decoding = decoding_config(model, **generate_kwargs)
     if not 1 <= num_best <= decoding.num_beams:
         raise ValueError(
             f"`num_best` must be at least 1 and at most `num_beams`, which is {decoding.num_beams}, got {num_best}. "
             "Raise `num_beams`, or ask for fewer translations."
         )
-    generate_kwargs["num_return_sequences"] = num_best
+    generate_kwargs = {**generate_kwargs, "num_return_sequences": num_best}
 
     def compute(rows: list[Row]) -> list[list[Hypothesis]]:
-        sequences = _generate(model, tokenizer, rows, generate_kwargs)[:, 1:].tolist()  # (B * num_best, T) without <s>
-        targets = [_without_filling(sequence, tokenizer) for sequence in sequences]
-        sources = [row[0] for row in rows for _ in range(num_best)]
-        found = _hypotheses(model, tokenizer, sources, targets, decoding.length_penalty, max_tokens_per_batch)
+        found = _generate(model, tokenizer, rows, {**generate_kwargs, "return_dict_in_generate": True})
+        hypotheses = _hypotheses(tokenizer, found, decoding.length_penalty)
         return [
-            [hypothesis for hypothesis in found[start : start + num_best] if hypothesis is not None]
-            for start in range(0, len(found), num_best)
+            [hypothesis for hypothesis in hypotheses[start : start + num_best] if hypothesis is not None]
+            for start in range(0, len(hypotheses), num_best)
         ]
 
     return compute_in_batches(
@@ -161,48 +163,23 @@ def _encode(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> list[Ro
 @torch.inference_mode()
 def _generate(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: list[Row], generate_kwargs: dict[str, Any]
-) -> torch.Tensor:
-    """(B * returned sequences, T) output tokens behind `<s>`, filled up with `<pad>`."""
+) -> torch.Tensor | ModelOutput:
+    """What `generate` returns for rows of token ids."""
     input_ids, attention_mask = padded([row[0] for row in rows], tokenizer.pad_token_id, model.device)
     return model.generate(input_ids=input_ids, attention_mask=attention_mask, **generate_kwargs)
 
 
-def _without_filling(tokens: list[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    """Tokens up to `</s>`, or up to the filling where the limit cut them; none of a hypothesis that does not exist."""
-    if tokenizer.eos_token_id in tokens:
-        return tokens[: tokens.index(tokenizer.eos_token_id) + 1]
-    while tokens and tokens[-1] == tokenizer.pad_token_id:
-        tokens = tokens[:-1]
-    return tokens
-
-
-def _hypotheses(
-    model: VaswaniTransformerForConditionalGeneration,
-    tokenizer: PreTrainedTokenizerBase,
-    sources: list[list[int]],
-    targets: list[list[int]],
-    alpha: float,
-    max_tokens_per_batch: int,
-) -> list[Hypothesis | None]:
-    """Text and scores of each target; None where it has no token."""
-
-    def compute(rows: list[Row]) -> list[PairScore | None]:
-        return list(score_tokens(model, rows, alpha, tokenizer.pad_token_id, max_tokens_per_batch))
-
-    scores = compute_in_batches(
-        zip(sources, targets, strict=True),
-        lambda pairs: [pair if pair[1] else () for pair in pairs],
-        compute,
-        empty=lambda: None,
-        doing="scoring",
-        max_tokens_per_batch=max_tokens_per_batch,
-        progress=False,
-        total=None,
-    )
-    texts = tokenizer.batch_decode(targets, skip_special_tokens=True)
+def _hypotheses(tokenizer: PreTrainedTokenizerBase, found: ModelOutput, alpha: float) -> list[Hypothesis | None]:
+    """Text and scores of each output of `generate`; None where the search found none."""
+    sequences, scores = found.sequences[:, 1:], found.sequences_scores.double().tolist()  # without <s>
+    if "beam_indices" in found:
+        lengths = (found.beam_indices >= 0).sum(dim=1).tolist()
+    else:
+        lengths = (sequences != tokenizer.pad_token_id).sum(dim=1).tolist()
+    texts = tokenizer.batch_decode(sequences, skip_special_tokens=True)
     return [
-        None if score is None else Hypothesis(text, score.score, score.log_prob, score.length)
-        for text, score in zip(texts, scores, strict=True)
+        Hypothesis(text, score, score * gnmt_length_penalty(length, alpha), length) if math.isfinite(score) else None
+        for text, score, length in zip(texts, scores, lengths, strict=True)
     ]
 
 

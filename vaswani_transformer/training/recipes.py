@@ -57,7 +57,7 @@ _RATE = _number("lie in [0, 1)", lambda value: 0 <= value < 1)
 _POSITIVE = _number("be a finite number above 0", lambda value: value > 0)
 _NORM = _number("be a finite number of at least 0", lambda value: value >= 0)
 _RATIO = _number("be a finite number of at least 1", lambda value: value >= 1)
-_PENALTY = _number("be a finite number of at least -10", lambda value: value >= -10)
+_PENALTY = _number("be a finite number in [-10, 10]", lambda value: abs(value) <= 10)
 _SEED = ("be a whole number in [0, 2^32)", lambda value: type(value) is int and 0 <= value < 2**32)
 _METRIC = (f"be one of {', '.join(_METRICS)}", lambda value: value in _METRICS)
 

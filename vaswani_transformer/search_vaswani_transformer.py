@@ -1,0 +1,192 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of section 6.1's search: GNMT length penalty, each sentence's limit, the stopping bound, the scores.
+
+Shapes: B sentences, N beams, V vocabulary, T target length; rows are B, or B * N with those of one sentence together.
+"""
+
+import math
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
+
+# Log-probability of a running hypothesis that does not exist: the library adds -1e9, any real one is far above.
+NO_HYPOTHESIS = -1.0e8
+
+# Processors of the library that never lift a log-probability above 0, on which the stopping bound rests.
+NEVER_POSITIVE = {
+    "EncoderNoRepeatNGramLogitsProcessor",
+    "ForcedBOSTokenLogitsProcessor",
+    "ForcedEndAtLimit",
+    "LogitNormalization",
+    "MinLengthLogitsProcessor",
+    "MinNewTokensLengthLogitsProcessor",
+    "NoBadWordsLogitsProcessor",
+    "NoRepeatNGramLogitsProcessor",
+    "PrefixConstrainedLogitsProcessor",
+    "RepetitionPenaltyLogitsProcessor",
+    "SuppressTokensAtBeginLogitsProcessor",
+    "SuppressTokensLogitsProcessor",
+    "TemperatureLogitsWarper",
+    "TopKLogitsWarper",
+    "TopPLogitsWarper",
+}
+
+
+def gnmt_length_penalty(length: torch.Tensor | int, alpha: float) -> torch.Tensor | float:
+    """((5 + length) / 6)^alpha, by which a hypothesis' log-probability is divided.
+
+    Args:
+        length: Generated tokens, `</s>` included, `<s>` and any forced prefix excluded.
+        alpha: Strength; 0 scores by log-probability alone, larger values favour longer output.
+
+    Paper: section 6.1, through Wu et al. 2016, equation 14.
+    """
+    return ((5 + length) / 6) ** alpha
+
+
+def check_length_penalty(alpha: float | None) -> None:
+    """Raises ValueError unless `alpha` is None or can be the exponent of `gnmt_length_penalty`."""
+    if alpha is not None and not (math.isfinite(alpha) and abs(alpha) <= 10.0):
+        raise ValueError(
+            f"`length_penalty` must be a finite number in [-10, 10], got {alpha}. The paper uses 0.6; below 0 long "
+            "output is punished."
+        )
+
+
+class SourceLengthCriteria(StoppingCriteria):
+    """Ends each sentence at its own limit of generated tokens.
+
+    Args:
+        limits: (B,) largest number of generated tokens of each sentence.
+        prompt_length: Tokens in front of the generated ones: `<s>` and a forced prefix.
+    """
+
+    def __init__(self, limits: torch.Tensor, prompt_length: int) -> None:
+        self.limits = limits
+        self.prompt_length = prompt_length
+
+    def __call__(self, input_ids: torch.LongTensor, scores: Any, **kwargs: Any) -> torch.BoolTensor:
+        """(rows,) True where the row's sentence has reached its limit; rows of one sentence are neighbours."""
+        generated = input_ids.shape[1] - self.prompt_length
+        return (self.limits <= generated).repeat_interleave(input_ids.shape[0] // self.limits.shape[0])
+
+
+class ForcedEndAtLimit(LogitsProcessor):
+    """`forced_eos_token_id` for each sentence's own limit; the library's processor knows the longest one alone.
+
+    Args:
+        limits: (B,) largest number of generated tokens of each sentence.
+        prompt_length: Tokens in front of the generated ones.
+        eos_token_id: (E,) the tokens one of which must stand at the limit.
+    """
+
+    def __init__(self, limits: torch.Tensor, prompt_length: int, eos_token_id: torch.Tensor) -> None:
+        self.limits, self.prompt_length, self.eos_token_id = limits, prompt_length, eos_token_id
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """(rows, V) scores, at the last place of a sentence 0 for the end and -inf for all else."""
+        is_last = self.limits <= input_ids.shape[1] - self.prompt_length + 1
+        forced = torch.full_like(scores, -torch.inf)
+        forced[:, self.eos_token_id] = 0.0
+        rows = is_last.repeat_interleave(scores.shape[0] // self.limits.shape[0])
+        return torch.where(rows.unsqueeze(1), forced, scores)
+
+
+@dataclass
+class SearchRule:
+    """How one call of beam search scores and stops; travels through the library's loop as its `length_penalty`.
+
+    Args:
+        alpha: Exponent of the length penalty.
+        limits: (B, 1) largest number of generated tokens of each sentence.
+        num_wanted: Hypotheses to return for each sentence.
+        is_bounded: Whether no processor can lift a log-probability above 0.
+        scores: (B, N) of the best finished hypotheses so far, best first; -inf where there is none.
+    """
+
+    alpha: float
+    limits: torch.Tensor
+    num_wanted: int
+    is_bounded: bool
+    scores: torch.Tensor | None = None
+
+    def can_improve(self, running: torch.Tensor, finished: torch.Tensor, length: int) -> torch.Tensor:
+        """(B, 1) True where a running hypothesis might still beat the `num_wanted`-th best finished one.
+
+        Args:
+            running: (B, N) log-probabilities of running hypotheses, best first, all of `length` generated tokens.
+            finished: (B, N) scores of finished hypotheses, best first.
+            length: Generated tokens so far.
+        """
+        best_running, worst_wanted = running[:, :1], finished[:, self.num_wanted - 1 : self.num_wanted]
+        is_running = best_running > NO_HYPOTHESIS
+        if not self.is_bounded:
+            return is_running
+        # Log-probabilities only fall. Under alpha >= 0 the best that can come is the same one at the limit; under
+        # alpha < 0 length is punished, and the best is the shortest.
+        best_length = self.limits.to(running.dtype) if self.alpha >= 0 else length + 1
+        return is_running & (best_running / gnmt_length_penalty(best_length, self.alpha) > worst_wanted)
+
+
+class ExactLogits(LogitsProcessor):
+    """Puts the logits of this thread's last forward pass, unrounded, in the place of the scores it is given."""
+
+    def __init__(self, normalize: torch.nn.Module | None) -> None:
+        self.normalize = normalize or torch.nn.Identity()
+        self._kept = threading.local()
+
+    def record(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        """Forward hook that keeps the logits (rows, V) of the last position."""
+        self._kept.logits = output.logits[:, -1]
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """(rows, V) logits, or log-probabilities, in the model's own precision."""
+        return self.normalize(self._kept.logits)
+
+
+class ChosenLogProbabilities(LogitsProcessor):
+    """Keeps the model's own log-probability of each chosen token, before any other processor changes it."""
+
+    def __init__(self) -> None:
+        self._chosen: list[torch.Tensor] = []
+        self._last: torch.Tensor | None = None
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """(rows, V) logits, unchanged; the tokens chosen from the last ones now end `input_ids`."""
+        self._take(input_ids[:, -1:])
+        self._last = torch.log_softmax(scores, dim=-1)
+        return scores
+
+    def _take(self, tokens: torch.Tensor) -> None:
+        if self._last is not None:
+            self._chosen.append(self._last.gather(1, tokens))
+
+    def sequences_scores(self, tokens: torch.Tensor, generation_config: GenerationConfig) -> torch.Tensor:
+        """(rows,) GNMT scores of generated tokens (rows, T), in which what follows the end does not count."""
+        if len(self._chosen) < tokens.shape[1]:
+            self._take(tokens[:, -1:])
+        chosen = torch.cat(self._chosen[: tokens.shape[1]], dim=1)  # the library may have looked a step ahead
+        ends, pad = generation_config._eos_token_tensor, generation_config._pad_token_tensor
+        is_end = torch.zeros_like(tokens, dtype=torch.bool) if ends is None else torch.isin(tokens, ends)
+        is_filler = torch.zeros_like(is_end) if pad is None else tokens == pad
+        is_after_end = is_end.cumsum(dim=1) > is_end
+        is_counted = ~(is_after_end | is_filler.flip(1).cumprod(dim=1).flip(1).bool())
+        penalty = gnmt_length_penalty(is_counted.sum(dim=1).to(chosen.dtype), generation_config.length_penalty)
+        return (chosen * is_counted).sum(dim=1) / penalty
+
+
+__all__ = [
+    "NEVER_POSITIVE",
+    "NO_HYPOTHESIS",
+    "ChosenLogProbabilities",
+    "ExactLogits",
+    "ForcedEndAtLimit",
+    "SearchRule",
+    "SourceLengthCriteria",
+    "check_length_penalty",
+    "gnmt_length_penalty",
+]
