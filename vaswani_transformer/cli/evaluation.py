@@ -166,7 +166,9 @@ def _describe_score(parser: argparse.ArgumentParser) -> None:
 
 def _run_score(args: argparse.Namespace) -> None:
     from ..evaluation.files import score_files
+    from ..search_vaswani_transformer import check_length_penalty
 
+    check_length_penalty(args.length_penalty)
     _run_on_pairs(args, score_files, length_penalty=args.length_penalty)
 
 

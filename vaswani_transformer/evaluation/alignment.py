@@ -35,7 +35,8 @@ def align_pairs(
     """The words that are aligned in each pair, in the order of the input.
 
     Each target word is aligned to the source word that the decoder attends to most while it predicts the target word:
-    weights are averaged over heads and summed over the tokens of both words. A word is what stands between white space, counted from 0. A pair with an empty side has no alignment.
+    weights are averaged over heads and summed over the tokens of both words. A word is what stands between white
+    space, counted from 0. A pair with an empty side has no alignment.
 
     Args:
         model: In eval mode.
