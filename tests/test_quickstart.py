@@ -9,6 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from search_checks import MAX_FLIPPED, count_flips
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from vaswani_transformer.data import load_corpus
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -37,11 +42,29 @@ def test_quickstart_trains_scores_and_translates(tmp_path):
     assert "test_sacrebleu" in json.loads((tmp_path / "run" / "test_results.json").read_text())
 
 
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    """Folder of a quickstart in full, on two threads."""
+    folder = tmp_path_factory.mktemp("quickstart") / "run"
+    run_quickstart(folder, threads=2)
+    return folder
+
+
 @pytest.mark.heavy
-def test_quickstart_reaches_90_sacrebleu_within_five_minutes_of_training_on_two_cores(tmp_path):
-    run_quickstart(tmp_path / "run", threads=2)
-    assert json.loads((tmp_path / "run" / "test_results.json").read_text())["test_sacrebleu"] >= 90
-    assert json.loads((tmp_path / "run" / "train_results.json").read_text())["train_runtime"] <= 300
+def test_quickstart_reaches_90_sacrebleu_within_five_minutes_of_training_on_two_cores(whole_run):
+    assert json.loads((whole_run / "test_results.json").read_text())["test_sacrebleu"] >= 90
+    assert json.loads((whole_run / "train_results.json").read_text())["train_runtime"] <= 300
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_translations_of_the_trained_model_do_not_depend_on_their_batch(whole_run, dtype):
+    model = AutoModelForSeq2SeqLM.from_pretrained(whole_run, dtype=dtype).eval()
+    sources = load_corpus(dataset="builtin", split="test", source_language="en", target_language="de")["source"]
+    sentences = AutoTokenizer.from_pretrained(whole_run)(list(sources))["input_ids"]
+    num_sentences, num_flipped = count_flips(model, [sentences[start : start + 32] for start in range(0, 1000, 32)])
+    assert num_sentences == 1000
+    assert num_flipped <= MAX_FLIPPED * num_sentences
 
 
 def test_quickstart_refuses_an_unknown_argument():

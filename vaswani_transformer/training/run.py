@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,7 @@ def training_arguments(
         load_best_model_at_end=recipe.load_best_model,
         metric_for_best_model=recipe.metric_for_best_model if _needs_metric(recipe) else None,
         seed=recipe.seed,
+        disable_tqdm=not sys.stderr.isatty(),
     )
 
 
