@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 case "${1:-}" in
     --fast) markers="not slow and not heavy"; shift ;;
-    --heavy) markers="heavy"; shift ;;
+    --heavy) markers="heavy" TEST_WORKERS=1; shift ;;  # they measure time and use all cores themselves
     --lowest) exec bash scripts/test_lowest.sh "${@:2}" ;;
     *) markers="not heavy" ;;
 esac
