@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import shutil
 import zipfile
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from .atomic import write_json
 from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE, list_checkpoints
 from .card import CARD_FILE, is_own_card
 from .recipes import RECIPE_FILE, Recipe
@@ -118,11 +118,7 @@ def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
 
 def write_results(output_dir: str | Path, results: dict[str, Any]) -> Path:
     """Writes `train_results.json` into a folder, atomically, and returns the file's path."""
-    path = Path(output_dir) / RESULTS_FILE
-    beside = path.with_suffix(".json.part")
-    beside.write_text(json.dumps(results, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(beside, path)
-    return path
+    return write_json(Path(output_dir) / RESULTS_FILE, results)
 
 
 def read_results(output_dir: str | Path) -> dict[str, Any]:

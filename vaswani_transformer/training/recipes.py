@@ -8,13 +8,13 @@ import dataclasses
 import difflib
 import json
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from .atomic import write_json
 from .paper_recipes import paper_recipes
 
 RECIPE_FILE = "recipe.json"
@@ -233,11 +233,7 @@ class Recipe:
 
     def save(self, folder: str | Path) -> Path:
         """Writes the recipe as `recipe.json` into a folder, atomically, and returns the file's path."""
-        path = Path(folder) / RECIPE_FILE
-        beside = path.with_suffix(".json.part")
-        beside.write_text(json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(beside, path)
-        return path
+        return write_json(Path(folder) / RECIPE_FILE, dataclasses.asdict(self))
 
     @classmethod
     def load(cls, folder: str | Path) -> Recipe:
