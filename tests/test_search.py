@@ -4,6 +4,7 @@
 
 import os
 import random
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -299,10 +300,15 @@ def test_extreme_length_penalties_rank_as_any_other(alpha, dtype):
 
 
 def test_threads_do_not_disturb_each_other_in_float64():
-    model, sentences = random_model(0).double(), random_sentences(5, 8)
+    model, sentences = random_model(0).double(), random_sentences(5, 8) * 3
     expected = [decode(model, [sentence], max_new_tokens_over_source=6) for sentence in sentences]
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda sentence: decode(model, [sentence], max_new_tokens_over_source=6), sentences))
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda sentence: decode(model, [sentence], max_new_tokens_over_source=6), sentences))
+    finally:
+        sys.setswitchinterval(interval)
     assert found == expected
 
 
@@ -324,6 +330,13 @@ def test_search_depends_on_the_batch_in_near_ties_alone_in_fp32(num_beams):
     counts = [count_flips(random_model(seed), [random_sentences(seed)], **options) for seed in range(100)]
     num_sentences, num_flipped = map(sum, zip(*counts, strict=True))
     assert num_flipped <= MAX_FLIPPED * num_sentences
+
+
+@pytest.mark.parametrize("early_stopping", [True, "never"])
+def test_search_with_another_stop_does_not_depend_on_the_batch(early_stopping):
+    options = {"early_stopping": early_stopping, "max_new_tokens_over_source": 8}
+    for seed in range(25):
+        count_flips(random_model(seed).double(), [random_sentences(seed)], **options)
 
 
 def test_scores_do_not_depend_on_the_batch_in_float64():
