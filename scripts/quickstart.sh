@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains a small English-German model on the built-in corpus, scores it and translates a few sentences.
-# Two CPU cores need about five minutes of training; nothing is downloaded but the Python packages.
+# Two quiet CPU cores need about three minutes of training; nothing is downloaded but the Python packages.
 #
 #   bash scripts/quickstart.sh [--steps N] [--output-dir DIR]
 set -euo pipefail

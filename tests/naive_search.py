@@ -12,6 +12,20 @@ def log_probabilities(model, source, prefixes):
     return torch.log_softmax(logits.double(), dim=-1)
 
 
+def continuations(model, source, running):
+    """Every way to add one token to running hypotheses [(log-probability, tokens)], in no order."""
+    rows = log_probabilities(model, source, [tokens for _, tokens in running]).tolist()
+    return [
+        (log_prob + value, [*tokens, token])
+        for (log_prob, tokens), row in zip(running, rows, strict=True)
+        for token, value in enumerate(row)
+    ]
+
+
+def best(candidates, count):
+    return sorted(candidates, key=lambda candidate: -candidate[0])[:count]
+
+
 def gnmt_score(log_prob, length, alpha):
     return log_prob / ((5 + length) / 6) ** alpha
 
@@ -20,13 +34,10 @@ def exhaustive_search(model, source, alpha, limit):
     """Every output up to the limit as [(GNMT score, tokens after <s>)], best first."""
     finished, running = [], [(0.0, [1])]
     for length in range(1, limit + 1):
-        rows = log_probabilities(model, source, [tokens for _, tokens in running]).tolist()
-        following = []
-        for (log_prob, tokens), row in zip(running, rows, strict=True):
-            for token, value in enumerate(row):
-                ends = token == 2 or length == limit
-                (finished if ends else following).append((log_prob + value, [*tokens, token]))
-        running = following
+        candidates, running = continuations(model, source, running), []
+        for candidate in candidates:
+            ends = candidate[1][-1] == 2 or length == limit
+            (finished if ends else running).append(candidate)
     scored = [(gnmt_score(log_prob, len(tokens) - 1, alpha), tokens[1:]) for log_prob, tokens in finished]
     return sorted(scored, key=lambda pair: -pair[0])
 
@@ -39,15 +50,7 @@ def beam_search(model, source, limit, *, num_beams=4, alpha=0.6, prefix=(1,)):
     """
     running, finished = [(0.0, list(prefix))], []
     for length in range(1, limit + 1):
-        rows = log_probabilities(model, source, [tokens for _, tokens in running]).tolist()
-        candidates = sorted(
-            (
-                (log_prob + value, [*tokens, token])
-                for (log_prob, tokens), row in zip(running, rows, strict=True)
-                for token, value in enumerate(row)
-            ),
-            key=lambda candidate: -candidate[0],
-        )[: 2 * num_beams]
+        candidates = best(continuations(model, source, running), 2 * num_beams)
         is_end = [tokens[-1] == 2 or length == limit for _, tokens in candidates]
         finished += [
             (gnmt_score(log_prob, length, alpha), tokens[len(prefix) :])

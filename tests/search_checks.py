@@ -48,7 +48,8 @@ def rescored(exact_model, sentence, tokens, alpha):
 
 def count_flips(model, batches, **options):
     """(sentences, flipped near-ties) of decoding in batches against one by one; raises on real differences."""
-    exact_model, alpha = copy.deepcopy(model).double(), options.get("length_penalty", 0.6)
+    exact_model = copy.deepcopy(model).double()
+    alpha = options.get("length_penalty", model.generation_config.length_penalty)
     num_sentences = num_flipped = 0
     for sentences in batches:
         together = decode(model, sentences, **options)

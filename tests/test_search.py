@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from naive_search import beam_search, exhaustive_search, generated_tokens, gnmt_score, log_probabilities
+from naive_search import beam_search, best, continuations, exhaustive_search, generated_tokens, gnmt_score
 from search_checks import MAX_FLIPPED, count_flips, decode, pad, without_padding
 from tiny import make_config, make_model
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, LogitsProcessor, LogitsProcessorList
@@ -233,15 +233,7 @@ def naive_number_of_steps(model, sentence, limit, num_beams, num_best, alpha):
     """Steps after which no running hypothesis, at its best possible length, can enter the `num_best` finished ones."""
     running, finished = [(0.0, [1])], []
     for length in range(1, limit + 1):
-        rows = log_probabilities(model, torch.tensor([sentence]), [tokens for _, tokens in running]).tolist()
-        candidates = sorted(
-            (
-                (total + value, [*tokens, token])
-                for (total, tokens), row in zip(running, rows, strict=True)
-                for token, value in enumerate(row)
-            ),
-            key=lambda candidate: -candidate[0],
-        )[: 2 * num_beams]
+        candidates = best(continuations(model, torch.tensor([sentence]), running), 2 * num_beams)
         for total, tokens in candidates[:num_beams]:
             if tokens[-1] == 2 or length == limit:
                 finished.append(gnmt_score(total, length, alpha))

@@ -171,8 +171,8 @@ def _loss_and_gradients(
     weight_grad = torch.zeros_like(weight, dtype=precise) if needs_grad[1] else None
     loss, nll = states.new_zeros(2, dtype=precise)
     for start in range(0, states.shape[0], chunk):
-        part, rows = states[start : start + chunk], slice(start, start + chunk)
-        right = labels[rows].unsqueeze(1)  # (C, 1)
+        rows = slice(start, start + chunk)
+        part, right = states[rows], labels[rows].unsqueeze(1)  # (C, D), (C, 1)
         logits = (part @ weight.T).to(precise)  # (C, D) -> (C, V)
         log_sum = logits.logsumexp(dim=1, keepdim=True)
         part_nll = (log_sum - logits.gather(1, right)).sum()
