@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +19,7 @@ from ..analysis.cost import TrainingCost, estimate_cost, format_flops, format_ho
 from ..analysis.matrix_rate import measure_matrix_rate
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data.collation import IGNORED
+from ..version import __version__
 from .recipes import Recipe
 
 if TYPE_CHECKING:
@@ -40,11 +43,13 @@ class CostCallback(TrainerCallback, ExportableState):
         target_tokens: Real target tokens, with `</s>`.
         seconds: Wall time of the finished legs.
         device_seconds: The same times the devices of each leg.
+        code_versions: The code of each leg, in order and without repeats; see `code_version`.
     """
 
     def __init__(self):
         self.source_tokens = self.target_tokens = 0
         self.seconds = self.device_seconds = 0.0
+        self.code_versions: list[str] = []
         self._unsettled: torch.Tensor | None = None
         self._leg_start: float | None = None
         self._num_devices = 1
@@ -52,6 +57,7 @@ class CostCallback(TrainerCallback, ExportableState):
     def on_train_begin(self, args, state, control, **kwargs):
         """Starts the clock, at the figures of the checkpoint from which the training goes on."""
         self.restore(state)
+        self.code_versions = [*dict.fromkeys([*self.code_versions, code_version()])]
         state.stateful_callbacks[type(self).__name__] = self.state()  # the library saves only those it finds there
         self._unsettled = torch.zeros(2, dtype=torch.int64, device=args.device)
         self._num_devices = num_devices(args)
@@ -101,10 +107,11 @@ class CostCallback(TrainerCallback, ExportableState):
             "target_tokens": self.target_tokens,
             "seconds": self.seconds + elapsed,
             "device_seconds": self.device_seconds + elapsed * self._num_devices,
+            "code_versions": list(self.code_versions),
         }
         return {"args": {}, "attributes": attributes}
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, Any]:
         """Figures under the names of `train_results.json`; nothing where no token was counted."""
         figures = self.state()["attributes"]
         num_tokens = figures["source_tokens"] + figures["target_tokens"]
@@ -115,6 +122,7 @@ class CostCallback(TrainerCallback, ExportableState):
             "train_target_tokens": figures["target_tokens"],
             "train_tokens_per_second": num_tokens / figures["seconds"],
             "train_device_seconds": figures["device_seconds"],
+            "train_code": ", then ".join(figures["code_versions"]),
         }
 
 
@@ -228,6 +236,28 @@ def _given_or(value: int | None, default: int) -> int:
 def num_devices(args: TrainingArguments) -> int:
     """Devices that train together: accelerators, or processes on CPUs."""
     return args.world_size * max(args.n_gpu, 1)
+
+
+def code_version() -> str:
+    """Version of this package, with the commit where it runs from a git checkout of its own.
+
+    "0.1.0 (6ff7b8d0c1e2)"; "with changes" follows the commit where tracked files of the package differ from it.
+    """
+    package = Path(__file__).resolve().parents[1]
+    if not (package.parent / ".git").exists():
+        return __version__
+    try:
+        commit = _git(package, "rev-parse", "--short=12", "HEAD")
+        changes = _git(package, "status", "--porcelain", "--untracked-files=no", ".")
+    except (OSError, subprocess.SubprocessError):
+        return __version__
+    return f"{__version__} ({commit}{' with changes' if changes else ''})"
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Output of a git command in a folder."""
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
 def _device_name(device: torch.device) -> str:
