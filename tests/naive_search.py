@@ -26,8 +26,8 @@ def best(candidates, count):
     return sorted(candidates, key=lambda candidate: -candidate[0])[:count]
 
 
-def gnmt_score(log_prob, length, alpha):
-    return log_prob / ((5 + length) / 6) ** alpha
+def gnmt_score(log_prob, length, alpha, offset=5):
+    return log_prob / ((offset + length) / (offset + 1)) ** alpha
 
 
 def exhaustive_search(model, source, alpha, limit):
@@ -42,7 +42,7 @@ def exhaustive_search(model, source, alpha, limit):
     return sorted(scored, key=lambda pair: -pair[0])
 
 
-def beam_search(model, source, limit, *, num_beams=4, alpha=0.6, prefix=(1,)):
+def beam_search(model, source, limit, *, num_beams=4, alpha=0.6, offset=5, prefix=(1,)):
     """Finished hypotheses as [(GNMT score, generated tokens)], best first; runs until nothing is left to extend.
 
     Among the best `2 * num_beams` continuations of a step, those that end count as finished if they are among the best
@@ -53,7 +53,7 @@ def beam_search(model, source, limit, *, num_beams=4, alpha=0.6, prefix=(1,)):
         candidates = best(continuations(model, source, running), 2 * num_beams)
         is_end = [tokens[-1] == 2 or length == limit for _, tokens in candidates]
         finished += [
-            (gnmt_score(log_prob, length, alpha), tokens[len(prefix) :])
+            (gnmt_score(log_prob, length, alpha, offset), tokens[len(prefix) :])
             for (log_prob, tokens), ends in zip(candidates[:num_beams], is_end[:num_beams], strict=True)
             if ends
         ]

@@ -42,7 +42,7 @@ from vaswani_transformer.search_vaswani_transformer import NEVER_POSITIVE, Force
     ],
 )
 def test_the_bound_takes_the_best_length_that_can_come(alpha, running, finished, can_improve):
-    rule = SearchRule(alpha=alpha, limits=torch.tensor([[55]]), num_wanted=1, is_bounded=True)
+    rule = SearchRule(alpha=alpha, offset=5, limits=torch.tensor([[55]]), num_wanted=1, is_bounded=True)
     got = rule.can_improve(torch.tensor([[running, -9.0]]), torch.tensor([[finished, -9.0]]), length=3)
     assert got.tolist() == [[can_improve]]
 

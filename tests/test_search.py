@@ -51,6 +51,7 @@ def random_sentences(seed, num_sentences=None, vocab_size=12):
 def test_gnmt_length_penalty_is_the_formula():
     assert gnmt_length_penalty(7, 0.6) == pytest.approx((12 / 6) ** 0.6)
     assert gnmt_length_penalty(1, 0.6) == 1.0
+    assert gnmt_length_penalty(7, 0.6, 0) == pytest.approx(7**0.6)
 
 
 # ---- exhaustive search ----
@@ -102,6 +103,35 @@ def test_search_equals_a_naive_beam_search_that_never_stops_early(alpha, over_so
         assert_equals_naive_search(model, sentence, found, limit=len(sentence) + over_source, alpha=alpha)
         lengths.append(len(found[0][0]) < len(sentence) + over_source)
     assert any(lengths)  # some end by themselves
+
+
+@pytest.mark.parametrize("given", ["in the call", "in the model's config"])
+@pytest.mark.parametrize(("alpha", "offset"), [(1.0, 0), (-1.0, 0), (2.0, 20)])
+def test_search_equals_a_naive_beam_search_under_another_offset(alpha, offset, given):
+    for seed in range(8):
+        model, sentence = random_model(seed).double(), random_sentences(seed, 1)[0]
+        penalty = {"length_penalty": alpha, "length_penalty_offset": offset}
+        if given == "in the model's config":
+            model.generation_config.update(**penalty)
+            penalty = {}
+        found = decode(model, [sentence], max_new_tokens_over_source=8, num_return_sequences=2, **penalty)
+        expected = {"limit": len(sentence) + 8, "alpha": alpha, "offset": offset}
+        assert_equals_naive_search(model, sentence, found, num_best=2, **expected)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_scores_know_the_offset(num_beams):
+    model, sentence = random_model(0).double(), random_sentences(0, 1)[0]
+    (tokens, score), *_ = decode(model, [sentence], num_beams=num_beams, length_penalty=1.0, length_penalty_offset=0)
+    tokens = without_padding(tokens)
+    expected = log_probability(model, torch.tensor([sentence]), tokens) / len(tokens)
+    assert score == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("offset", [-1, float("nan")])
+def test_an_impossible_offset_is_refused(offset):
+    with pytest.raises(ValueError, match="`length_penalty_offset` must be a finite number of at least 0, got"):
+        random_model(0).generate(torch.tensor([[5, 2]]), length_penalty_offset=offset)
 
 
 @pytest.mark.slow

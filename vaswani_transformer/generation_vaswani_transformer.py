@@ -20,6 +20,7 @@ from transformers.generation import (
 from transformers.generation.utils import GenerateOutput
 
 from .search_vaswani_transformer import (
+    GNMT_OFFSET,
     NEVER_POSITIVE,
     NO_HYPOTHESIS,
     ChosenLogProbabilities,
@@ -28,7 +29,7 @@ from .search_vaswani_transformer import (
     SearchRule,
     SourceLengthCriteria,
     check_length_penalty,
-    gnmt_length_penalty,
+    check_length_penalty_offset,
 )
 
 
@@ -52,13 +53,20 @@ class VaswaniTransformerGenerationMixin:
     GenerationConfig passed to it, takes its place. One in the model's own generation config is ignored while the key
     is set, because the library's evaluation writes its defaults there.
 
+    The key `length_penalty_offset` (5) is c of the length penalty ((c + length) / (c + 1))^`length_penalty`; 0 gives
+    length^`length_penalty`, the score of fairseq and of the library's own search.
+
     Paper: section 6.1.
     """
 
     def _set_default_generation(self) -> None:
         """Section 6.1 as the default of `generate`; a saved generation_config.json replaces it on loading."""
         self.generation_config.update(
-            num_beams=4, length_penalty=0.6, max_new_tokens_over_source=50, allow_custom_entries=True
+            num_beams=4,
+            length_penalty=0.6,
+            length_penalty_offset=GNMT_OFFSET,
+            max_new_tokens_over_source=50,
+            allow_custom_entries=True,
         )
         # The library drops keys it does not know from a file that says it was derived from a model's config.
         self.generation_config._from_model_config = False
@@ -69,6 +77,7 @@ class VaswaniTransformerGenerationMixin:
         """Decides whether the limit over the source holds for this call, and checks the length penalty."""
         is_given = "max_new_tokens_over_source" in kwargs
         over_source = kwargs.pop("max_new_tokens_over_source", None)
+        offset = kwargs.pop("length_penalty_offset", None)
         own = generation_config is None or generation_config is self.generation_config
         given = kwargs if own else {**generation_config.to_dict(), **kwargs}
         prepared, model_kwargs = super()._prepare_generation_config(generation_config, **kwargs)
@@ -78,7 +87,10 @@ class VaswaniTransformerGenerationMixin:
             over_source = None
         if prepared.length_penalty is None:
             prepared.length_penalty = 1.0  # the library's own default
-        _check_decoding(prepared.length_penalty, over_source)
+        if offset is None:
+            offset = getattr(prepared, "length_penalty_offset", None)
+        prepared.length_penalty_offset = GNMT_OFFSET if offset is None else offset
+        _check_decoding(prepared, over_source)
         prepared.max_new_tokens_over_source = over_source
         if over_source is not None:
             prepared.max_length = prepared.max_new_tokens = None
@@ -156,6 +168,7 @@ class VaswaniTransformerGenerationMixin:
         pad, generation_config._pad_token_tensor = generation_config._pad_token_tensor, torch.tensor(-1)
         generation_config.length_penalty = rule = SearchRule(
             alpha=generation_config.length_penalty,
+            offset=generation_config.length_penalty_offset,
             limits=limits.unsqueeze(1),
             num_wanted=generation_config.num_return_sequences,
             is_bounded=all(type(processor).__name__ in NEVER_POSITIVE for processor in logits_processor),
@@ -220,7 +233,7 @@ class VaswaniTransformerGenerationMixin:
         is_full = torch.all(is_sent_finished, dim=-1, keepdim=True) & (early_stopping is True)
         ends = next_token_hits_stopping_criteria & top_num_beam_mask & (topk_log_probs > NO_HYPOTHESIS)
         ends = ends & is_early_stop_heuristic_unsatisfied & ~is_full
-        penalty = gnmt_length_penalty(cur_len + 1 - decoder_prompt_len, length_penalty.alpha)
+        penalty = length_penalty.penalty(cur_len + 1 - decoder_prompt_len)
         finished = super()._update_finished_beams(
             topk_log_probs=torch.where(ends, topk_log_probs / penalty, -torch.inf),
             beam_scores=torch.where(is_sent_finished, beam_scores, -torch.inf),
@@ -264,8 +277,9 @@ def _with_own_limits(processors: LogitsProcessorList, limits: torch.Tensor, prom
     )
 
 
-def _check_decoding(length_penalty: float | None, over_source: int | None) -> None:
-    check_length_penalty(length_penalty)
+def _check_decoding(generation_config: GenerationConfig, over_source: int | None) -> None:
+    check_length_penalty(generation_config.length_penalty)
+    check_length_penalty_offset(generation_config.length_penalty_offset)
     if over_source is not None and (type(over_source) is not int or over_source < 0):
         raise ValueError(
             f"`max_new_tokens_over_source` must be a whole number of at least 0 or None, got {over_source!r}."

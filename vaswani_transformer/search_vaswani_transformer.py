@@ -16,6 +16,8 @@ from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
 # Log-probability of a running hypothesis that does not exist: the library adds -1e9, any real one is far above.
 NO_HYPOTHESIS = -1.0e8
 
+GNMT_OFFSET = 5  # of the length penalty in Wu et al. 2016
+
 # Processors of the library that never lift a log-probability above 0, on which the stopping bound rests.
 NEVER_POSITIVE = {
     "EncoderNoRepeatNGramLogitsProcessor",
@@ -36,16 +38,17 @@ NEVER_POSITIVE = {
 }
 
 
-def gnmt_length_penalty(length: torch.Tensor | int, alpha: float) -> torch.Tensor | float:
+def gnmt_length_penalty(length: torch.Tensor | int, alpha: float, offset: float = GNMT_OFFSET) -> torch.Tensor | float:
     """((5 + length) / 6)^alpha, by which a hypothesis' log-probability is divided.
 
     Args:
         length: Generated tokens, `</s>` included, `<s>` and any forced prefix excluded.
         alpha: Strength; 0 scores by log-probability alone, larger values favour longer output.
+        offset: c of ((c + length) / (c + 1))^alpha; 0 is length^alpha, as other toolkits have it.
 
     Paper: section 6.1, through Wu et al. 2016, equation 14.
     """
-    return ((5 + length) / 6) ** alpha
+    return ((offset + length) / (offset + 1)) ** alpha
 
 
 def check_length_penalty(alpha: float | None) -> None:
@@ -54,6 +57,15 @@ def check_length_penalty(alpha: float | None) -> None:
         raise ValueError(
             f"`length_penalty` must be a finite number in [-10, 10], got {alpha}. The paper uses 0.6; below 0 long "
             "output is punished."
+        )
+
+
+def check_length_penalty_offset(offset: float | None) -> None:
+    """Raises ValueError unless `offset` is None or can be that of `gnmt_length_penalty`."""
+    if offset is not None and not (math.isfinite(offset) and offset >= 0):
+        raise ValueError(
+            f"`length_penalty_offset` must be a finite number of at least 0, got {offset}. The paper's, which is "
+            "GNMT's, is 5; 0 divides by length^alpha."
         )
 
 
@@ -102,6 +114,7 @@ class SearchRule:
 
     Args:
         alpha: Exponent of the length penalty.
+        offset: Its offset.
         limits: (B, 1) largest number of generated tokens of each sentence.
         num_wanted: Hypotheses to return for each sentence.
         is_bounded: Whether no processor can lift a log-probability above 0.
@@ -109,10 +122,15 @@ class SearchRule:
     """
 
     alpha: float
+    offset: float
     limits: torch.Tensor
     num_wanted: int
     is_bounded: bool
     scores: torch.Tensor | None = None
+
+    def penalty(self, length: torch.Tensor | int) -> torch.Tensor | float:
+        """What the log-probability of a hypothesis of `length` generated tokens is divided by."""
+        return gnmt_length_penalty(length, self.alpha, self.offset)
 
     def can_improve(self, running: torch.Tensor, finished: torch.Tensor, length: int) -> torch.Tensor:
         """(B, 1) True where a running hypothesis might still beat the `num_wanted`-th best finished one.
@@ -129,7 +147,7 @@ class SearchRule:
         # Log-probabilities only fall. Under alpha >= 0 the best that can come is the same one at the limit; under
         # alpha < 0 length is punished, and the best is the shortest.
         best_length = self.limits.to(running.dtype) if self.alpha >= 0 else length + 1
-        return is_running & (best_running / gnmt_length_penalty(best_length, self.alpha) > worst_wanted)
+        return is_running & (best_running / self.penalty(best_length) > worst_wanted)
 
 
 class ExactLogits(LogitsProcessor):
@@ -175,11 +193,14 @@ class ChosenLogProbabilities(LogitsProcessor):
         is_filler = torch.zeros_like(is_end) if pad is None else tokens == pad
         is_after_end = is_end.cumsum(dim=1) > is_end
         is_counted = ~(is_after_end | is_filler.flip(1).cumprod(dim=1).flip(1).bool())
-        penalty = gnmt_length_penalty(is_counted.sum(dim=1).to(chosen.dtype), generation_config.length_penalty)
+        lengths = is_counted.sum(dim=1).to(chosen.dtype)
+        alpha, offset = generation_config.length_penalty, generation_config.length_penalty_offset
+        penalty = gnmt_length_penalty(lengths, alpha, offset)
         return (chosen * is_counted).sum(dim=1) / penalty
 
 
 __all__ = [
+    "GNMT_OFFSET",
     "NEVER_POSITIVE",
     "NO_HYPOTHESIS",
     "ChosenLogProbabilities",
@@ -188,5 +209,6 @@ __all__ = [
     "SearchRule",
     "SourceLengthCriteria",
     "check_length_penalty",
+    "check_length_penalty_offset",
     "gnmt_length_penalty",
 ]

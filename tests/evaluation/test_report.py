@@ -62,7 +62,7 @@ def test_evaluate_model_scores_its_translations(tiny_model, tiny_tokenizer, eval
     scores = score_translations(translations, REFERENCES)
     assert {name: results[f"test_{name}"] for name in scores} == scores
     assert (results["test_num_beams"], results["test_max_new_tokens_over_source"]) == (2, 3)
-    assert results["test_length_penalty"] == 0.6
+    assert (results["test_length_penalty"], results["test_length_penalty_offset"]) == (0.6, 5)
     assert set(results["test_baselines"]) == {"copy", "nearest_training_pair", "word_for_word"}
     assert set(results["test_phenomena"]) == {"plural", "dative"}
 
@@ -91,7 +91,8 @@ def test_report_shows_scores_signatures_phenomena_and_baselines(tiny_model, tiny
 @pytest.mark.parametrize(("language", "paper"), [("de", "tokenised, compounds split"), ("fr", "tokenised")])
 def test_report_says_which_metric_is_which(language, paper):
     scores = {f"test_{name}": value for name, value in score_translations(HYPOTHESES, REFERENCES, language).items()}
-    known = {"data": "x", "num_sentences": 3, "num_beams": 4, "length_penalty": 0.6, "max_new_tokens_over_source": 50}
+    known = {"data": "x", "num_sentences": 3, "num_beams": 4, "length_penalty": 0.6}
+    known |= {"length_penalty_offset": 5, "max_new_tokens_over_source": 50}
     report = format_report({**{f"test_{name}": value for name, value in known.items()}, **scores})
     lines = {line[: line.rindex("  ")].rsplit(maxsplit=1)[0].strip(): line for line in report.splitlines()[4:8]}
     assert list(lines) == [
@@ -106,9 +107,21 @@ def test_report_says_which_metric_is_which(language, paper):
 
 def test_report_tells_the_length_ratio_and_the_brevity_penalty():
     scores = {f"test_{name}": value for name, value in score_translations(["Ein Haus"], ["Ein Haus am See ."]).items()}
-    known = {"data": "x", "num_sentences": 1, "num_beams": 4, "length_penalty": 0.6, "max_new_tokens_over_source": 50}
+    known = {"data": "x", "num_sentences": 1, "num_beams": 4, "length_penalty": 0.6}
+    known |= {"length_penalty_offset": 5, "max_new_tokens_over_source": 50}
     report = format_report({**{f"test_{name}": value for name, value in known.items()}, **scores})
     assert "length ratio 0.400 (translations to references, in tokens of sacreBLEU), brevity penalty 0.223" in report
+
+
+@pytest.mark.parametrize(
+    ("offset", "formula"), [(5, "((5 + length) / 6)^0.6"), (5.0, "((5 + length) / 6)^0.6"), (0.0, "length^0.6")]
+)
+def test_report_tells_the_length_penalty_s_formula(offset, formula):
+    scores = {f"test_{name}": value for name, value in score_translations(["Ein Haus"], ["Ein Haus"]).items()}
+    known = {"data": "x", "num_sentences": 1, "num_beams": 4, "length_penalty": 0.6}
+    known |= {"length_penalty_offset": offset, "max_new_tokens_over_source": 50}
+    report = format_report({**{f"test_{name}": value for name, value in known.items()}, **scores})
+    assert f"4 beams, length penalty {formula}, at most" in report
 
 
 def test_results_file_holds_the_results(tmp_path):

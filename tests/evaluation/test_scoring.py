@@ -7,7 +7,7 @@ import torch
 from tiny import SENTENCES, make_model
 
 from vaswani_transformer.evaluation import batches
-from vaswani_transformer.evaluation.scoring import score_pairs, score_tokens
+from vaswani_transformer.evaluation.scoring import decoding_config, score_pairs, score_tokens
 
 SOURCES = [SENTENCES[0], "A", "", "Two women read  a book.", "dog", ""]
 TARGETS = [SENTENCES[1], "Ein Hund liest ein Buch, ein Hund rennt.", "Park", "", "é 日", ""]
@@ -46,6 +46,12 @@ def test_score_pairs_divides_by_the_length_penalty(tiny_model, tiny_tokenizer, g
         assert score.score == pytest.approx(score.log_prob / math.pow((5 + score.length) / 6, alpha))
 
 
+def test_score_pairs_knows_the_offset_of_the_model(tiny_model, tiny_tokenizer):
+    tiny_model.generation_config.update(length_penalty=0.7, length_penalty_offset=0)
+    for score in score_pairs(tiny_model, tiny_tokenizer, SOURCES, TARGETS):
+        assert score.score == pytest.approx(score.log_prob / score.length**0.7)
+
+
 def test_score_tokens_equals_the_scores_of_beam_search():
     model = make_model(scale=2.5).double()
     source = [5, 6, 7, 2]
@@ -53,7 +59,7 @@ def test_score_tokens_equals_the_scores_of_beam_search():
         torch.tensor([source]), num_return_sequences=4, return_dict_in_generate=True, output_scores=True
     )
     targets = [[*row[1 : row.index(2)], 2] if 2 in row else row[1:] for row in found.sequences.tolist()]
-    scores = score_tokens(model, [(source, target) for target in targets], alpha=0.6, pad_token_id=0, max_tokens=50)
+    scores = score_tokens(model, [(source, target) for target in targets], decoding_config(model), 0, 50)
     assert [score.score for score in scores] == pytest.approx(found.sequences_scores.tolist(), rel=1e-12)
 
 
@@ -61,7 +67,7 @@ def test_score_tokens_never_holds_more_distributions_than_the_budget():
     model = make_model()
     rows = []
     model.lm_head.register_forward_hook(lambda module, args, output: rows.append(output.shape[:-1].numel()))
-    score_tokens(model, [([5, 2], [7] * 20), ([5, 6, 2], [8] * 3)], alpha=0.6, pad_token_id=0, max_tokens=10)
+    score_tokens(model, [([5, 2], [7] * 20), ([5, 6, 2], [8] * 3)], decoding_config(model), 0, 10)
     assert sum(rows) == 23
     assert max(rows) == 10
 
@@ -70,7 +76,7 @@ def test_score_tokens_takes_the_logarithm_of_half_precision_logits_in_fp32():
     model = make_model(scale=2.5).to(torch.bfloat16)
     logits = []
     model.lm_head.register_forward_hook(lambda module, args, output: logits.append(output))
-    (score,) = score_tokens(model, [([5, 2], [7, 8, 2])], alpha=0.0, pad_token_id=0, max_tokens=10)
+    (score,) = score_tokens(model, [([5, 2], [7, 8, 2])], decoding_config(model, length_penalty=0.0), 0, 10)
     expected = logits[0].double().log_softmax(-1)[[0, 1, 2], [7, 8, 2]].sum().item()
     assert score.log_prob == pytest.approx(expected, rel=1e-6)
 

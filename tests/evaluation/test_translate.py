@@ -128,6 +128,7 @@ def test_translate_n_best_refuses_more_translations_than_beams(model, tiny_token
 
 def test_decoding_overrides_hold_only_what_is_given():
     assert decoding_overrides(num_beams=2, length_penalty=0.0) == {"num_beams": 2, "length_penalty": 0.0}
+    assert decoding_overrides(length_penalty_offset=0.0) == {"length_penalty_offset": 0.0}
 
 
 @pytest.mark.parametrize(
@@ -136,6 +137,7 @@ def test_decoding_overrides_hold_only_what_is_given():
         ("num_beams", 0),
         ("length_penalty", float("nan")),
         ("length_penalty", -10.5),
+        ("length_penalty_offset", -1.0),
         ("max_new_tokens_over_source", -1),
     ],
 )

@@ -35,6 +35,12 @@ def _describe_decoding(parser: argparse.ArgumentParser) -> None:
         "--length-penalty", type=float, metavar="X", help="alpha of ((5 + length) / 6)^alpha (default: the model's)"
     )
     parser.add_argument(
+        "--length-penalty-offset",
+        type=float,
+        metavar="C",
+        help="c of ((c + length) / (c + 1))^alpha: 5 is the paper's, 0 gives length^alpha (default: the model's)",
+    )
+    parser.add_argument(
         "--max-new-tokens-over-source",
         type=int,
         metavar="N",
@@ -51,6 +57,7 @@ def _decoding_options(args: argparse.Namespace) -> dict[str, Any]:
         **decoding_overrides(
             num_beams=args.num_beams,
             length_penalty=args.length_penalty,
+            length_penalty_offset=args.length_penalty_offset,
             max_new_tokens_over_source=args.max_new_tokens_over_source,
         ),
     }

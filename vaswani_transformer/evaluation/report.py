@@ -18,6 +18,7 @@ from .checkpoint import load_for_inference
 from .evaluation_set import EvaluationSet, load_evaluation_set
 from .files import check_outputs, open_output, write_lines
 from .metrics import corpus_sacrebleu, score_translations
+from .scoring import decoding_config
 from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, translate
 
 RESULTS_FILE = "test_results.json"
@@ -198,8 +199,8 @@ def score_baselines(test_set: EvaluationSet) -> dict[str, float]:
 
 def _decoding(model: PreTrainedModel, generate_kwargs: dict[str, Any]) -> dict[str, Any]:
     """How the translations were searched: the call's values, else those of the model's generation config."""
-    names = ("num_beams", "length_penalty", "max_new_tokens_over_source")
-    return {name: generate_kwargs.get(name, getattr(model.generation_config, name, None)) for name in names}
+    names = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")
+    return {name: getattr(decoding_config(model, **generate_kwargs), name) for name in names}
 
 
 def write_results(results: dict[str, Any], path: str | Path) -> None:
@@ -221,7 +222,7 @@ def format_report(results: dict[str, Any]) -> str:
     """
     lines = [
         f"test set   {results['test_data']}, {results['test_num_sentences']} sentences",
-        f"search     {results['test_num_beams']} beams, length penalty {results['test_length_penalty']}, at most "
+        f"search     {results['test_num_beams']} beams, length penalty {_penalty_formula(results)}, at most "
         f"{results['test_max_new_tokens_over_source']} tokens over the source",
         "",
         *_format_scores(results),
@@ -240,6 +241,12 @@ def format_report(results: dict[str, Any]) -> str:
         lines += ["", "without a model        sacreBLEU"]
         lines += [f"{name.replace('_', ' '):21}  {score:9.2f}" for name, score in baselines.items()]
     return "\n".join(lines)
+
+
+def _penalty_formula(results: dict[str, Any]) -> str:
+    """What a log-probability was divided by, as a formula."""
+    alpha, offset = results["test_length_penalty"], results["test_length_penalty_offset"]
+    return f"(({offset:g} + length) / {offset + 1:g})^{alpha:g}" if offset else f"length^{alpha:g}"
 
 
 def _length_ratio(results: dict[str, Any]) -> float:

@@ -55,7 +55,8 @@ def score_pairs(
         tokenizer: Saved with the model.
         sources: Source sentences.
         targets: Their translations.
-        length_penalty: Alpha of ((5 + length) / 6)^alpha; None takes the model's own.
+        length_penalty: Alpha of ((5 + length) / 6)^alpha; None takes the model's own. The 5 is the model's
+            `length_penalty_offset`, if it has one.
         max_tokens_per_batch: Padded tokens of one batch: number of pairs x longest side. Output probabilities are
             never held for more tokens than that at once. It changes speed and memory, not the scores.
         progress: Whether to show a progress bar on stderr.
@@ -71,14 +72,14 @@ def score_pairs(
     Paper: section 6.1.
     """
     check_length_penalty(length_penalty)
-    alpha = decoding_config(model).length_penalty if length_penalty is None else length_penalty
+    decoding = decoding_config(model, **({} if length_penalty is None else {"length_penalty": length_penalty}))
 
     def encode(pairs: list[tuple[str, str]]) -> list[Row]:
         sides = (token_ids(tokenizer, list(side)) for side in zip(*pairs, strict=True))
         return list(zip(*sides, strict=True))
 
     def compute(rows: list[Row]) -> list[PairScore]:
-        return score_tokens(model, rows, alpha, tokenizer.pad_token_id, max_tokens_per_batch)
+        return score_tokens(model, rows, decoding, tokenizer.pad_token_id, max_tokens_per_batch)
 
     return compute_in_batches(
         paired(sources, targets),
@@ -102,7 +103,7 @@ def decoding_config(model: VaswaniTransformerForConditionalGeneration, **generat
 def score_tokens(
     model: VaswaniTransformerForConditionalGeneration,
     pairs: list[Row],
-    alpha: float,
+    decoding: GenerationConfig,
     pad_token_id: int,
     max_tokens: int,
 ) -> list[PairScore]:
@@ -111,7 +112,7 @@ def score_tokens(
     Args:
         model: In eval mode.
         pairs: Source and target tokens of each; neither side holds `<s>`.
-        alpha: Exponent of the length penalty.
+        decoding: Its length penalty and offset score; from `decoding_config`.
         pad_token_id: Fills the batch.
         max_tokens: Target tokens whose distributions over the vocabulary are held at once.
     """
@@ -132,10 +133,15 @@ def score_tokens(
             for part, chosen in zip(states.split(max_tokens), labels.split(max_tokens), strict=True)
         ]
     )
-    totals = [float(part.sum()) for part in log_probs.cpu().double().split([len(target) for target in targets])]
+    lengths = [len(target) for target in targets]
+    totals = [float(part.sum()) for part in log_probs.cpu().double().split(lengths)]
     return [
-        PairScore(total, len(target), total / float(gnmt_length_penalty(len(target), alpha)))
-        for total, target in zip(totals, targets, strict=True)
+        PairScore(
+            total,
+            length,
+            total / float(gnmt_length_penalty(length, decoding.length_penalty, decoding.length_penalty_offset)),
+        )
+        for total, length in zip(totals, lengths, strict=True)
     ]
 
 

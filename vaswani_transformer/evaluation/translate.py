@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import ModelOutput
 
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
+from ..search_vaswani_transformer import check_length_penalty, check_length_penalty_offset, gnmt_length_penalty
 from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, compute_in_batches, padded, token_ids
 from .scoring import decoding_config
 
@@ -136,7 +136,7 @@ def translate_n_best(
 
     def compute(rows: list[Row]) -> list[list[Hypothesis]]:
         found = _generate(model, tokenizer, rows, {**generate_kwargs, "return_dict_in_generate": True})
-        hypotheses = _hypotheses(tokenizer, found, decoding.length_penalty)
+        hypotheses = _hypotheses(tokenizer, found, decoding)
         return [
             [hypothesis for hypothesis in hypotheses[start : start + num_best] if hypothesis is not None]
             for start in range(0, len(hypotheses), num_best)
@@ -169,7 +169,9 @@ def _generate(
     return model.generate(input_ids=input_ids, attention_mask=attention_mask, **generate_kwargs)
 
 
-def _hypotheses(tokenizer: PreTrainedTokenizerBase, found: ModelOutput, alpha: float) -> list[Hypothesis | None]:
+def _hypotheses(
+    tokenizer: PreTrainedTokenizerBase, found: ModelOutput, decoding: GenerationConfig
+) -> list[Hypothesis | None]:
     """Text and scores of each output of `generate`; None where the search found none."""
     sequences, scores = found.sequences[:, 1:], found.sequences_scores.double().tolist()  # without <s>
     if "beam_indices" in found:
@@ -177,9 +179,12 @@ def _hypotheses(tokenizer: PreTrainedTokenizerBase, found: ModelOutput, alpha: f
     else:
         lengths = (sequences != tokenizer.pad_token_id).sum(dim=1).tolist()
     texts = tokenizer.batch_decode(sequences, skip_special_tokens=True)
+    penalties = [
+        gnmt_length_penalty(length, decoding.length_penalty, decoding.length_penalty_offset) for length in lengths
+    ]
     return [
-        Hypothesis(text, score, score * gnmt_length_penalty(length, alpha), length) if math.isfinite(score) else None
-        for text, score, length in zip(texts, scores, lengths, strict=True)
+        Hypothesis(text, score, score * penalty, length) if math.isfinite(score) else None
+        for text, score, penalty, length in zip(texts, scores, penalties, lengths, strict=True)
     ]
 
 
@@ -187,6 +192,7 @@ def decoding_overrides(
     *,
     num_beams: int | None = None,
     length_penalty: float | None = None,
+    length_penalty_offset: float | None = None,
     max_new_tokens_over_source: int | None = None,
 ) -> dict[str, Any]:
     """Arguments of `generate` for the values that are given; None leaves the model's own.
@@ -194,6 +200,7 @@ def decoding_overrides(
     Args:
         num_beams: Hypotheses kept for each sentence; 1 is greedy search.
         length_penalty: Alpha of the length penalty.
+        length_penalty_offset: Its offset; 5 is GNMT's, 0 divides by length^alpha.
         max_new_tokens_over_source: Output limit in tokens beyond the source's length.
 
     Raises:
@@ -202,6 +209,7 @@ def decoding_overrides(
     if num_beams is not None and num_beams < 1:
         raise ValueError(f"`num_beams` must be at least 1, got {num_beams}. The paper uses 4; 1 is greedy search.")
     check_length_penalty(length_penalty)
+    check_length_penalty_offset(length_penalty_offset)
     if max_new_tokens_over_source is not None and max_new_tokens_over_source < 0:
         raise ValueError(
             f"`max_new_tokens_over_source` must be at least 0, got {max_new_tokens_over_source}. The paper uses 50."
@@ -209,6 +217,7 @@ def decoding_overrides(
     given = {
         "num_beams": num_beams,
         "length_penalty": length_penalty,
+        "length_penalty_offset": length_penalty_offset,
         "max_new_tokens_over_source": max_new_tokens_over_source,
     }
     return {name: value for name, value in given.items() if value is not None}

@@ -45,6 +45,7 @@ _FREE_TO_CHANGE = frozenset(
         "early_stopping_patience",
         "num_beams",
         "length_penalty",
+        "length_penalty_offset",
         "max_new_tokens_over_source",
     )
 )

@@ -168,6 +168,9 @@ class Recipe:
     # Decoding, written into the model's generation config.
     num_beams: int = _field(4, "beams of the published model's search", _COUNT)
     length_penalty: float = _field(0.6, "alpha of the length penalty ((5 + length) / 6)^alpha", _PENALTY)
+    length_penalty_offset: float = _field(
+        5, "c of the length penalty ((c + length) / (c + 1))^alpha; 5 is the paper's, 0 gives length^alpha", _NORM
+    )
     max_new_tokens_over_source: int = _field(50, "output limit in tokens: input length + this number", _COUNT_OR_ZERO)
 
     def __post_init__(self):
@@ -290,8 +293,8 @@ RECIPES: dict[str, Recipe] = {
                 "on the corpus' own lower-cased, tokenised files, passed as train_source, train_target and so on. "
                 "Their batch is 8,192 padded tokens in which a pair counts as its longer side, about 65 updates an "
                 "epoch; here it is real tokens on each side, chosen to give the same number of updates. Leaves their "
-                "recipe in: byte-level BPE instead of subword-nmt, interleaved sinusoids, output limit input + 50 "
-                "instead of 200, and GNMT's length penalty instead of length^1.0."
+                "recipe in: byte-level BPE instead of subword-nmt, interleaved sinusoids, and output limit input + 50 "
+                "instead of 200."
             ),
             source_language="en",
             target_language="de",
@@ -320,6 +323,7 @@ RECIPES: dict[str, Recipe] = {
             save_steps=650,
             num_beams=5,
             length_penalty=1.0,
+            length_penalty_offset=0,
         ),
         *(Recipe(**fields) for fields in paper_recipes()),
     )

@@ -151,6 +151,7 @@ def build_trainer(
     model.generation_config.update(
         num_beams=recipe.num_beams,
         length_penalty=recipe.length_penalty,
+        length_penalty_offset=recipe.length_penalty_offset,
         max_new_tokens_over_source=recipe.max_new_tokens_over_source,
     )
     # Beyond this length the pipeline warns.
