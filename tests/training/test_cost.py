@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import logging
+import subprocess
 
 import pytest
 import torch
 from toy_language import make_pairs, tokenize
 
+from vaswani_transformer import __version__
 from vaswani_transformer.analysis.cost import layer_parameters
 from vaswani_transformer.training import cost as cost_module
 from vaswani_transformer.training.cost import (
     CostCallback,
+    code_version,
     describe_cost,
     estimate_recipe_cost,
     measure_cost,
@@ -121,6 +124,42 @@ def test_clock_stands_still_after_the_training(make_trainer):
     assert trainer.cost.state() == trainer.cost.state()
 
 
+# ---- the code ----
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A git checkout of a package that `code_version` takes for its own."""
+    package = tmp_path / "vaswani_transformer"
+    (package / "training").mkdir(parents=True)
+    (package / "training" / "cost.py").write_text("old")
+    monkeypatch.setattr(cost_module, "__file__", str(package / "training" / "cost.py"))
+    return tmp_path
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_code_version_is_the_commit_of_a_checkout(checkout):
+    git(checkout, "init")
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-m", "first")
+    commit = git(checkout, "rev-parse", "HEAD")[:12]
+    (checkout / "new.txt").touch()
+    assert code_version() == f"{__version__} ({commit})"
+    (checkout / "vaswani_transformer" / "training" / "cost.py").write_text("new")
+    assert code_version() == f"{__version__} ({commit} with changes)"
+
+
+def test_code_version_is_the_version_alone_where_there_is_no_commit(checkout):
+    assert code_version() == __version__
+    (checkout / ".git").mkdir()  # none that git would take
+    assert code_version() == __version__
+
+
 # ---- resuming ----
 
 
@@ -134,6 +173,14 @@ def test_resumed_training_counts_the_same_tokens(make_trainer, tmp_path, options
     assert counts(resumed) == counts(whole)
     assert resumed.state.total_flos == whole.state.total_flos
     assert saved_state(tmp_path / "parts" / "checkpoint-4")["total_flos"] == whole.state.total_flos
+
+
+def test_the_code_of_every_leg_is_told(make_trainer, tmp_path, monkeypatch, fixed_rate):
+    for steps, version in ((1, "0.1.0 (abc)"), (2, "0.1.0 (abc)"), (3, "0.2.0")):
+        monkeypatch.setattr(cost_module, "code_version", lambda version=version: version)
+        trainer = make_trainer(max_steps=steps, output_dir=tmp_path, **{**SAVING, "save_steps": 1})
+        trainer.train(resume_from_checkpoint=steps > 1)
+    assert measure_cost(trainer)["train_code"] == "0.1.0 (abc), then 0.2.0"
 
 
 def test_counts_are_the_same_where_the_library_restores_callbacks_itself(make_trainer, tmp_path):

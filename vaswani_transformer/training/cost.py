@@ -111,7 +111,7 @@ class CostCallback(TrainerCallback, ExportableState):
         }
         return {"args": {}, "attributes": attributes}
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> dict[str, float]:
         """Figures under the names of `train_results.json`; nothing where no token was counted."""
         figures = self.state()["attributes"]
         num_tokens = figures["source_tokens"] + figures["target_tokens"]
@@ -122,7 +122,6 @@ class CostCallback(TrainerCallback, ExportableState):
             "train_target_tokens": figures["target_tokens"],
             "train_tokens_per_second": num_tokens / figures["seconds"],
             "train_device_seconds": figures["device_seconds"],
-            "train_code": ", then ".join(figures["code_versions"]),
         }
 
 
@@ -149,6 +148,7 @@ def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
     dtype = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32
     rate = torch.tensor(measure_matrix_rate(args.device, dtype), device=args.device)
     metrics |= {
+        "train_code": ", then ".join(trainer.cost.code_versions),
         "train_num_devices": num_devices(args),
         "train_device": f"{_device_name(args.device)}, {str(dtype).removeprefix('torch.')}",
         "train_matrix_flops_per_second": trainer.accelerator.reduce(rate, "mean").item(),
