@@ -17,7 +17,7 @@ case "${1:-}" in
     *) markers="not heavy" ;;
 esac
 
-. scripts/environment.sh dev "vaswani_transformer, accelerate, datasets, evaluate, hypothesis, pytest, sacrebleu, sacremoses, xdist"
+. scripts/environment.sh dev "vaswani_transformer, accelerate, datasets, evaluate, hypothesis, matplotlib, pytest, sacrebleu, sacremoses, xdist"
 
 ruff format --check .
 ruff check .

@@ -12,10 +12,13 @@ from types import SimpleNamespace
 
 import pytest
 from cli_runs import refused
+from huggingface_hub import ModelCard
 from tiny import make_model
 
 from vaswani_transformer import cli
 from vaswani_transformer.cli import evaluation, main
+from vaswani_transformer.training.card import write_card
+from vaswani_transformer.training.folder import write_results
 from vaswani_transformer.training.recipes import Recipe, get_recipe
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -138,6 +141,43 @@ def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(model_fo
     error = refused(capsys, ["evaluate", "--model", str(model_folder), *data, "--translations", "out"])
     assert error == "error: disk full"
     assert (model_folder / "test_results.json").is_file()
+
+
+@pytest.fixture
+def run_with_card(model_folder, corpus):
+    """A run's folder with a card that tells no scores."""
+    Recipe(train_source="train.en", train_target="train.de").save(model_folder)
+    names = ("train_pairs", "train_steps", "num_parameters", "num_averaged_snapshots")
+    results = {**dict.fromkeys(names, 1), "train_dropped_pairs": {}, "best_checkpoint": None}
+    write_results(model_folder, results)
+    write_card(model_folder)
+    return model_folder
+
+
+@pytest.mark.parametrize("option", [[], ["--results", "model/test_results_train.json"]])
+def test_evaluate_writes_its_scores_into_the_runs_card(option, run_with_card, capsys):
+    assert main(["evaluate", "--model", "model", "--split", "train", "--device", "cpu", *option]) == 0
+    assert capsys.readouterr().out.endswith("with these scores, the model's card: model/README.md\n")
+    (results,) = (json.loads(path.read_text(encoding="utf-8")) for path in run_with_card.glob("test_results*.json"))
+    found = ModelCard.load(run_with_card / "README.md").data.eval_results
+    assert [result.metric_value for result in found] == [
+        results[f"test_{metric}"] for metric in ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")
+    ]
+
+
+@pytest.mark.parametrize("case", ["results elsewhere", "results of another name", "card of other origin", "no run"])
+def test_evaluate_leaves_the_card_alone(case, run_with_card, capsys):
+    card, options = run_with_card / "README.md", []
+    if case == "card of other origin":
+        card.write_text("# Mine\n", encoding="utf-8")
+    elif case == "no run":
+        (run_with_card / "train_results.json").unlink()
+    else:
+        options = ["--results", "test_results.json" if case == "results elsewhere" else "model/other.json"]
+    before = card.read_text(encoding="utf-8")
+    assert main(["evaluate", "--model", "model", "--split", "train", "--device", "cpu", *options]) == 0
+    assert card.read_text(encoding="utf-8") == before
+    assert "card" not in capsys.readouterr().out
 
 
 def test_translate_n_best_writes_json_lines(model_folder, corpus):

@@ -29,7 +29,7 @@ def test_train_has_an_option_for_every_field_of_a_recipe():
 
 
 def parsed(*arguments):
-    return training._chosen_recipe(cli._build_parser().parse_args(["train", "--output-dir", "run", *arguments]))
+    return training.chosen_recipe(cli._build_parser().parse_args(["train", "--output-dir", "run", *arguments]))
 
 
 def test_given_values_replace_those_of_the_recipe():

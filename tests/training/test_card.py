@@ -1,13 +1,20 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import json
 import re
+import shlex
+from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
 from tiny import make_config, make_model
 
-from vaswani_transformer.training.card import keep_card, write_card
-from vaswani_transformer.training.recipes import Recipe, get_recipe
+from vaswani_transformer import cli
+from vaswani_transformer.cli.evaluation import _chosen_corpus
+from vaswani_transformer.cli.training import chosen_recipe
+from vaswani_transformer.training.card import keep_card, make_card, write_card
+from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 
 RESULTS = {
     "train_pairs": 49_000,
@@ -24,6 +31,24 @@ RESULTS = {
     "train_device": "Calculator, float32",
     "train_matrix_flops_per_second": 3e9,
 }
+TEST_RESULTS = {
+    "test_data": "builtin, split test",
+    "test_num_sentences": 1000,
+    "test_sacrebleu": 41.02345678901234,
+    "test_sacrebleu_signature": "nrefs:1|case:mixed|tok:13a",
+    "test_chrf": 63.5,
+    "test_chrf_signature": "nrefs:1|nc:6",
+    "test_paper_bleu": 1e-09,
+    "test_paper_bleu_signature": "nrefs:1|tok:moses-de|compounds:split|smooth:none",
+    "test_tokenized_bleu": 40,
+    "test_tokenized_bleu_signature": "nrefs:1|case:lc|tok:none",
+    "test_num_beams": 4,
+    "test_length_penalty": 0.6,
+    "test_length_penalty_offset": 5,
+    "test_max_new_tokens_over_source": 50,
+    "test_baselines": {"copy": 1.0},
+}
+METRICS = ["sacrebleu", "chrf", "paper_bleu", "tokenized_bleu"]
 
 
 @pytest.fixture
@@ -33,10 +58,22 @@ def folder(tmp_path):
     return tmp_path / "my-run"
 
 
+def finish(folder, recipe=None, **results):
+    """Leaves in a folder what a card needs of a run."""
+    (recipe or get_recipe("quickstart")).save(folder)
+    make_config().save_pretrained(folder)
+    (folder / "train_results.json").write_text(json.dumps({**RESULTS, **results}), encoding="utf-8")
+
+
+def evaluate(folder, name="test_results.json", **results):
+    """Leaves in a folder what an evaluation writes."""
+    (folder / name).write_text(json.dumps({**TEST_RESULTS, **results}), encoding="utf-8")
+
+
 def written(folder, recipe=None, **results):
     """Text of the card of a run."""
-    path = write_card(folder, recipe or get_recipe("quickstart"), make_config(), {**RESULTS, **results})
-    return path.read_text(encoding="utf-8")
+    finish(folder, recipe, **results)
+    return write_card(folder).read_text(encoding="utf-8")
 
 
 def rows(text):
@@ -45,11 +82,23 @@ def rows(text):
     return {cells[0]: cells[1:] for cells in lines}
 
 
+def commands(text):
+    """Arguments of the commands on a card, without the program's name."""
+    (code,) = re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)
+    lines = [shlex.split(line) for line in code.replace("\\\n", " ").splitlines()]
+    assert all(words[0] == "vaswani-transformer" for words in lines)
+    return [words[1:] for words in lines]
+
+
+def parsed(arguments):
+    return cli._build_parser().parse_args(arguments)
+
+
 def test_front_matter_is_what_the_hub_reads(folder):
     written(folder)
     data = ModelCard.load(folder / "README.md").data
     assert (data.language, data.library_name, data.pipeline_tag) == (["en", "de"], "transformers", "translation")
-    assert (data.license, data.tags[0]) == (None, "vaswani_transformer")
+    assert (data.license, data.tags[0], data.eval_results) == (None, "vaswani_transformer", None)
 
 
 def test_front_matter_names_no_language_where_none_is_known(folder):
@@ -57,8 +106,9 @@ def test_front_matter_names_no_language_where_none_is_known(folder):
     assert ModelCard.load(folder / "README.md").data.language is None
 
 
-def test_card_tells_recipe_changes_data_updates_and_hardware(folder):
-    found = rows(written(folder, get_recipe("quickstart", max_steps=70, dropout=0.2, max_new_tokens_over_source=2)))
+def test_card_tells_recipe_changes_data_updates_hardware_and_code(folder):
+    recipe = get_recipe("quickstart", max_steps=70, dropout=0.2, max_new_tokens_over_source=2)
+    found = rows(written(folder, recipe, train_code="0.1.0 (6ff7b8d0c1e2)"))
     assert found["recipe"] == ["`quickstart`"]
     assert found["changed values"] == ["`dropout` 0.2, `max_steps` 70, `max_new_tokens_over_source` 2"]
     assert found["data"] == ["`builtin`"]
@@ -66,13 +116,7 @@ def test_card_tells_recipe_changes_data_updates_and_hardware(folder):
     assert found["updates"] == ["70", "100,000", "300,000"]
     assert found["weights"] == ["the mean of the last 4 snapshots"]
     assert found["hardware"] == ["2 x Calculator, float32"]
-
-
-def test_card_names_files_without_their_folders(folder):
-    recipe = Recipe(train_source="/home/me/train.en", train_target="/home/me/train.de")
-    text = written(folder, recipe)
-    assert rows(text)["data"] == ["`train.en`, `train.de`"]
-    assert "/home/me" not in text
+    assert found["code"] == ["vaswani-transformer 0.1.0 (6ff7b8d0c1e2)"]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +130,16 @@ def test_card_tells_which_weights_these_are(folder, results, weights):
     assert rows(written(folder, **results))["weights"] == [weights]
 
 
+@pytest.mark.parametrize(
+    ("averaged", "best", "note"),
+    [(4, None, ", before averaging"), (0, "run/checkpoint-50", ", not the best checkpoint's"), (0, None, "")],
+)
+def test_card_tells_whose_the_last_validations_figures_are(folder, averaged, best, note):
+    figures = {"last_eval_perplexity": 12.3456, "last_eval_nll": 2.5133, "last_eval_runtime": 3.0}
+    text = written(folder, num_averaged_snapshots=averaged, best_checkpoint=best, **figures)
+    assert rows(text)["last validation"] == [f"perplexity 12.346, nll 2.513; of the weights at that update{note}"]
+
+
 def test_card_tells_the_cost_beside_the_papers(folder):
     found = rows(written(folder))
     assert found["tokens, both sides"][0] == "50,000"
@@ -96,27 +150,243 @@ def test_card_tells_the_cost_beside_the_papers(folder):
 
 
 def test_card_without_counts_has_no_cost(folder):
+    finish(folder)
     uncounted = {name: value for name, value in RESULTS.items() if not name.startswith("train_m")}
-    path = write_card(folder, get_recipe("quickstart"), make_config(), uncounted)
-    assert "Table 2" not in path.read_text(encoding="utf-8")
+    (folder / "train_results.json").write_text(json.dumps(uncounted), encoding="utf-8")
+    assert "Table 2" not in make_card(folder)
 
 
 def test_use_on_the_card_runs_in_five_lines(folder, tiny_tokenizer, monkeypatch, capsys):
+    finish(folder)
     make_model().save_pretrained(folder)
     tiny_tokenizer.save_pretrained(folder)
-    (code,) = re.findall(r"```python\n(.*?)```", written(folder), flags=re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", make_card(folder), flags=re.DOTALL)
     monkeypatch.chdir(folder.parent)
     exec(code.replace("path/to/", ""), {})
     assert capsys.readouterr().out.endswith("\n")
     assert len(code.strip().splitlines()) == 5
 
 
+def test_card_shows_the_picture_that_is_given_or_in_the_folder(folder):
+    assert "![" not in written(folder)
+    (folder / "training_curves.png").touch()
+    assert "![Training curves](training_curves.png)" in make_card(folder)
+    assert re.findall(r"!\[.*\]\((.*)\)", make_card(folder, picture="other.png")) == ["other.png"]
+
+
+def test_card_has_the_name_that_is_given(folder):
+    finish(folder)
+    evaluate(folder)
+    text = make_card(folder, name="en-de-tiny")
+    assert "my-run" not in text
+    assert ModelCard(text).data.model_name == "en-de-tiny"
+
+
 def test_own_card_is_written_again_and_another_is_kept(folder):
     written(folder)
     assert "| updates | 71 |" in written(folder, train_steps=71)
     (folder / "README.md").write_text("# Mine\n", encoding="utf-8")
-    assert write_card(folder, get_recipe("quickstart"), make_config(), RESULTS) is None
+    assert write_card(folder) is None
     assert (folder / "README.md").read_text(encoding="utf-8") == "# Mine\n"
+
+
+@pytest.mark.parametrize("name", ["recipe.json", "config.json", "train_results.json"])
+def test_unfinished_run_is_refused_by_what_it_lacks(folder, name):
+    finish(folder)
+    (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=f"my-run without {name}"):
+        make_card(folder)
+
+
+# ---- scores ----
+
+
+def test_model_index_holds_every_figure_exactly_with_signature_and_search(folder):
+    finish(folder)
+    evaluate(folder)
+    found = ModelCard(make_card(folder)).data.eval_results
+    assert [result.metric_type for result in found] == METRICS
+    for result in found:
+        metric = result.metric_type
+        assert (result.task_type, result.dataset_name, result.dataset_split) == ("translation", "builtin", "test")
+        assert result.metric_value == TEST_RESULTS[f"test_{metric}"]
+        assert result.metric_args == {
+            "signature": TEST_RESULTS[f"test_{metric}_signature"],
+            "num_beams": 4,
+            "length_penalty": 0.6,
+            "length_penalty_offset": 5,
+            "max_new_tokens_over_source": 50,
+        }
+
+
+def test_results_of_two_test_sets_are_told_apart(folder):
+    finish(folder, get_recipe("quickstart", test_split="2016"))
+    evaluate(folder, test_data="builtin, split 2016")
+    evaluate(folder, "test_results_news.json", test_data="/data/news/test.en, /data/news/test.de", test_sacrebleu=7.25)
+    text = make_card(folder)
+    found = [result for result in ModelCard(text).data.eval_results if result.metric_type == "sacrebleu"]
+    assert [(result.dataset_name, result.dataset_split, result.metric_value) for result in found] == [
+        ("builtin", "2016", TEST_RESULTS["test_sacrebleu"]),
+        ("test.en, test.de", None, 7.25),
+    ]
+    table = rows(text)
+    assert table["`builtin, split 2016`"][:3] == ["1,000", "41.02", "63.50"]
+    assert table["`test.en, test.de`"][:3] == ["1,000", "7.25", "63.50"]
+
+
+def test_model_index_names_configuration_and_part_of_the_recipes_own_data(folder):
+    finish(folder, Recipe(dataset="wmt/wmt14", dataset_config="de-en"))
+    evaluate(folder, test_data="wmt/wmt14, split validation")
+    (result, *_) = ModelCard(make_card(folder)).data.eval_results
+    assert (result.dataset_type, result.dataset_config, result.dataset_split) == ("wmt/wmt14", "de-en", "validation")
+
+
+def test_model_index_tells_which_of_the_recipes_files_were_translated(folder):
+    files = {f"{split}_{side}": f"/x/{split}.{side}" for split in ("train", "test") for side in ("source", "target")}
+    finish(folder, Recipe(**files))
+    evaluate(folder, test_data="/x/test.source, /x/test.target")
+    (result, *_) = ModelCard(make_card(folder)).data.eval_results
+    assert (result.dataset_name, result.dataset_split) == ("test.source, test.target", "test")
+
+
+@pytest.mark.parametrize(
+    ("search", "text"),
+    [
+        ({}, "4 beams, length penalty ((5 + length) / 6)^0.6, at most 50 tokens over the source"),
+        (
+            {"test_num_beams": 1, "test_length_penalty": 1.0, "test_length_penalty_offset": 0},
+            "1 beam, length penalty length^1.0, at most 50 tokens over the source",
+        ),
+    ],
+)
+def test_scores_tell_their_search_and_signatures(folder, search, text):
+    finish(folder)
+    evaluate(folder, **search)
+    card = make_card(folder)
+    assert rows(card)["`builtin, split test`"][-1] == text
+    assert "- chrF: `nrefs:1|nc:6`\n" in card
+    assert "- paper BLEU (tokenised, compounds split): `nrefs:1|tok:moses-de|compounds:split|smooth:none`\n" in card
+
+
+def test_results_of_older_versions_name_no_offset(folder):
+    finish(folder)
+    old = {name: value for name, value in TEST_RESULTS.items() if name != "test_length_penalty_offset"}
+    (folder / "test_results.json").write_text(json.dumps(old), encoding="utf-8")
+    card = make_card(folder)
+    assert "length_penalty_offset" not in ModelCard(card).data.eval_results[0].metric_args
+    assert "((5 + length) / 6)^0.6" in card
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{", "JSON object"),
+        ("[]", "JSON object"),
+        ('{"accuracy": 1}', "test_data"),
+        (json.dumps({**TEST_RESULTS, "test_chrf": None}), "test_chrf"),
+        (json.dumps({**TEST_RESULTS, "test_sacrebleu": float("nan")}), "test_sacrebleu"),
+    ],
+)
+def test_file_that_is_no_results_is_refused_by_name(folder, text, fault):
+    finish(folder)
+    evaluate(folder)
+    (folder / "test_results_2.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=f"test_results_2.json` must be results .*{fault}"):
+        make_card(folder)
+
+
+def test_train_results_that_are_none_are_refused_by_name(folder):
+    finish(folder)
+    (folder / "train_results.json").write_text('{"train_steps": 5}', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"train_results.json` must be .* without train_pairs"):
+        make_card(folder)
+
+
+# ---- commands ----
+
+
+def without_folders(recipe):
+    files = {name: getattr(recipe, name) for name in ("train_source", "train_target")}
+    return dataclasses.replace(recipe, **{name: file and Path(file).name for name, file in files.items()})
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Recipe(name="mine", description="A model of $HOME's, 'quoted'", train_source="/a b/x.en", train_target="x.de"),
+        Recipe(name="custom", dataset="wmt/wmt14-1.5", dataset_config="de-en", attention_bias=False),
+        get_recipe(
+            "quickstart", max_tokens_per_sentence=None, load_best_model=True, length_penalty=-1e-5, dropout=0.25
+        ),
+        get_recipe("multi30k-tiny", train_source="/data/train.en", train_target="../train.de", seed=3),
+        *(recipe for name, recipe in RECIPES.items() if name.startswith(("paper", "table3-A"))),
+    ],
+    ids=lambda recipe: recipe.name,
+)
+def test_command_on_the_card_gives_the_recipe_again(folder, recipe):
+    (arguments,) = commands(written(folder, recipe))
+    args = parsed(arguments)
+    assert (args.command, args.output_dir, args.bf16) == ("train", "my-run", False)
+    assert chosen_recipe(args) == without_folders(recipe)
+
+
+def test_command_on_the_card_of_a_bfloat16_run_says_so(folder):
+    (arguments,) = commands(written(folder, train_device="Calculator, bfloat16"))
+    assert parsed(arguments).bf16
+
+
+@pytest.mark.parametrize(
+    ("recipe", "results", "options"),
+    [
+        ({}, {}, []),
+        ({"test_split": "2016"}, {"test_data": "builtin, split 2016"}, []),
+        ({}, {"test_data": "builtin, split validation"}, ["--split", "validation"]),
+        ({"test_split": "2016"}, {}, ["--dataset", "builtin", "--split", "test"]),
+        ({}, {"test_data": "/x/a.en, /x/a.de"}, ["--source", "a.en", "--reference", "a.de"]),
+        ({}, {"test_data": "/x/a.jsonl"}, ["--pairs", "a.jsonl"]),
+        ({}, {"test_data": "/x/corpus, split test"}, ["--dataset", "corpus", "--split", "test"]),
+        (
+            {},
+            {"test_num_beams": 1, "test_length_penalty": -1.0, "test_length_penalty_offset": 0},
+            ["--num-beams", "1", "--length-penalty=-1.0", "--length-penalty-offset", "0"],
+        ),
+    ],
+)
+def test_card_tells_how_its_scores_were_measured(folder, recipe, results, options):
+    finish(folder, get_recipe("quickstart", **recipe))
+    evaluate(folder, **results)
+    arguments = commands(make_card(folder))[1]
+    assert arguments == ["evaluate", "--model", "my-run", *options]
+    parsed(arguments)
+
+
+def test_evaluate_command_takes_the_test_set_that_was_measured(folder, monkeypatch):
+    finish(folder)
+    evaluate(folder, "test_results_valid.json", test_data="builtin, split validation")
+    args = parsed(commands(make_card(folder))[1])
+    monkeypatch.chdir(folder.parent)
+    corpus = _chosen_corpus(args)
+    assert (corpus["dataset"], corpus["split"]) == ("builtin", "validation")
+    assert args.results == "my-run/test_results_valid.json"
+
+
+def test_card_holds_no_path_of_this_machine(folder):
+    files = {
+        f"{split}_{side}": f"/home/me/{split}.{side}" for split in ("train", "test") for side in ("source", "target")
+    }
+    finish(folder, Recipe(**files, validation_pairs="/home/me/v.csv"), best_checkpoint=f"{folder}/checkpoint-5")
+    evaluate(folder, test_data="/home/me/test.source, /home/me/test.target")
+    evaluate(folder, "test_results_2.json", test_data="/home/me/corpus, split test")
+    text = make_card(folder)
+    assert rows(text)["data"] == ["`train.source`, `train.target`"]
+    assert "/home" not in text
+    assert str(folder.parent) not in text
+
+
+def test_folder_of_a_data_set_is_not_on_the_card(folder):
+    text = written(folder, Recipe(dataset="/home/me/corpus"))
+    assert rows(text)["data"] == ["`corpus`"]
+    assert "/home" not in text
 
 
 # ---- pushing ----
@@ -132,12 +402,35 @@ def test_push_keeps_the_card_and_adds_what_is_given(folder):
     assert card.text.strip() == text.split("---\n", 2)[2].strip()
 
 
+def test_push_leaves_the_scores_as_they_are(folder):
+    finish(folder)
+    evaluate(folder)
+    before = ModelCard.load(write_card(folder)).data.eval_results
+    keep_card(folder, license="mit")
+    assert ModelCard.load(folder / "README.md").data.eval_results == before
+
+
+def test_card_written_again_keeps_what_a_push_added(folder):
+    finish(folder)
+    evaluate(folder)
+    write_card(folder)
+    keep_card(folder, license="mit", tags="mine")
+    (folder / "test_results.json").unlink()
+    data = ModelCard.load(write_card(folder)).data
+    assert (data.license, data.tags, data.eval_results) == (
+        "mit",
+        ["vaswani_transformer", "attention-is-all-you-need", "mine"],
+        None,
+    )
+
+
 def test_folder_without_a_card_keeps_none(folder):
     assert not keep_card(folder)
 
 
 def test_trainer_keeps_the_runs_card_when_it_pushes(make_trainer, tmp_path):
     trainer = make_trainer()
+    (tmp_path / "run").mkdir(exist_ok=True)
     text = written(tmp_path / "run")
     trainer.create_model_card(model_name="run")
     assert (tmp_path / "run" / "README.md").read_text(encoding="utf-8") == text

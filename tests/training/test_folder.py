@@ -6,8 +6,15 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from vaswani_transformer.training.card import _MARKER
-from vaswani_transformer.training.folder import check_output_dir, clear_run, find_checkpoint, holds_a_run
+from vaswani_transformer.training.folder import (
+    CARD_MARKER,
+    check_output_dir,
+    clear_run,
+    find_checkpoint,
+    holds_a_run,
+    set_aside_scores,
+    write_results,
+)
 from vaswani_transformer.training.recipes import get_recipe
 
 RECIPE = get_recipe("quickstart")
@@ -63,12 +70,29 @@ def test_resume_may_train_longer(tmp_path):
 def test_clear_run_leaves_foreign_files(tmp_path):
     RECIPE.save(tmp_path)
     write_checkpoint(tmp_path, 5)
-    (tmp_path / "notes.txt").touch()
+    for name in ("test_results.json", "test_results_2.json", "trainer_state.json", "training_curves.png", "notes.txt"):
+        (tmp_path / name).touch()
     clear_run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.parametrize(("text", "stays"), [("# Mine", True), (f"# Model\n\n{_MARKER}\n", False)])
+@pytest.mark.parametrize(
+    ("steps", "names"),
+    [
+        (50, ["test_results.json", "test_results_2.json", "training_curves.png"]),
+        (70, ["after-50-updates-test_results.json", "after-50-updates-test_results_2.json"]),
+    ],
+)
+def test_scores_are_set_aside_when_the_run_went_on(tmp_path, steps, names):
+    write_results(tmp_path, {"train_steps": 50})
+    for name in ("test_results.json", "test_results_2.json", "training_curves.png"):
+        (tmp_path / name).touch()
+    set_aside_scores(tmp_path, steps)
+    (tmp_path / "train_results.json").unlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+
+
+@pytest.mark.parametrize(("text", "stays"), [("# Mine", True), (f"# Model\n\n{CARD_MARKER}\n", False)])
 def test_clear_run_deletes_only_the_card_it_wrote(tmp_path, text, stays):
     (tmp_path / "README.md").write_text(text, encoding="utf-8")
     clear_run(tmp_path)

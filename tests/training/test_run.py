@@ -117,6 +117,13 @@ def test_results_report_the_cost_and_the_log_its_line(recipe, tmp_path, caplog):
     assert (results["train_num_devices"], results["train_device"][:3]) == (1, "CPU")
 
 
+def test_whole_log_lies_beside_the_model(finished):
+    log = json.loads((finished[0] / "trainer_state.json").read_text(encoding="utf-8"))["log_history"]
+    assert [entry["step"] for entry in log if "nll" in entry] == [3, 6, 9, 12]
+    assert [entry["step"] for entry in log if "eval_perplexity" in entry] == [6, 12]
+    assert log[-1]["train_runtime"] == finished[1]["train_runtime"]
+
+
 def test_saved_model_knows_the_longest_training_source_and_truncates_nothing_to_it(finished, recipe):
     tokenizer = AutoTokenizer.from_pretrained(finished[0])
     lengths = [len(tokenizer(row["source"])["input_ids"]) for row in load_corpus(**recipe.data_arguments("train"))]
@@ -153,7 +160,11 @@ def test_overwriting_replaces_the_run(finished, recipe, tmp_path):
 
 def test_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(finished, recipe, tmp_path):
     train(replace(recipe, max_steps=6), tmp_path / "run", use_cpu=True)
+    (tmp_path / "run" / "test_results.json").write_text("of the first half's model", encoding="utf-8")
     results = train(recipe, tmp_path / "run", resume=True, use_cpu=True)
+    assert [path.name for path in (tmp_path / "run").glob("*test_results.json")] == [
+        "after-6-updates-test_results.json"
+    ]
     for name in ("train_source_tokens", "train_target_tokens", "train_flops_counted"):
         assert results[name] == finished[1][name]
     final, expected = (load_file(folder / "model.safetensors") for folder in (tmp_path / "run", finished[0]))
@@ -171,9 +182,14 @@ def test_resuming_a_run_without_its_last_part_only_writes_the_model(finished, re
     assert all(torch.equal(final[name], expected[name]) for name in expected)
 
 
-def test_resuming_a_finished_run_keeps_its_training_figures(finished, recipe, tmp_path):
+def test_resuming_a_finished_run_keeps_its_training_figures_though_no_card_can_be_made(
+    finished, recipe, tmp_path, caplog
+):
     folder = shutil.copytree(finished[0], tmp_path / "run")
-    results = train(recipe, folder, resume=True, use_cpu=True)
+    (folder / "test_results_notes.json").write_text("no results", encoding="utf-8")
+    with caplog.at_level("WARNING", logger="vaswani_transformer.training.card"):
+        results = train(recipe, folder, resume=True, use_cpu=True)
+    assert "No card was written: `" in caplog.text and "test_results_notes.json` must be results" in caplog.text
     assert results == finished[1] == json.loads((folder / "train_results.json").read_text(encoding="utf-8"))
 
 

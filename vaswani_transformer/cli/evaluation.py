@@ -91,6 +91,21 @@ def _run_evaluate(args: argparse.Namespace) -> None:
     print(format_report(results))
     if path is not None:
         print(f"\nwritten to {path}")
+        if card := _refresh_card(args.model, Path(path)):
+            print(f"with these scores, the model's card: {card}")
+
+
+def _refresh_card(model: str, results_file: Path) -> Path | None:
+    """Writes the card of a run's model again, if it is the run's and the results lie where it looks for them."""
+    from ..training.folder import CARD_FILE, RESULTS_FILE, TEST_RESULTS, is_own_card
+
+    folder = Path(model)
+    is_read = results_file.match(TEST_RESULTS) and results_file.resolve().parent == folder.resolve()
+    if not (is_read and is_own_card(folder / CARD_FILE) and (folder / RESULTS_FILE).is_file()):
+        return None
+    from ..training.card import refresh_card
+
+    return refresh_card(folder)
 
 
 def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:

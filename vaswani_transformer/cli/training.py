@@ -61,7 +61,8 @@ def _output_folder(args: argparse.Namespace) -> Path:
 # ---- train ----
 
 
-def _describe_train(parser: argparse.ArgumentParser) -> None:
+def describe_train(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `train`: a folder, switches, and one for each field of a recipe."""
     from ..training.recipes import RECIPES, Recipe
 
     parser.add_argument("--output-dir", required=True, metavar="DIR", help="folder of the run, with all it leaves")
@@ -94,7 +95,7 @@ def _describe_train(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_train(args: argparse.Namespace) -> None:
-    recipe = _chosen_recipe(args)
+    recipe = chosen_recipe(args)
     from ..training.run import train
 
     results = train(
@@ -111,7 +112,7 @@ def _run_train(args: argparse.Namespace) -> None:
         print(f"model and train_results.json are in {args.output_dir}")
 
 
-def _chosen_recipe(args: argparse.Namespace) -> Any:
+def chosen_recipe(args: argparse.Namespace) -> Any:
     """The named recipe, the resumed run's own, or the paper's, with the values given on the command line."""
     from ..training.recipes import Recipe, get_recipe
 
@@ -201,7 +202,7 @@ COMMANDS = {
         _run_train_tokenizer,
         "Train the subword vocabulary that source and target share",
     ),
-    "train": (_describe_train, _run_train, "Train a model by a recipe"),
+    "train": (describe_train, _run_train, "Train a model by a recipe"),
     "average": (_describe_average, _run_average, "Average the weights of snapshots or of models"),
     "recipes": (_describe_recipes, _run_recipes, "List the recipes, or print one"),
 }

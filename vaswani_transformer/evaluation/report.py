@@ -17,6 +17,7 @@ from .baselines import copy_source, nearest_training_pair, word_for_word
 from .checkpoint import load_for_inference
 from .evaluation_set import EvaluationSet, load_evaluation_set
 from .files import check_outputs, open_output, write_lines
+from .labels import describe_search, metric_names
 from .metrics import corpus_sacrebleu, score_translations
 from .scoring import decoding_config
 from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, translate
@@ -222,8 +223,7 @@ def format_report(results: dict[str, Any]) -> str:
     """
     lines = [
         f"test set   {results['test_data']}, {results['test_num_sentences']} sentences",
-        f"search     {results['test_num_beams']} beams, length penalty {_penalty_formula(results)}, at most "
-        f"{results['test_max_new_tokens_over_source']} tokens over the source",
+        f"search     {describe_search(results)}",
         "",
         *_format_scores(results),
         "",
@@ -243,25 +243,13 @@ def format_report(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _penalty_formula(results: dict[str, Any]) -> str:
-    """What a log-probability was divided by, as a formula."""
-    alpha, offset = results["test_length_penalty"], results["test_length_penalty_offset"]
-    return f"(({offset:g} + length) / {offset + 1:g})^{alpha:g}" if offset else f"length^{alpha:g}"
-
-
 def _length_ratio(results: dict[str, Any]) -> float:
     return results["test_hypothesis_length"] / max(1, results["test_reference_length"])
 
 
 def _format_scores(results: dict[str, Any]) -> list[str]:
     """A line for each metric: what it is, its score and its signature."""
-    split = ", compounds split" if "|compounds:split|" in results["test_paper_bleu_signature"] else ""
-    names = {
-        "sacrebleu": "sacreBLEU",
-        "chrf": "chrF",
-        "paper_bleu": f"paper BLEU (tokenised{split})",
-        "tokenized_bleu": "tokenised BLEU (only for corpora that are tokenised already)",
-    }
+    names = metric_names(results)
     width = max(len(name) for name in names.values())
     return [f"{'metric':{width}}   score  signature"] + [
         f"{name:{width}}  {results[f'test_{metric}']:6.2f}  {results[f'test_{metric}_signature']}"

@@ -15,18 +15,24 @@ from safetensors import SafetensorError, safe_open
 
 from .atomic import write_json
 from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE, list_checkpoints
-from .card import CARD_FILE, is_own_card
 from .recipes import RECIPE_FILE, Recipe
 
 RESULTS_FILE = "train_results.json"
-_OWN_FILES = (RECIPE_FILE, RESULTS_FILE, "test_results.json", "config.json", "generation_config.json", WEIGHTS_FILE)
-_STATE_FILE = "trainer_state.json"
+TEST_RESULTS = "test_results*.json"
+STATE_FILE = "trainer_state.json"
+CARD_FILE = "README.md"
+CURVES_FILE = "training_curves.png"
+CARD_MARKER = "<!-- written by `vaswani-transformer train`; without this line it is kept as it is -->"
+
+# A folder with one of the first holds a run; the others only go with it.
+_RUN_FILES = (RECIPE_FILE, RESULTS_FILE, "test_results.json", "config.json", "generation_config.json", WEIGHTS_FILE)
+_DELETED_WITH_A_RUN = (TEST_RESULTS, f"after-*-updates-{TEST_RESULTS}", STATE_FILE, CURVES_FILE)
 _CHECKPOINT_PARTS = (
     ("model*.safetensors", "pytorch_model_fsdp*"),
     ("optimizer*",),
     ("scheduler.pt",),
     ("rng_state*.pth",),
-    (_STATE_FILE,),
+    (STATE_FILE,),
 )
 
 # Changing these does not change the updates already made, so a resumed run may.
@@ -35,6 +41,9 @@ _FREE_TO_CHANGE = frozenset(
         "name",
         "description",
         "test_split",
+        "test_source",
+        "test_target",
+        "test_pairs",
         "max_steps",
         "max_padded_tokens_per_device",
         "eval_steps",
@@ -54,7 +63,7 @@ _FREE_TO_CHANGE = frozenset(
 def holds_a_run(output_dir: str | Path) -> bool:
     """Whether a folder holds a model, a checkpoint, snapshots or results."""
     output_dir = Path(output_dir)
-    names = (*_OWN_FILES, SNAPSHOT_FOLDER)
+    names = (*_RUN_FILES, SNAPSHOT_FOLDER)
     return any((output_dir / name).exists() for name in names) or bool(list_checkpoints(output_dir))
 
 
@@ -91,10 +100,37 @@ def clear_run(output_dir: str | Path) -> None:
     output_dir = Path(output_dir)
     for folder in (*list_checkpoints(output_dir), output_dir / SNAPSHOT_FOLDER):
         shutil.rmtree(folder, ignore_errors=True)
-    for name in _OWN_FILES:
-        (output_dir / name).unlink(missing_ok=True)
+    for pattern in (*_RUN_FILES, *_DELETED_WITH_A_RUN):
+        for path in output_dir.glob(pattern):
+            path.unlink()
     if is_own_card(output_dir / CARD_FILE):
         (output_dir / CARD_FILE).unlink()
+
+
+def is_own_card(path: Path) -> bool:
+    """Whether a file is a model card that this package wrote and nobody has made their own."""
+    return path.is_file() and CARD_MARKER in path.read_text(encoding="utf-8")
+
+
+def set_aside_scores(output_dir: str | Path, num_steps: int) -> list[Path]:
+    """Takes from a run's folder what tells of its model after another number of updates, as a resumed run's does.
+
+    Test results are renamed, for example to after-2500-updates-test_results.json; the curves, which can be drawn
+    again, are deleted.
+
+    Args:
+        output_dir: Folder of the run, with the `train_results.json` of the earlier model.
+        num_steps: Updates of the model that the folder holds now.
+
+    Returns:
+        The new names.
+    """
+    output_dir, earlier = Path(output_dir), read_results(output_dir).get("train_steps", num_steps)
+    if earlier == num_steps:
+        return []
+    (output_dir / CURVES_FILE).unlink(missing_ok=True)
+    results = sorted(output_dir.glob(TEST_RESULTS))
+    return [path.replace(path.with_name(f"after-{earlier}-updates-{path.name}")) for path in results]
 
 
 def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
@@ -114,7 +150,7 @@ def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
         before = [path.name for path in checkpoints[-2:-1]]
         advice = f"Delete this folder to go on from {before[0]}" if before else "Start again with --overwrite"
         raise FileNotFoundError(f"`{newest}` must be a complete checkpoint, got {', '.join(faults)}. {advice}.")
-    return newest, json.loads((newest / _STATE_FILE).read_text(encoding="utf-8"))["global_step"]
+    return newest, json.loads((newest / STATE_FILE).read_text(encoding="utf-8"))["global_step"]
 
 
 def write_results(output_dir: str | Path, results: dict[str, Any]) -> Path:
@@ -143,7 +179,7 @@ def _is_whole(path: Path) -> bool:
         if path.suffix == ".safetensors":
             with safe_open(path, framework="pt"):
                 return True
-        if path.name == _STATE_FILE:
+        if path.name == STATE_FILE:
             return "global_step" in json.loads(path.read_text(encoding="utf-8"))
     except (SafetensorError, ValueError):
         return False

@@ -6,11 +6,19 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer, EarlyStoppingCallback, PreTrainedTokenizerBase, TrainerState, set_seed
+from transformers import (
+    AutoTokenizer,
+    EarlyStoppingCallback,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    TrainerState,
+    set_seed,
+)
 from transformers.trainer_utils import TrainOutput
 from transformers.utils import logging
 
@@ -26,9 +34,9 @@ from ..data import (
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import write_average
-from .card import write_card
+from .card import refresh_card
 from .cost import measure_cost
-from .folder import check_output_dir, clear_run, find_checkpoint, read_results, write_results
+from .folder import check_output_dir, clear_run, find_checkpoint, read_results, set_aside_scores, write_results
 from .recipes import TRANSLATION_METRICS, Recipe
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
@@ -51,9 +59,9 @@ def train(
     """Trains the model of a recipe and leaves it, ready for `from_pretrained` and `pipeline`, in a folder.
 
     The folder ends up with the model (the average of the newest snapshots, or the best checkpoint, or the last
-    update: the recipe says which), its tokenizer and card, `recipe.json`, `train_results.json`, the resumable
-    checkpoints and the snapshots. Under torchrun or `accelerate launch` every process calls this with the same
-    arguments.
+    update: the recipe says which), its tokenizer and card, `recipe.json`, `train_results.json`, the whole log in
+    `trainer_state.json`, the resumable checkpoints and the snapshots. Under torchrun or `accelerate launch` every
+    process calls this with the same arguments.
 
     Args:
         recipe: What to train; see `get_recipe`.
@@ -76,18 +84,8 @@ def train(
         FileNotFoundError: If data, tokenizer or checkpoint are missing or incomplete.
         KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
     """
-    output_dir = Path(output_dir)
-    check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
-    checkpoint, finished_steps = find_checkpoint(output_dir) if resume else (None, 0)
-    _check_recipe(recipe, finished_steps)
-    arguments = training_arguments(recipe, output_dir, bf16=bf16, fp16=fp16, use_cpu=use_cpu)
-    data = _prepare_data(recipe, arguments, tokenizer, resume)
-    trainer = build_trainer(recipe, arguments, data)
-    logger.info(describe_plan(trainer))
-    if finished_steps < recipe.max_steps:
-        output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    else:
-        output = _restore_finished(recipe, trainer, checkpoint, finished_steps)
+    options = {"bf16": bf16, "fp16": fp16, "use_cpu": use_cpu, "tokenizer": tokenizer}
+    trainer, output, data = run_training(recipe, output_dir, overwrite=overwrite, resume=resume, **options)
     return _finish(recipe, trainer, output, data)
 
 
@@ -103,6 +101,51 @@ class RunData:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, train: Any, validation: Any, report: CleaningReport):
         self.tokenizer, self.train, self.validation, self.report = tokenizer, train, validation, report
+
+
+def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
+    """Freshly initialised model of the recipe, with the recipe's search as its generation config."""
+    model = VaswaniTransformerForConditionalGeneration(recipe.model_config(len(data.tokenizer)))
+    model.generation_config.update(
+        num_beams=recipe.num_beams,
+        length_penalty=recipe.length_penalty,
+        length_penalty_offset=recipe.length_penalty_offset,
+        max_new_tokens_over_source=recipe.max_new_tokens_over_source,
+    )
+    # Beyond this length the pipeline warns.
+    model.generation_config.longest_training_source = int(pair_lengths(data.train)[0].max())
+    return model
+
+
+def run_training(
+    recipe: Recipe,
+    output_dir: str | Path,
+    make_model: Callable[[Recipe, RunData], PreTrainedModel] = make_model,
+    *,
+    overwrite: bool = False,
+    resume: bool = False,
+    tokenizer: str | Path | None = None,
+    **precision: bool,
+) -> tuple[VaswaniTransformerTrainer, TrainOutput, RunData]:
+    """All of `train` up to the last update, for any model; see there for what is not described here.
+
+    Args:
+        make_model: Makes the model to train from the recipe and its data.
+        **precision: `bf16`, `fp16` and `use_cpu`.
+    """
+    output_dir = Path(output_dir)
+    check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
+    checkpoint, finished_steps = find_checkpoint(output_dir) if resume else (None, 0)
+    _check_recipe(recipe, finished_steps)
+    arguments = training_arguments(recipe, output_dir, **precision)
+    data = _prepare_data(recipe, arguments, tokenizer, resume)
+    trainer = build_trainer(recipe, arguments, data, make_model)
+    logger.info(describe_plan(trainer))
+    if finished_steps < recipe.max_steps:
+        output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    else:
+        output = _restore_finished(recipe, trainer, checkpoint, finished_steps)
+    return trainer, output, data
 
 
 def training_arguments(
@@ -143,19 +186,14 @@ def training_arguments(
 
 
 def build_trainer(
-    recipe: Recipe, arguments: VaswaniTransformerTrainingArguments, data: RunData
+    recipe: Recipe,
+    arguments: VaswaniTransformerTrainingArguments,
+    data: RunData,
+    make_model: Callable[[Recipe, RunData], PreTrainedModel] = make_model,
 ) -> VaswaniTransformerTrainer:
-    """Trainer with a freshly initialised model of the recipe, its data and its callbacks."""
+    """Trainer with a freshly made model, the recipe's data and its callbacks."""
     set_seed(recipe.seed)
-    model = VaswaniTransformerForConditionalGeneration(recipe.model_config(len(data.tokenizer)))
-    model.generation_config.update(
-        num_beams=recipe.num_beams,
-        length_penalty=recipe.length_penalty,
-        length_penalty_offset=recipe.length_penalty_offset,
-        max_new_tokens_over_source=recipe.max_new_tokens_over_source,
-    )
-    # Beyond this length the pipeline warns.
-    model.generation_config.longest_training_source = int(pair_lengths(data.train)[0].max())
+    model = make_model(recipe, data)
     callbacks = []
     if recipe.early_stopping_patience is not None:
         callbacks.append(EarlyStoppingCallback(recipe.early_stopping_patience))
@@ -176,7 +214,8 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     peak = arguments.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
     precision = "bf16" if arguments.bf16 else "fp16" if arguments.fp16 else "fp32"
     return (
-        f"Training {trainer.model.num_parameters():,} parameters on {len(trainer.train_dataset):,} pairs: "
+        f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters on "
+        f"{len(trainer.train_dataset):,} pairs: "
         f"{arguments.max_steps:,} updates, {updates:,} an epoch, {arguments.max_steps / updates:.1f} epochs. "
         f"An update holds up to {arguments.max_source_tokens_per_batch:,} source and "
         f"{arguments.max_target_tokens_per_batch:,} target tokens, split over {arguments.world_size} device(s) x "
@@ -336,9 +375,12 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
         "num_averaged_snapshots": num_averaged,
         "best_checkpoint": trainer.state.best_model_checkpoint if recipe.load_best_model else None,
     }
+    trainer.save_state()
     if trainer.is_world_process_zero():
+        for path in set_aside_scores(output_dir, output.global_step):
+            logger.warning(f"Scores of the model before these updates are now in {path}.")
         write_results(output_dir, results)
-        write_card(output_dir, recipe, trainer.model.config, results)
+        refresh_card(output_dir)
     trainer.accelerator.wait_for_everyone()
     return results
 

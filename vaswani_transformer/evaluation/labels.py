@@ -1,0 +1,33 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What the figures of test_results.json are called where people read them; needs no extra."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
+    """Names for people of the metrics in results, by their keys without `test_`, in the order of the report."""
+    split = ", compounds split" if "|compounds:split|" in results["test_paper_bleu_signature"] else ""
+    return {
+        "sacrebleu": "sacreBLEU",
+        "chrf": "chrF",
+        "paper_bleu": f"paper BLEU (tokenised{split})",
+        "tokenized_bleu": "tokenised BLEU (only for corpora that are tokenised already)",
+    }
+
+
+def describe_search(results: Mapping[str, Any]) -> str:
+    """How the translations of results were searched, with the formula that divided their log-probabilities.
+
+    Results of older versions name no offset of the length penalty: it was 5.
+    """
+    alpha, offset = results["test_length_penalty"], results.get("test_length_penalty_offset", 5)
+    formula = f"(({offset:g} + length) / {offset + 1:g})^{alpha}" if offset else f"length^{alpha}"
+    beams = results["test_num_beams"]
+    return (
+        f"{beams} beam{'' if beams == 1 else 's'}, length penalty {formula}, at most "
+        f"{results['test_max_new_tokens_over_source']} tokens over the source"
+    )

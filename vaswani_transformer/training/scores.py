@@ -1,0 +1,126 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What evaluations left in a run's folder: read strictly, as a table for people and as results for the Hub."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import EvalResult
+
+from ..analysis.text_table import markdown_table
+from ..evaluation.labels import describe_search, metric_names
+from .commands import DECODING, find_split, read_test_data
+from .folder import TEST_RESULTS
+from .recipes import TRANSLATION_METRICS, Recipe
+
+
+def read_test_results(folder: str | Path) -> dict[str, dict[str, Any]]:
+    """What each `test_results*.json` in a run's folder holds, by the file's name, in alphabetical order.
+
+    Raises:
+        ValueError: If a file of such a name is not what `vaswani-transformer evaluate` writes; the message names it.
+    """
+    return {path.name: _read_results(path) for path in sorted(Path(folder).glob(TEST_RESULTS))}
+
+
+def eval_results(recipe: Recipe, test_results: Mapping[str, Mapping[str, Any]]) -> list[EvalResult]:
+    """Test results as the `model-index` of a model card holds them, every figure as it was measured.
+
+    Args:
+        recipe: Recipe of the run, which tells what part of its data a test set is.
+        test_results: From `read_test_results`.
+    """
+    return [
+        EvalResult(
+            task_type="translation",
+            **_test_set(recipe, results["test_data"]),
+            metric_type=metric,
+            metric_name=name,
+            metric_value=results[f"test_{metric}"],
+            metric_args={
+                "signature": results[f"test_{metric}_signature"],
+                **{name: results[f"test_{name}"] for name in DECODING if f"test_{name}" in results},
+            },
+        )
+        for results in test_results.values()
+        for metric, name in metric_names(results).items()
+    ]
+
+
+def scores_section(test_results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Test results as a section in Markdown, with how they were searched and the metrics' signatures; "" for none."""
+    if not test_results:
+        return ""
+    names = metric_names(next(iter(test_results.values())))
+    rows = [("test set", "sentences", *names.values(), "search")]
+    rows += [
+        (
+            f"`{describe_test_set(results['test_data'])}`",
+            f"{results['test_num_sentences']:,}",
+            *(f"{results[f'test_{metric}']:.2f}" for metric in names),
+            describe_search(results),
+        )
+        for results in test_results.values()
+    ]
+    signatures = {
+        f"- {name}: `{results[f'test_{metric}_signature']}`": None
+        for results in test_results.values()
+        for metric, name in metric_names(results).items()
+    }
+    return "\n\n".join(["## Scores", markdown_table(rows), "\n".join(signatures)])
+
+
+def describe_test_set(test_data: str) -> str:
+    """What results call their test set, without folders."""
+    dataset, split, files = read_test_data(test_data)
+    return f"{dataset}, split {split}" if dataset is not None else ", ".join(files)
+
+
+def _test_set(recipe: Recipe, test_data: str) -> dict[str, str | None]:
+    """Name, configuration and part of a test set, as fields of `EvalResult`."""
+    dataset, split, files = read_test_data(test_data)
+    own_split = find_split(recipe, test_data)
+    name = dataset or ", ".join(files)
+    return {
+        "dataset_type": name,
+        "dataset_name": name,
+        "dataset_config": recipe.dataset_config if dataset and own_split else None,
+        "dataset_split": split or own_split,
+    }
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+# What a card needs of results.
+_NEEDED: dict[str, Callable[[Any], bool]] = {
+    "test_data": _is_text,
+    **{f"test_{metric}": _is_number for metric in TRANSLATION_METRICS},
+    **{f"test_{metric}_signature": _is_text for metric in TRANSLATION_METRICS},
+    **{f"test_{name}": _is_number for name in ("num_sentences", "num_beams", "length_penalty")},
+    "test_max_new_tokens_over_source": _is_number,
+}
+
+
+def _read_results(path: Path) -> dict[str, Any]:
+    try:
+        results = json.loads(path.read_text(encoding="utf-8"))
+        faults = [name for name, holds in _NEEDED.items() if not holds(results.get(name))]
+    except (ValueError, AttributeError) as error:
+        faults = [f"a JSON object ({error})"]
+    if faults:
+        raise ValueError(
+            f"`{path}` must be results of `vaswani-transformer evaluate`, got a file without valid "
+            f"{', '.join(faults)}. Evaluate again, or give the file another name."
+        )
+    return results
