@@ -35,21 +35,26 @@ Log = list[dict[str, Any]]
 
 
 def read_log(run: str | Path) -> Log:
-    """The log of a run, from its folder or else from its newest checkpoint.
+    """The log of a run, from its folder or from its newest checkpoint, whichever has more updates.
 
     Raises:
         FileNotFoundError: If neither holds a trainer_state.json.
         ValueError: If that file is broken.
     """
     run = Path(run)
-    places = (run, *reversed(list_checkpoints(run)))
-    path = next((place / STATE_FILE for place in places if (place / STATE_FILE).is_file()), None)
-    if path is None:
+    places = (run, *list_checkpoints(run)[-1:])
+    states = [_read_state(place / STATE_FILE) for place in places if (place / STATE_FILE).is_file()]
+    if not states:
         raise FileNotFoundError(
             f"`run` must hold {STATE_FILE}, itself or in a checkpoint, got {run}. Pass the folder of a run."
         )
+    return max(states, key=lambda state: state["global_step"])["log_history"]
+
+
+def _read_state(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))["log_history"]
+        state = json.loads(path.read_text(encoding="utf-8"))
+        return {name: state[name] for name in ("global_step", "log_history")}
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"`{path}` must be the state of a trainer, got another file ({error!r}).") from error
 
@@ -180,6 +185,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="other runs whose validations are drawn, too, as far as they went",
     )
     args = parser.parse_args(argv)
+    if args.name is not None and args.output is None:
+        parser.error("--name needs --output: the card in a run's folder bears the folder's name")
     try:
         paths = write_card_with_curves(args.run, output=args.output, name=args.name, compare=args.compare)
     except (ImportError, OSError, ValueError) as error:

@@ -216,7 +216,7 @@ def train_control(control: str, recipe: Recipe, output_dir: str | Path, **option
         control: "marian" or "torch".
         recipe: What to train; one that stops by translations stops by the loss.
         output_dir: Folder of the run.
-        **options: As for `train`: `overwrite`, `resume`, `bf16`, `use_cpu`, `tokenizer`.
+        **options: As for `train`: `overwrite`, `resume`, `bf16`, `use_cpu`.
 
     Returns:
         Results as written to `train_results.json`.
@@ -239,6 +239,7 @@ def train_control(control: str, recipe: Recipe, output_dir: str | Path, **option
         "recipe": recipe.name,
         "control": control,
         **{name: value for name, value in output.metrics.items() if name.startswith("train_")},
+        "train_code": ", then ".join(trainer.cost.code_versions),
         "train_steps": output.global_step,
         "train_pairs": len(data.train),
         "num_parameters": trainer.model.num_parameters(only_trainable=True),
@@ -291,10 +292,10 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     logging.basicConfig(format="%(message)s")
     logging.getLogger("vaswani_transformer").setLevel(logging.INFO if is_main_process() else logging.ERROR)
-    options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu", "tokenizer")}
+    options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu")}
     try:
         results = train_control(args.control, chosen_recipe(args), args.output_dir, **options)
-    except (ValueError, OSError) as error:
+    except (ValueError, TypeError, OSError, ImportError) as error:
         parser.exit(2, f"error: {error}\n")
     if is_main_process():
         print(json.dumps(results, indent=2))

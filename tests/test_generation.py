@@ -49,7 +49,8 @@ def test_the_bound_takes_the_best_length_that_can_come(alpha, running, finished,
 
 def test_default_decoding_is_the_paper_s(tiny_model):
     config = tiny_model.generation_config
-    assert (config.num_beams, config.length_penalty, config.max_new_tokens_over_source) == (4, 0.6, 50)
+    assert (config.num_beams, config.length_penalty, config.length_penalty_offset) == (4, 0.6, 5)
+    assert config.max_new_tokens_over_source == 50
 
 
 class NeverEnd(LogitsProcessor):
@@ -166,13 +167,44 @@ def test_decoding_is_the_papers_when_the_generation_config_is_missing_or_broken(
     if content:
         (tmp_path / "generation_config.json").write_text(content)
     config = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).generation_config
-    assert (config.num_beams, config.length_penalty, config.max_new_tokens_over_source) == (4, 0.6, 50)
+    assert (config.num_beams, config.length_penalty, config.length_penalty_offset) == (4, 0.6, 5)
+    assert config.max_new_tokens_over_source == 50
+
+
+@pytest.mark.parametrize("own", [None, 0])
+def test_offset_of_the_model_survives_saving_and_a_config_of_the_callers_without_it(tmp_path, own):
+    model = make_model()
+    model.generation_config.update(length_penalty=1.0)
+    if own is None:
+        del model.generation_config.length_penalty_offset  # as models of before the key
+    else:
+        model.generation_config.length_penalty_offset = own
+    model.save_pretrained(tmp_path)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    plain = {"return_dict_in_generate": True, "max_new_tokens": 6}
+    expected = model.generate(torch.tensor([[5, 2]]), length_penalty_offset=5 if own is None else own, **plain)
+    for options in ({}, {"generation_config": GenerationConfig(num_beams=4, length_penalty=1.0)}):
+        found = model.generate(torch.tensor([[5, 2]]), **options, **plain)
+        assert found.sequences_scores.tolist() == expected.sequences_scores.tolist()
+
+
+@pytest.mark.parametrize("num_beams", [1, 2])
+def test_length_zero_divides_by_nothing_at_offset_zero(num_beams):
+    class PadAlone(LogitsProcessor):
+        def __call__(self, input_ids, scores):
+            return torch.full_like(scores, -torch.inf).index_fill(1, torch.tensor([0]), 0.0)
+
+    options = {"num_beams": num_beams, "max_new_tokens": 3, "return_dict_in_generate": True}
+    penalty = {"length_penalty": 1.0, "length_penalty_offset": 0}
+    out = make_model().generate(torch.tensor([[5, 2]]), logits_processor=[PadAlone()], **options, **penalty)
+    assert not out.sequences_scores.isnan().any()
 
 
 def test_decoding_defaults_survive_saving_and_loading(tmp_path):
     make_model().save_pretrained(tmp_path)
     config = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).generation_config
-    assert (config.num_beams, config.length_penalty, config.max_new_tokens_over_source) == (4, 0.6, 50)
+    assert (config.num_beams, config.length_penalty, config.length_penalty_offset) == (4, 0.6, 5)
+    assert config.max_new_tokens_over_source == 50
     assert config.max_length is None
 
 

@@ -193,7 +193,7 @@ class ChosenLogProbabilities(LogitsProcessor):
         is_filler = torch.zeros_like(is_end) if pad is None else tokens == pad
         is_after_end = is_end.cumsum(dim=1) > is_end
         is_counted = ~(is_after_end | is_filler.flip(1).cumprod(dim=1).flip(1).bool())
-        lengths = is_counted.sum(dim=1).to(chosen.dtype)
+        lengths = is_counted.sum(dim=1).clamp(min=1).to(chosen.dtype)
         alpha, offset = generation_config.length_penalty, generation_config.length_penalty_offset
         penalty = gnmt_length_penalty(lengths, alpha, offset)
         return (chosen * is_counted).sum(dim=1) / penalty

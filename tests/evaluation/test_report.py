@@ -5,6 +5,7 @@ import os
 
 import pytest
 from tiny import make_model
+from transformers import MarianConfig, MarianMTModel
 
 pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
 pytest.importorskip("sacremoses", reason="needs the extra [eval]")
@@ -65,6 +66,26 @@ def test_evaluate_model_scores_its_translations(tiny_model, tiny_tokenizer, eval
     assert (results["test_length_penalty"], results["test_length_penalty_offset"]) == (0.6, 5)
     assert set(results["test_baselines"]) == {"copy", "nearest_training_pair", "word_for_word"}
     assert set(results["test_phenomena"]) == {"plural", "dative"}
+
+
+def test_evaluate_model_tells_what_limits_the_output_where_the_source_does_not(
+    tiny_model, tiny_tokenizer, evaluation_set
+):
+    tiny_model.generation_config.update(max_new_tokens_over_source=None, max_new_tokens=4)
+    results, _ = evaluate_model(tiny_model, tiny_tokenizer, evaluation_set)
+    assert (results["test_max_new_tokens_over_source"], results["test_max_new_tokens"]) == (None, 4)
+    assert "length penalty ((5 + length) / 6)^0.6, at most 4 tokens\n" in format_report(results)
+
+
+def test_evaluate_model_scores_models_of_the_library(tiny_tokenizer, evaluation_set):
+    sizes = {f"{stack}_{name}": 2 for stack in ("encoder", "decoder") for name in ("layers", "attention_heads")}
+    config = MarianConfig(vocab_size=300, d_model=16, encoder_ffn_dim=16, decoder_ffn_dim=16, **sizes)
+    config.update({"pad_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 1, "forced_eos_token_id": 2})
+    results, translations = evaluate_model(
+        MarianMTModel(config).eval(), tiny_tokenizer, evaluation_set, num_beams=2, max_new_tokens=4
+    )
+    assert len(translations) == 3
+    assert "2 beams, length penalty length^1.0, at most 4 tokens\n" in format_report(results)
 
 
 def test_evaluate_model_scores_in_the_language_of_the_model(tiny_tokenizer, evaluation_set):

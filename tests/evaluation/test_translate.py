@@ -93,10 +93,12 @@ def test_translate_n_best_counts_the_tokens_up_to_the_end(model, tiny_tokenizer)
     assert [hypothesis.length for hypothesis in hypotheses] == lengths
 
 
-def test_translate_n_best_gives_log_probability_and_its_score(model, tiny_tokenizer):
-    (hypotheses,) = translate_n_best(model, tiny_tokenizer, ["Two women"], 4, length_penalty=0.9, **SHORT)
+@pytest.mark.parametrize("offset", [5, 0])
+def test_translate_n_best_gives_log_probability_and_its_score(model, tiny_tokenizer, offset):
+    options = {"length_penalty": 0.9, "length_penalty_offset": offset, **SHORT}
+    (hypotheses,) = translate_n_best(model, tiny_tokenizer, ["Two women"], 4, **options)
     for hypothesis in hypotheses:
-        penalty = ((5 + hypothesis.length) / 6) ** 0.9
+        penalty = ((offset + hypothesis.length) / (offset + 1)) ** 0.9
         assert hypothesis.score == pytest.approx(hypothesis.log_prob / penalty)
 
 
@@ -111,10 +113,11 @@ def test_translate_n_best_does_not_run_the_model_for_a_blank_sentence(model, tin
     assert list(translate_n_best(model, tiny_tokenizer, ["", " \t"], 3)) == [[Hypothesis("", None, None, 0)]] * 2
 
 
-def test_translate_n_best_leaves_out_hypotheses_that_do_not_exist(model, tiny_tokenizer):
+@pytest.mark.parametrize("penalty", [{}, {"length_penalty": -1.0, "length_penalty_offset": 0}])
+def test_translate_n_best_leaves_out_hypotheses_that_do_not_exist(model, tiny_tokenizer, penalty):
     words = [40, 50, 60]
     options = {"max_new_tokens": 1, "num_beams": 8, "suppress_tokens": [id for id in range(300) if id not in words]}
-    (hypotheses,) = translate_n_best(model, tiny_tokenizer, ["A dog"], 8, **options)
+    (hypotheses,) = translate_n_best(model, tiny_tokenizer, ["A dog"], 8, **options, **penalty)
     assert sorted(hypothesis.text for hypothesis in hypotheses) == sorted(tiny_tokenizer.decode([id]) for id in words)
 
 

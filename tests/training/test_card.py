@@ -13,7 +13,8 @@ from tiny import make_config, make_model
 from vaswani_transformer import cli
 from vaswani_transformer.cli.evaluation import _chosen_corpus
 from vaswani_transformer.cli.training import chosen_recipe
-from vaswani_transformer.training.card import keep_card, make_card, write_card
+from vaswani_transformer.evaluation.evaluation_set import describe_corpus
+from vaswani_transformer.training.card import keep_card, make_card, refresh_card, write_card
 from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 
 RESULTS = {
@@ -32,7 +33,6 @@ RESULTS = {
     "train_matrix_flops_per_second": 3e9,
 }
 TEST_RESULTS = {
-    "test_data": "builtin, split test",
     "test_num_sentences": 1000,
     "test_sacrebleu": 41.02345678901234,
     "test_sacrebleu_signature": "nrefs:1|case:mixed|tok:13a",
@@ -65,9 +65,17 @@ def finish(folder, recipe=None, **results):
     (folder / "train_results.json").write_text(json.dumps({**RESULTS, **results}), encoding="utf-8")
 
 
-def evaluate(folder, name="test_results.json", **results):
+BUILTIN_TEST = {"dataset": "builtin", "split": "test"}
+
+
+def evaluate(folder, file="test_results.json", *, corpus=BUILTIN_TEST, **results):
     """Leaves in a folder what an evaluation writes."""
-    (folder / name).write_text(json.dumps({**TEST_RESULTS, **results}), encoding="utf-8")
+    tested = {"test_corpus": corpus, "test_data": describe_corpus(corpus)}
+    (folder / file).write_text(json.dumps({**tested, **TEST_RESULTS, **results}), encoding="utf-8")
+
+
+def files(source, target):
+    return {"source_file": source, "target_file": target}
 
 
 def written(folder, recipe=None, **results):
@@ -221,8 +229,9 @@ def test_model_index_holds_every_figure_exactly_with_signature_and_search(folder
 
 def test_results_of_two_test_sets_are_told_apart(folder):
     finish(folder, get_recipe("quickstart", test_split="2016"))
-    evaluate(folder, test_data="builtin, split 2016")
-    evaluate(folder, "test_results_news.json", test_data="/data/news/test.en, /data/news/test.de", test_sacrebleu=7.25)
+    evaluate(folder, corpus={"dataset": "builtin", "split": "2016"})
+    news = files("/data/news/test.en", "/data/news/test.de")
+    evaluate(folder, "test_results_news.json", corpus=news, test_sacrebleu=7.25)
     text = make_card(folder)
     found = [result for result in ModelCard(text).data.eval_results if result.metric_type == "sacrebleu"]
     assert [(result.dataset_name, result.dataset_split, result.metric_value) for result in found] == [
@@ -236,15 +245,29 @@ def test_results_of_two_test_sets_are_told_apart(folder):
 
 def test_model_index_names_configuration_and_part_of_the_recipes_own_data(folder):
     finish(folder, Recipe(dataset="wmt/wmt14", dataset_config="de-en"))
-    evaluate(folder, test_data="wmt/wmt14, split validation")
-    (result, *_) = ModelCard(make_card(folder)).data.eval_results
-    assert (result.dataset_type, result.dataset_config, result.dataset_split) == ("wmt/wmt14", "de-en", "validation")
+    for config in ("de-en", "fr-en"):
+        evaluate(folder, corpus={"dataset": "wmt/wmt14", "dataset_config": config, "split": "validation"})
+        (result, *_) = ModelCard(make_card(folder)).data.eval_results
+        found = (result.dataset_type, result.dataset_name, result.dataset_config, result.dataset_split)
+        assert found == ("wmt/wmt14", "wmt/wmt14", config, "validation")
+        assert ("--dataset-config fr-en" in make_card(folder)) == (config == "fr-en")
+
+
+def test_given_name_of_a_test_set_is_the_one_that_shows(folder):
+    files_of_recipe = {"test_source": "/x/test.en", "test_target": "/x/test.de"}
+    finish(folder, Recipe(**files_of_recipe))
+    evaluate(folder, corpus=files(*files_of_recipe.values()), test_data="Multi30k test2016")
+    text = make_card(folder)
+    (result, *_) = ModelCard(text).data.eval_results
+    assert (result.dataset_name, result.dataset_split) == ("Multi30k test2016", "test")
+    assert "`Multi30k test2016`" in rows(text)
+    assert parsed(commands(text)[1]).name == "Multi30k test2016"
 
 
 def test_model_index_tells_which_of_the_recipes_files_were_translated(folder):
-    files = {f"{split}_{side}": f"/x/{split}.{side}" for split in ("train", "test") for side in ("source", "target")}
-    finish(folder, Recipe(**files))
-    evaluate(folder, test_data="/x/test.source, /x/test.target")
+    sides = {f"{split}_{side}": f"/x/{split}.{side}" for split in ("train", "test") for side in ("source", "target")}
+    finish(folder, Recipe(**sides))
+    evaluate(folder, corpus=files("/x/test.source", "/x/test.target"))
     (result, *_) = ModelCard(make_card(folder)).data.eval_results
     assert (result.dataset_name, result.dataset_split) == ("test.source, test.target", "test")
 
@@ -257,6 +280,10 @@ def test_model_index_tells_which_of_the_recipes_files_were_translated(folder):
             {"test_num_beams": 1, "test_length_penalty": 1.0, "test_length_penalty_offset": 0},
             "1 beam, length penalty length^1.0, at most 50 tokens over the source",
         ),
+        (
+            {"test_max_new_tokens_over_source": None, "test_max_new_tokens": 200, "test_length_penalty_offset": None},
+            "4 beams, length penalty length^0.6, at most 200 tokens",
+        ),
     ],
 )
 def test_scores_tell_their_search_and_signatures(folder, search, text):
@@ -268,23 +295,16 @@ def test_scores_tell_their_search_and_signatures(folder, search, text):
     assert "- paper BLEU (tokenised, compounds split): `nrefs:1|tok:moses-de|compounds:split|smooth:none`\n" in card
 
 
-def test_results_of_older_versions_name_no_offset(folder):
-    finish(folder)
-    old = {name: value for name, value in TEST_RESULTS.items() if name != "test_length_penalty_offset"}
-    (folder / "test_results.json").write_text(json.dumps(old), encoding="utf-8")
-    card = make_card(folder)
-    assert "length_penalty_offset" not in ModelCard(card).data.eval_results[0].metric_args
-    assert "((5 + length) / 6)^0.6" in card
-
-
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("{", "JSON object"),
-        ("[]", "JSON object"),
+        ("[]", "test_data"),
+        ("5", "JSON object"),
         ('{"accuracy": 1}', "test_data"),
         (json.dumps({**TEST_RESULTS, "test_chrf": None}), "test_chrf"),
         (json.dumps({**TEST_RESULTS, "test_sacrebleu": float("nan")}), "test_sacrebleu"),
+        (json.dumps({**TEST_RESULTS, "test_corpus": {}}), "test_corpus"),
     ],
 )
 def test_file_that_is_no_results_is_refused_by_name(folder, text, fault):
@@ -302,6 +322,23 @@ def test_train_results_that_are_none_are_refused_by_name(folder):
         make_card(folder)
 
 
+def test_card_that_cannot_be_read_is_a_warning_after_work_that_is_done(folder, caplog):
+    text = written(folder)
+    path = folder / "README.md"
+    path.write_text(text.replace("pipeline_tag: translation", "pipeline_tag: translation\nlicense: [mit"))
+    broken = path.read_text(encoding="utf-8")
+    with caplog.at_level("WARNING", logger="vaswani_transformer"):
+        assert refresh_card(folder) is None
+    assert path.read_text(encoding="utf-8") == broken
+    assert "No card was written" in caplog.text
+
+
+def test_card_that_is_no_text_is_anothers(folder):
+    finish(folder)
+    (folder / "README.md").write_bytes(b"\xff\xfe not UTF-8")
+    assert refresh_card(folder) is None
+
+
 # ---- commands ----
 
 
@@ -315,6 +352,7 @@ def without_folders(recipe):
     [
         Recipe(name="mine", description="A model of $HOME's, 'quoted'", train_source="/a b/x.en", train_target="x.de"),
         Recipe(name="custom", dataset="wmt/wmt14-1.5", dataset_config="de-en", attention_bias=False),
+        Recipe(name="custom", dataset="builtin", tokenizer="me/tokenizer"),
         get_recipe(
             "quickstart", max_tokens_per_sentence=None, load_best_model=True, length_penalty=-1e-5, dropout=0.25
         ),
@@ -339,12 +377,12 @@ def test_command_on_the_card_of_a_bfloat16_run_says_so(folder):
     ("recipe", "results", "options"),
     [
         ({}, {}, []),
-        ({"test_split": "2016"}, {"test_data": "builtin, split 2016"}, []),
-        ({}, {"test_data": "builtin, split validation"}, ["--split", "validation"]),
+        ({"test_split": "2016"}, {"corpus": {"dataset": "builtin", "split": "2016"}}, []),
+        ({}, {"corpus": {"dataset": "builtin", "split": "validation"}}, ["--split", "validation"]),
         ({"test_split": "2016"}, {}, ["--dataset", "builtin", "--split", "test"]),
-        ({}, {"test_data": "/x/a.en, /x/a.de"}, ["--source", "a.en", "--reference", "a.de"]),
-        ({}, {"test_data": "/x/a.jsonl"}, ["--pairs", "a.jsonl"]),
-        ({}, {"test_data": "/x/corpus, split test"}, ["--dataset", "corpus", "--split", "test"]),
+        ({}, {"corpus": files("/x/a, b.en", "/x/a.de")}, ["--source", "a, b.en", "--reference", "a.de"]),
+        ({}, {"corpus": {"pairs_file": "/x/a.jsonl"}}, ["--pairs", "a.jsonl"]),
+        ({}, {"corpus": {"dataset": "/x/corpus", "split": "test"}}, ["--dataset", "corpus", "--split", "test"]),
         (
             {},
             {"test_num_beams": 1, "test_length_penalty": -1.0, "test_length_penalty_offset": 0},
@@ -362,7 +400,7 @@ def test_card_tells_how_its_scores_were_measured(folder, recipe, results, option
 
 def test_evaluate_command_takes_the_test_set_that_was_measured(folder, monkeypatch):
     finish(folder)
-    evaluate(folder, "test_results_valid.json", test_data="builtin, split validation")
+    evaluate(folder, "test_results_valid.json", corpus={"dataset": "builtin", "split": "validation"})
     args = parsed(commands(make_card(folder))[1])
     monkeypatch.chdir(folder.parent)
     corpus = _chosen_corpus(args)
@@ -371,12 +409,13 @@ def test_evaluate_command_takes_the_test_set_that_was_measured(folder, monkeypat
 
 
 def test_card_holds_no_path_of_this_machine(folder):
-    files = {
+    sides = {
         f"{split}_{side}": f"/home/me/{split}.{side}" for split in ("train", "test") for side in ("source", "target")
     }
-    finish(folder, Recipe(**files, validation_pairs="/home/me/v.csv"), best_checkpoint=f"{folder}/checkpoint-5")
-    evaluate(folder, test_data="/home/me/test.source, /home/me/test.target")
-    evaluate(folder, "test_results_2.json", test_data="/home/me/corpus, split test")
+    recipe = Recipe(**sides, validation_pairs="/home/me/v.csv", tokenizer="/home/me/tokenizer")
+    finish(folder, recipe, best_checkpoint=f"{folder}/checkpoint-5")
+    evaluate(folder, corpus=files("/home/me/test.source", "/home/me/test.target"))
+    evaluate(folder, "test_results_2.json", corpus={"dataset": "/home/me/corpus", "split": "test"})
     text = make_card(folder)
     assert rows(text)["data"] == ["`train.source`, `train.target`"]
     assert "/home" not in text

@@ -2,18 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import logging
-import subprocess
 
 import pytest
 import torch
 from toy_language import make_pairs, tokenize
 
-from vaswani_transformer import __version__
 from vaswani_transformer.analysis.cost import layer_parameters
 from vaswani_transformer.training import cost as cost_module
 from vaswani_transformer.training.cost import (
     CostCallback,
-    code_version,
     describe_cost,
     estimate_recipe_cost,
     measure_cost,
@@ -124,42 +121,6 @@ def test_clock_stands_still_after_the_training(make_trainer):
     assert trainer.cost.state() == trainer.cost.state()
 
 
-# ---- the code ----
-
-
-@pytest.fixture
-def checkout(tmp_path, monkeypatch):
-    """A git checkout of a package that `code_version` takes for its own."""
-    package = tmp_path / "vaswani_transformer"
-    (package / "training").mkdir(parents=True)
-    (package / "training" / "cost.py").write_text("old")
-    monkeypatch.setattr(cost_module, "__file__", str(package / "training" / "cost.py"))
-    return tmp_path
-
-
-def git(folder, *arguments):
-    identity = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
-    command = ["git", "-C", str(folder), *identity, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def test_code_version_is_the_commit_of_a_checkout(checkout):
-    git(checkout, "init")
-    git(checkout, "add", ".")
-    git(checkout, "commit", "-m", "first")
-    commit = git(checkout, "rev-parse", "HEAD")[:12]
-    (checkout / "new.txt").touch()
-    assert code_version() == f"{__version__} ({commit})"
-    (checkout / "vaswani_transformer" / "training" / "cost.py").write_text("new")
-    assert code_version() == f"{__version__} ({commit} with changes)"
-
-
-def test_code_version_is_the_version_alone_where_there_is_no_commit(checkout):
-    assert code_version() == __version__
-    (checkout / ".git").mkdir()  # none that git would take
-    assert code_version() == __version__
-
-
 # ---- resuming ----
 
 
@@ -181,6 +142,18 @@ def test_the_code_of_every_leg_is_told(make_trainer, tmp_path, monkeypatch, fixe
         trainer = make_trainer(max_steps=steps, output_dir=tmp_path, **{**SAVING, "save_steps": 1})
         trainer.train(resume_from_checkpoint=steps > 1)
     assert measure_cost(trainer)["train_code"] == "0.1.0 (abc), then 0.2.0"
+
+
+def test_code_of_a_leg_that_did_not_tell_is_unknown(make_trainer, tmp_path, monkeypatch, fixed_rate):
+    monkeypatch.setattr(cost_module, "code_version", lambda: "0.2.0")
+    make_trainer(max_steps=2, output_dir=tmp_path, **SAVING).train()
+    path = tmp_path / "checkpoint-2" / "trainer_state.json"
+    state = json.loads(path.read_text(encoding="utf-8"))
+    del state["stateful_callbacks"]["CostCallback"]["attributes"]["code_versions"]
+    path.write_text(json.dumps(state), encoding="utf-8")
+    trainer = make_trainer(max_steps=4, output_dir=tmp_path, **SAVING)
+    trainer.train(resume_from_checkpoint=True)
+    assert measure_cost(trainer)["train_code"] == "unknown, then 0.2.0"
 
 
 def test_counts_are_the_same_where_the_library_restores_callbacks_itself(make_trainer, tmp_path):

@@ -55,6 +55,7 @@ def recipe(tmp_path_factory):
         save_steps=6,
         logging_steps=3,
         length_penalty=0.7,
+        length_penalty_offset=2,
     )
 
 
@@ -83,8 +84,8 @@ def test_final_weights_are_the_mean_of_the_newest_snapshots(finished):
 
 def test_final_generation_config_decodes_as_the_recipe_says_without_frozen_lengths(finished):
     config = json.loads((finished[0] / "generation_config.json").read_text(encoding="utf-8"))
-    found = [config.get(name) for name in ("num_beams", "length_penalty", "max_new_tokens_over_source", "max_length")]
-    assert found == [4, 0.7, 50, None]
+    names = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source", "max_length")
+    assert [config.get(name) for name in names] == [4, 0.7, 2, 50, None]
 
 
 def test_recipe_and_results_lie_beside_the_model(finished, recipe):
@@ -216,7 +217,7 @@ def test_best_checkpoint_becomes_the_final_model(recipe, tmp_path):
 
 
 def test_given_tokenizer_is_used(finished, recipe, tmp_path):
-    train(replace(recipe, max_steps=1), tmp_path / "run", use_cpu=True, tokenizer=finished[0])
+    train(replace(recipe, max_steps=1, tokenizer=str(finished[0])), tmp_path / "run", use_cpu=True)
     first, second = ((path / "tokenizer.json").read_bytes() for path in (finished[0], tmp_path / "run"))
     assert first == second
 
@@ -242,7 +243,7 @@ def test_train_refuses_a_tokenizer_with_other_special_ids(finished, recipe, tmp_
     config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     (folder / "tokenizer_config.json").write_text(json.dumps({**config, "pad_token": "</s>"}), encoding="utf-8")
     with pytest.raises(ValueError, match="`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got 2, 1 and 2"):
-        train(recipe, tmp_path / "run", use_cpu=True, tokenizer=folder)
+        train(replace(recipe, tokenizer=str(folder)), tmp_path / "run", use_cpu=True)
 
 
 @pytest.mark.parametrize("metric", ["sacrebleu", "chrf", "paper_bleu", "tokenized_bleu"])
@@ -270,7 +271,7 @@ def test_train_asks_for_validation_data_to_choose_the_best_model(recipe, tmp_pat
 
 def test_train_names_a_missing_tokenizer(recipe, tmp_path):
     with pytest.raises(FileNotFoundError, match="`tokenizer` must be a folder or a Hub id"):
-        train(recipe, tmp_path / "run", use_cpu=True, tokenizer="/not/a/tokenizer")
+        train(replace(recipe, tokenizer="/not/a/tokenizer"), tmp_path / "run", use_cpu=True)
 
 
 def test_plan_names_batches_devices_and_learning_rate(make_trainer):

@@ -24,6 +24,22 @@ def _describe_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
 
 
+def _describe_penalty(parser: argparse.ArgumentParser) -> None:
+    """Options of the length penalty ((c + length) / (c + 1))^alpha, by which a log-probability is divided."""
+    parser.add_argument(
+        "--length-penalty",
+        type=float,
+        metavar="ALPHA",
+        help="alpha of the length penalty ((c + length) / (c + 1))^alpha (default: the model's)",
+    )
+    parser.add_argument(
+        "--length-penalty-offset",
+        type=float,
+        metavar="C",
+        help="c of the length penalty: 5 is the paper's, 0 gives length^alpha (default: the model's)",
+    )
+
+
 # ---- evaluate and translate ----
 
 
@@ -31,15 +47,7 @@ def _describe_decoding(parser: argparse.ArgumentParser) -> None:
     """Options that `evaluate` and `translate` share."""
     _describe_model(parser)
     parser.add_argument("--num-beams", type=int, metavar="N", help="beams; 1 is greedy search (default: the model's)")
-    parser.add_argument(
-        "--length-penalty", type=float, metavar="X", help="alpha of ((5 + length) / 6)^alpha (default: the model's)"
-    )
-    parser.add_argument(
-        "--length-penalty-offset",
-        type=float,
-        metavar="C",
-        help="c of ((c + length) / (c + 1))^alpha: 5 is the paper's, 0 gives length^alpha (default: the model's)",
-    )
+    _describe_penalty(parser)
     parser.add_argument(
         "--max-new-tokens-over-source",
         type=int,
@@ -76,6 +84,7 @@ def _describe_evaluate(parser: argparse.ArgumentParser) -> None:
     data.add_argument("--dataset", metavar="NAME", help="Hub name or folder of a `datasets` dataset, or builtin")
     data.add_argument("--dataset-config", metavar="NAME", help="configuration of the dataset, for example de-en")
     data.add_argument("--split", default="test", metavar="NAME", help="part of the dataset")
+    data.add_argument("--name", help="what results and model card call the test set (default: its files or dataset)")
     data.add_argument("--translations", metavar="FILE", help="also write the translations, one a line")
     data.add_argument(
         "--results", metavar="FILE", help="file for the scores (default: test_results.json in the model's folder)"
@@ -97,11 +106,11 @@ def _run_evaluate(args: argparse.Namespace) -> None:
 
 def _refresh_card(model: str, results_file: Path) -> Path | None:
     """Writes the card of a run's model again, if it is the run's and the results lie where it looks for them."""
-    from ..training.folder import CARD_FILE, RESULTS_FILE, TEST_RESULTS, is_own_card
+    from ..training.folder import CARD_FILE, RESULTS_FILE, TEST_RESULTS
 
     folder = Path(model)
     is_read = results_file.match(TEST_RESULTS) and results_file.resolve().parent == folder.resolve()
-    if not (is_read and is_own_card(folder / CARD_FILE) and (folder / RESULTS_FILE).is_file()):
+    if not (is_read and (folder / CARD_FILE).is_file() and (folder / RESULTS_FILE).is_file()):
         return None
     from ..training.card import refresh_card
 
@@ -127,7 +136,7 @@ def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
             f"`source` and `reference` must be given, got neither, and {args.model} has no {RECIPE_FILE} that names a "
             f"{args.split} set. Pass --source and --reference, --pairs or --dataset."
         )
-    return {key: value for key, value in corpus.items() if value is not None}
+    return {key: value for key, value in {**corpus, "name": args.name}.items() if value is not None}
 
 
 def _describe_translate(parser: argparse.ArgumentParser) -> None:
@@ -178,20 +187,17 @@ def _describe_pairs(parser: argparse.ArgumentParser, output: str) -> None:
 
 def _describe_score(parser: argparse.ArgumentParser) -> None:
     _describe_pairs(parser, "JSON lines with log_prob (natural logarithm), length (tokens with </s>) and score")
-    parser.add_argument(
-        "--length-penalty",
-        type=float,
-        metavar="X",
-        help="alpha of score = log_prob / ((5 + length) / 6)^alpha (default: the model's)",
-    )
+    _describe_penalty(parser)
 
 
 def _run_score(args: argparse.Namespace) -> None:
     from ..evaluation.files import score_files
-    from ..search_vaswani_transformer import check_length_penalty
+    from ..search_vaswani_transformer import check_length_penalty, check_length_penalty_offset
 
     check_length_penalty(args.length_penalty)
-    _run_on_pairs(args, score_files, length_penalty=args.length_penalty)
+    check_length_penalty_offset(args.length_penalty_offset)
+    penalty = {"length_penalty": args.length_penalty, "length_penalty_offset": args.length_penalty_offset}
+    _run_on_pairs(args, score_files, **penalty)
 
 
 def _describe_align(parser: argparse.ArgumentParser) -> None:

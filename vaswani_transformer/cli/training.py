@@ -76,9 +76,6 @@ def describe_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in the output folder")
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16; weights and optimiser stay in fp32")
     parser.add_argument("--use-cpu", action="store_true", help="train on the CPU although there is a GPU")
-    parser.add_argument(
-        "--tokenizer", metavar="DIR", help="folder of a trained tokenizer (default: train one on the training text)"
-    )
     fields = parser.add_argument_group(
         "values of the recipe", "Each replaces one value of the recipe; the default shown holds without --recipe."
     )
@@ -105,7 +102,6 @@ def _run_train(args: argparse.Namespace) -> None:
         resume=args.resume,
         bf16=args.bf16,
         use_cpu=args.use_cpu,
-        tokenizer=args.tokenizer,
     )
     if is_main_process():
         print(json.dumps(results, indent=2))

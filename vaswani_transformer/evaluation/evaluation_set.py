@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
+
+_ORIGIN = ("source_file", "target_file", "pairs_file", "dataset", "dataset_config", "split")
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,7 @@ class EvaluationSet:
         phenomena: Names of the phenomena each sentence shows, if they are known.
         training_pairs: Sources and targets of the corpus' training part, for the baseline that looks them up.
         dictionary: Source words with one target word each, for the baseline that translates word for word.
+        corpus: Where the sentences come from: the arguments of `load_evaluation_set` that say so.
     """
 
     name: str
@@ -27,13 +31,15 @@ class EvaluationSet:
     phenomena: list[tuple[str, ...]] | None = None
     training_pairs: tuple[list[str], list[str]] | None = None
     dictionary: dict[str, str] | None = None
+    corpus: dict[str, str] = field(default_factory=dict)
 
 
-def load_evaluation_set(*, split: str = "test", **corpus: Any) -> EvaluationSet:
+def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpus: Any) -> EvaluationSet:
     """The sentences to evaluate on; those of the built-in corpus come with phenomena and what baselines need.
 
     Args:
         split: Part of a dataset; files are taken whole.
+        name: What reports and cards call it; None is `describe_corpus`.
         **corpus: Arguments of `data.load_corpus`: `source_file` and `target_file`, `pairs_file`, or `dataset`.
 
     Raises:
@@ -48,14 +54,29 @@ def load_evaluation_set(*, split: str = "test", **corpus: Any) -> EvaluationSet:
     files = {key: corpus.get(key) for key in ("source_file", "target_file", "pairs_file")}
     dataset = corpus.get("dataset")
     check_origin(**files, dataset=dataset)
-    name = ", ".join(str(file) for file in files.values() if file) or f"{dataset}, split {split}"
+    given = {**corpus, "split": split if dataset else None}
+    origin = {key: str(given[key]) for key in _ORIGIN if given.get(key) is not None}
+    name = name or describe_corpus(origin)
     if str(dataset) == BUILTIN:
-        return _builtin(name, split)
+        return _builtin(name, split, origin)
     rows = load_corpus(split=split, **corpus)
-    return EvaluationSet(name, list(rows["source"]), list(rows["target"]))
+    return EvaluationSet(name, list(rows["source"]), list(rows["target"]), corpus=origin)
 
 
-def _builtin(name: str, split: str) -> EvaluationSet:
+def describe_corpus(corpus: Mapping[str, str]) -> str:
+    """Name of a test set without a name of its own: its files, or its data set with configuration and split.
+
+    Args:
+        corpus: Of an `EvaluationSet`.
+    """
+    if "dataset" not in corpus:
+        return ", ".join(corpus.values())
+    return (
+        f"{' '.join(corpus[key] for key in ('dataset', 'dataset_config') if key in corpus)}, split {corpus['split']}"
+    )
+
+
+def _builtin(name: str, split: str, origin: dict[str, str]) -> EvaluationSet:
     """A part of the built-in corpus, with its phenomena, training pairs and dictionary."""
     from ..data.builtin import load_builtin_corpus, word_dictionary
 
@@ -67,4 +88,5 @@ def _builtin(name: str, split: str) -> EvaluationSet:
         phenomena=[pair.phenomena for pair in pairs],
         training_pairs=([pair.source for pair in training], [pair.target for pair in training]),
         dictionary=word_dictionary(),
+        corpus=origin,
     )

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from ..version import code_version
 from .baselines import copy_source, nearest_training_pair, word_for_word
 from .checkpoint import load_for_inference
 from .evaluation_set import EvaluationSet, load_evaluation_set
 from .files import check_outputs, open_output, write_lines
-from .labels import describe_search, metric_names
+from .labels import DECODING, describe_search, metric_names
 from .metrics import corpus_sacrebleu, score_translations
 from .scoring import decoding_config
 from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, translate
@@ -108,12 +109,14 @@ def evaluate_model(
 
     Returns:
         Results with the keys of test_results.json (those of `score_translations` as `test_sacrebleu`,
-        `test_sacrebleu_signature`, `test_chrf`, ...; times in seconds), and one translation for each sentence.
+        `test_sacrebleu_signature`, `test_chrf`, ...; times in seconds; `test_code` is the package's version), and one
+        translation for each sentence.
 
     Example:
         >>> results, translations = evaluate_model(model, tokenizer, load_evaluation_set(dataset="builtin"))
         >>> results["test_sacrebleu"]
     """
+    decoding = _decoding(decoding_config(model, **generate_kwargs))
     start = time.perf_counter()
     translations = list(
         translate(
@@ -129,10 +132,12 @@ def evaluate_model(
     seconds = time.perf_counter() - start
     results = {
         "data": test_set.name,
+        "corpus": test_set.corpus,
         "num_sentences": len(test_set.sources),
         **score_translations(translations, test_set.references, getattr(model.config, "target_language", None)),
-        **_decoding(model, generate_kwargs),
+        **decoding,
         "runtime": round(seconds, 3),
+        "code": code_version(),
     }
     if test_set.phenomena is not None:
         results["phenomena"] = score_by_phenomenon(translations, test_set.references, test_set.phenomena)
@@ -198,10 +203,13 @@ def score_baselines(test_set: EvaluationSet) -> dict[str, float]:
     return {name: corpus_sacrebleu(texts, test_set.references) for name, texts in baselines.items()}
 
 
-def _decoding(model: PreTrainedModel, generate_kwargs: dict[str, Any]) -> dict[str, Any]:
-    """How the translations were searched: the call's values, else those of the model's generation config."""
-    names = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")
-    return {name: getattr(decoding_config(model, **generate_kwargs), name) for name in names}
+def _decoding(config: GenerationConfig) -> dict[str, Any]:
+    """How translations are searched, and where no limit over the source holds, what limits them instead."""
+    decoding = {name: getattr(config, name, None) for name in DECODING}
+    if decoding["max_new_tokens_over_source"] is None:
+        limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
+        decoding |= {name: value for name, value in limits.items() if value is not None}
+    return decoding
 
 
 def write_results(results: dict[str, Any], path: str | Path) -> None:

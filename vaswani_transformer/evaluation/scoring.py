@@ -15,7 +15,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
+from ..search_vaswani_transformer import gnmt_length_penalty
 from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, compute_in_batches, padded, paired, token_ids
 
 
@@ -41,6 +41,7 @@ def score_pairs(
     targets: Iterable[str],
     *,
     length_penalty: float | None = None,
+    length_penalty_offset: float | None = None,
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
     total: int | None = None,
@@ -55,8 +56,8 @@ def score_pairs(
         tokenizer: Saved with the model.
         sources: Source sentences.
         targets: Their translations.
-        length_penalty: Alpha of ((5 + length) / 6)^alpha; None takes the model's own. The 5 is the model's
-            `length_penalty_offset`, if it has one.
+        length_penalty: Alpha of ((c + length) / (c + 1))^alpha; None takes the model's own.
+        length_penalty_offset: c of it; 5 is the paper's, None takes the model's own.
         max_tokens_per_batch: Padded tokens of one batch: number of pairs x longest side. Output probabilities are
             never held for more tokens than that at once. It changes speed and memory, not the scores.
         progress: Whether to show a progress bar on stderr.
@@ -71,8 +72,8 @@ def score_pairs(
 
     Paper: section 6.1.
     """
-    check_length_penalty(length_penalty)
-    decoding = decoding_config(model, **({} if length_penalty is None else {"length_penalty": length_penalty}))
+    given = {"length_penalty": length_penalty, "length_penalty_offset": length_penalty_offset}
+    decoding = decoding_config(model, **{name: value for name, value in given.items() if value is not None})
 
     def encode(pairs: list[tuple[str, str]]) -> list[Row]:
         sides = (token_ids(tokenizer, list(side)) for side in zip(*pairs, strict=True))

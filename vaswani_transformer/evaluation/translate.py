@@ -179,12 +179,12 @@ def _hypotheses(
     else:
         lengths = (sequences != tokenizer.pad_token_id).sum(dim=1).tolist()
     texts = tokenizer.batch_decode(sequences, skip_special_tokens=True)
-    penalties = [
-        gnmt_length_penalty(length, decoding.length_penalty, decoding.length_penalty_offset) for length in lengths
-    ]
+    alpha, offset = decoding.length_penalty, decoding.length_penalty_offset
     return [
-        Hypothesis(text, score, score * penalty, length) if math.isfinite(score) else None
-        for text, score, penalty, length in zip(texts, scores, penalties, lengths, strict=True)
+        Hypothesis(text, score, score * gnmt_length_penalty(max(length, 1), alpha, offset), length)
+        if math.isfinite(score)
+        else None
+        for text, score, length in zip(texts, scores, lengths, strict=True)
     ]
 
 

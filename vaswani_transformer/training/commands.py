@@ -11,10 +11,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..evaluation.evaluation_set import describe_corpus
+from ..evaluation.labels import DECODING
 from .recipes import RECIPES, Recipe
 
 _FILE_FIELDS = ("_source", "_target", "_pairs")
-DECODING = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")
+_CORPUS_FLAGS = {
+    "source_file": "--source",
+    "target_file": "--reference",
+    "pairs_file": "--pairs",
+    "dataset": "--dataset",
+    "dataset_config": "--dataset-config",
+    "split": "--split",
+}
 _WIDTH = 100
 
 
@@ -42,9 +51,9 @@ def evaluate_command(recipe: Recipe, name: str, results_file: str, results: Mapp
         results_file: Name of the file in that folder.
         results: Its content.
     """
-    options = [("--model", name), *_test_set_options(recipe, results["test_data"])]
+    options = [("--model", name), *_test_set_options(recipe, results)]
     for field in DECODING:
-        if f"test_{field}" in results and results[f"test_{field}"] != getattr(recipe, field):
+        if results[f"test_{field}"] not in (None, getattr(recipe, field)):
             options.append(_option(field, results[f"test_{field}"]))
     if results_file != "test_results.json":
         options.append(("--results", f"{name}/{results_file}"))
@@ -60,58 +69,52 @@ def changed_fields(recipe: Recipe) -> dict[str, Any]:
             continue
         if isinstance(value, str) and field.name.endswith(_FILE_FIELDS):
             value = Path(value).name
-        changes[field.name] = dataset_name(value) if value is not None and field.name == "dataset" else value
+        if isinstance(value, str) and field.name in ("dataset", "tokenizer"):
+            value = dataset_name(value)
+        changes[field.name] = value
     return changes
 
 
 def dataset_name(dataset: str) -> str:
-    """The id of a data set on the Hub, or the name of a folder without those it lies in."""
+    """The id of a data set or tokenizer on the Hub, or the name of a folder without those it lies in."""
     return dataset if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", dataset) else Path(dataset).name
 
 
-def read_test_data(test_data: str) -> tuple[str | None, str | None, list[str]]:
-    """What results say of their test set: a data set's name and its split, or the names of one or two files.
-
-    Folders are left out.
+def corpus_without_folders(corpus: Mapping[str, str]) -> dict[str, str]:
+    """Where a test set comes from, with files and local data sets named by their last part.
 
     Args:
-        test_data: `test_data` of the results.
+        corpus: `test_corpus` of results.
     """
-    if match := re.fullmatch(r"(.*), split (.+)", test_data):
-        return dataset_name(match[1]), match[2], []
-    return None, None, [Path(file).name for file in test_data.split(", ")]
+    names = {key: Path(value).name if key.endswith("_file") else value for key, value in corpus.items()}
+    return names | ({"dataset": dataset_name(names["dataset"])} if "dataset" in names else {})
 
 
-def find_split(recipe: Recipe, test_data: str) -> str | None:
+def find_split(recipe: Recipe, corpus: Mapping[str, str]) -> str | None:
     """The part of a recipe's data that results were measured on, as `--split` takes it; None if it is another's.
 
     Args:
         recipe: Recipe of the run.
-        test_data: `test_data` of the results.
+        corpus: `test_corpus` of the results.
     """
     splits = ["test", "validation", "train"]
-    if "dataset" in (recipe.data_arguments("test") or {}):
-        splits += filter(None, [read_test_data(test_data)[1]])
-    return next((split for split in splits if _name_of(recipe.data_arguments(split)) == test_data), None)
+    if "split" in corpus and "dataset" in (recipe.data_arguments("test") or {}):
+        splits.append(corpus["split"])
+    return next((split for split in splits if _origin(recipe.data_arguments(split)) == corpus), None)
 
 
-def _name_of(data: Mapping[str, Any] | None) -> str:
-    """What `evaluation.load_evaluation_set` calls the data of these arguments."""
-    if not data:
-        return ""
-    if "dataset" in data:
-        return f"{data['dataset']}, split {data['split']}"
-    return ", ".join(str(data[name]) for name in ("source_file", "target_file", "pairs_file") if data.get(name))
+def _origin(data: Mapping[str, Any] | None) -> dict[str, str]:
+    """What results on data of these arguments would hold as `test_corpus`."""
+    return {key: str(value) for key, value in (data or {}).items() if key in _CORPUS_FLAGS and value is not None}
 
 
-def _test_set_options(recipe: Recipe, test_data: str) -> list[tuple[str, ...]]:
+def _test_set_options(recipe: Recipe, results: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """The options that name the test set of results: none where it is the recipe's."""
-    if split := find_split(recipe, test_data):
-        return [] if split == "test" else [("--split", split)]
-    dataset, split, files = read_test_data(test_data)
-    if dataset is not None:
-        return [("--dataset", dataset), ("--split", split)]
-    return [("--pairs", *files)] if len(files) == 1 else list(zip(("--source", "--reference"), files, strict=False))
+    corpus = results["test_corpus"]
+    named = [] if results["test_data"] == describe_corpus(corpus) else [("--name", results["test_data"])]
+    if split := find_split(recipe, corpus):
+        return named + ([] if split == "test" else [("--split", split)])
+    return [(_CORPUS_FLAGS[key], value) for key, value in corpus_without_folders(corpus).items()] + named
 
 
 def _option(field: str, value: Any) -> tuple[str, ...]:

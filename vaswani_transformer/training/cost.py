@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +17,7 @@ from ..analysis.cost import TrainingCost, estimate_cost, format_flops, format_ho
 from ..analysis.matrix_rate import measure_matrix_rate
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data.collation import IGNORED
-from ..version import __version__
+from ..version import code_version
 from .recipes import Recipe
 
 if TYPE_CHECKING:
@@ -43,7 +41,7 @@ class CostCallback(TrainerCallback, ExportableState):
         target_tokens: Real target tokens, with `</s>`.
         seconds: Wall time of the finished legs.
         device_seconds: The same times the devices of each leg.
-        code_versions: The code of each leg, in order and without repeats; see `code_version`.
+        code_versions: The code of each leg, in order and without repeats; see `version.code_version`.
     """
 
     def __init__(self):
@@ -68,7 +66,10 @@ class CostCallback(TrainerCallback, ExportableState):
         saved = state.stateful_callbacks.get(type(self).__name__) if state.global_step > 0 else None
         if state.global_step > 0 and saved is None:
             logger.warning("The checkpoint holds no counts of tokens and seconds: the cost is that of what follows.")
-        for name, value in (saved or CostCallback().state())["attributes"].items():
+        attributes = dict((saved or CostCallback().state())["attributes"])
+        if state.global_step > 0 and not attributes.get("code_versions"):
+            attributes["code_versions"] = ["unknown"]
+        for name, value in attributes.items():
             setattr(self, name, value)
         self._leg_start = None
 
@@ -236,28 +237,6 @@ def _given_or(value: int | None, default: int) -> int:
 def num_devices(args: TrainingArguments) -> int:
     """Devices that train together: accelerators, or processes on CPUs."""
     return args.world_size * max(args.n_gpu, 1)
-
-
-def code_version() -> str:
-    """Version of this package, with the commit where it runs from a git checkout of its own.
-
-    "0.1.0 (6ff7b8d0c1e2)"; "with changes" follows the commit where tracked files of the package differ from it.
-    """
-    package = Path(__file__).resolve().parents[1]
-    if not (package.parent / ".git").exists():
-        return __version__
-    try:
-        commit = _git(package, "rev-parse", "--short=12", "HEAD")
-        changes = _git(package, "status", "--porcelain", "--untracked-files=no", ".")
-    except (OSError, subprocess.SubprocessError):
-        return __version__
-    return f"{__version__} ({commit}{' with changes' if changes else ''})"
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    """Output of a git command in a folder."""
-    command = ["git", "-C", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
 def _device_name(device: torch.device) -> str:

@@ -22,7 +22,9 @@ TEST_RESULTS = "test_results*.json"
 STATE_FILE = "trainer_state.json"
 CARD_FILE = "README.md"
 CURVES_FILE = "training_curves.png"
-CARD_MARKER = "<!-- written by `vaswani-transformer train`; without this line it is kept as it is -->"
+CARD_MARKER = (
+    "<!-- written by `vaswani-transformer train` and anew by `evaluate`; without this line it is kept as it is -->"
+)
 
 # A folder with one of the first holds a run; the others only go with it.
 _RUN_FILES = (RECIPE_FILE, RESULTS_FILE, "test_results.json", "config.json", "generation_config.json", WEIGHTS_FILE)
@@ -96,7 +98,7 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
 
 
 def clear_run(output_dir: str | Path) -> None:
-    """Deletes the run in a folder; files of other origin stay."""
+    """Deletes the run in a folder, with every `test_results*.json`; files of other origin stay."""
     output_dir = Path(output_dir)
     for folder in (*list_checkpoints(output_dir), output_dir / SNAPSHOT_FOLDER):
         shutil.rmtree(folder, ignore_errors=True)
@@ -109,7 +111,7 @@ def clear_run(output_dir: str | Path) -> None:
 
 def is_own_card(path: Path) -> bool:
     """Whether a file is a model card that this package wrote and nobody has made their own."""
-    return path.is_file() and CARD_MARKER in path.read_text(encoding="utf-8")
+    return path.is_file() and CARD_MARKER in path.read_text(encoding="utf-8", errors="replace")
 
 
 def set_aside_scores(output_dir: str | Path, num_steps: int) -> list[Path]:

@@ -55,7 +55,7 @@ def _number(text: str, holds: Callable[[float], bool]) -> _Range:
 _COUNT, _COUNT_OR_ZERO, _LENGTH = _whole(1), _whole(0), _whole(2)  # a sentence has a token and </s>
 _RATE = _number("lie in [0, 1)", lambda value: 0 <= value < 1)
 _POSITIVE = _number("be a finite number above 0", lambda value: value > 0)
-_NORM = _number("be a finite number of at least 0", lambda value: value >= 0)
+_NOT_NEGATIVE = _number("be a finite number of at least 0", lambda value: value >= 0)
 _RATIO = _number("be a finite number of at least 1", lambda value: value >= 1)
 _PENALTY = _number("be a finite number in [-10, 10]", lambda value: abs(value) <= 10)
 _SEED = ("be a whole number in [0, 2^32)", lambda value: type(value) is int and 0 <= value < 2**32)
@@ -101,6 +101,9 @@ class Recipe:
     test_target: str | None = _field(None, "test text, target side")
     test_pairs: str | None = _field(None, "test pairs in one file")
     vocab_size: int = _field(37000, "entries of the joint vocabulary, with the 3 special tokens and 256 bytes", _COUNT)
+    tokenizer: str | None = _field(
+        None, "folder of a trained tokenizer, or its Hub id; none: one is trained on the training text"
+    )
     max_tokens_per_sentence: int | None = _field(
         256, "tokens, with </s>, beyond which a training sentence is dropped; none: no limit", _LENGTH
     )
@@ -139,7 +142,7 @@ class Recipe:
     adam_beta1: float = _field(0.9, "Adam's decay of the first moment", _RATE)
     adam_beta2: float = _field(0.98, "Adam's decay of the second moment", _RATE)
     adam_epsilon: float = _field(1e-9, "Adam's epsilon", _POSITIVE)
-    max_grad_norm: float = _field(0.0, "gradient norm to clip at; 0: no clipping", _NORM)
+    max_grad_norm: float = _field(0.0, "gradient norm to clip at; 0: no clipping", _NOT_NEGATIVE)
     label_smoothing: float = _field(0.1, "label smoothing epsilon, in [0, 1)", _RATE)
     seed: int = _field(0, "seed of initial weights, dropout and batch order", _SEED)
 
@@ -167,9 +170,9 @@ class Recipe:
 
     # Decoding, written into the model's generation config.
     num_beams: int = _field(4, "beams of the published model's search", _COUNT)
-    length_penalty: float = _field(0.6, "alpha of the length penalty ((5 + length) / 6)^alpha", _PENALTY)
+    length_penalty: float = _field(0.6, "alpha of the length penalty ((c + length) / (c + 1))^alpha", _PENALTY)
     length_penalty_offset: float = _field(
-        5, "c of the length penalty ((c + length) / (c + 1))^alpha; 5 is the paper's, 0 gives length^alpha", _NORM
+        5, "c of the length penalty; 5 is the paper's, 0 gives length^alpha", _NOT_NEGATIVE
     )
     max_new_tokens_over_source: int = _field(50, "output limit in tokens: input length + this number", _COUNT_OR_ZERO)
 

@@ -31,6 +31,7 @@ from ..data import (
     tokenize_corpus,
     train_tokenizer,
 )
+from ..evaluation.labels import DECODING
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import write_average
@@ -54,7 +55,6 @@ def train(
     bf16: bool = False,
     fp16: bool = False,
     use_cpu: bool = False,
-    tokenizer: str | Path | None = None,
 ) -> dict[str, Any]:
     """Trains the model of a recipe and leaves it, ready for `from_pretrained` and `pipeline`, in a folder.
 
@@ -71,7 +71,6 @@ def train(
         bf16: Compute in bfloat16 where it is safe; weights stay in float32.
         fp16: Compute in float16; post-norm models tend to diverge in it.
         use_cpu: Ignore accelerators.
-        tokenizer: Folder or Hub id of a trained tokenizer; None trains one on the training text.
 
     Returns:
         Results as written to `train_results.json`: the library's `train_*` figures, the training's cost (see
@@ -84,8 +83,8 @@ def train(
         FileNotFoundError: If data, tokenizer or checkpoint are missing or incomplete.
         KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
     """
-    options = {"bf16": bf16, "fp16": fp16, "use_cpu": use_cpu, "tokenizer": tokenizer}
-    trainer, output, data = run_training(recipe, output_dir, overwrite=overwrite, resume=resume, **options)
+    precision = {"bf16": bf16, "fp16": fp16, "use_cpu": use_cpu}
+    trainer, output, data = run_training(recipe, output_dir, overwrite=overwrite, resume=resume, **precision)
     return _finish(recipe, trainer, output, data)
 
 
@@ -106,12 +105,7 @@ class RunData:
 def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
     """Freshly initialised model of the recipe, with the recipe's search as its generation config."""
     model = VaswaniTransformerForConditionalGeneration(recipe.model_config(len(data.tokenizer)))
-    model.generation_config.update(
-        num_beams=recipe.num_beams,
-        length_penalty=recipe.length_penalty,
-        length_penalty_offset=recipe.length_penalty_offset,
-        max_new_tokens_over_source=recipe.max_new_tokens_over_source,
-    )
+    model.generation_config.update(**{name: getattr(recipe, name) for name in DECODING})
     # Beyond this length the pipeline warns.
     model.generation_config.longest_training_source = int(pair_lengths(data.train)[0].max())
     return model
@@ -124,7 +118,6 @@ def run_training(
     *,
     overwrite: bool = False,
     resume: bool = False,
-    tokenizer: str | Path | None = None,
     **precision: bool,
 ) -> tuple[VaswaniTransformerTrainer, TrainOutput, RunData]:
     """All of `train` up to the last update, for any model; see there for what is not described here.
@@ -138,7 +131,7 @@ def run_training(
     checkpoint, finished_steps = find_checkpoint(output_dir) if resume else (None, 0)
     _check_recipe(recipe, finished_steps)
     arguments = training_arguments(recipe, output_dir, **precision)
-    data = _prepare_data(recipe, arguments, tokenizer, resume)
+    data = _prepare_data(recipe, arguments, resume)
     trainer = build_trainer(recipe, arguments, data, make_model)
     logger.info(describe_plan(trainer))
     if finished_steps < recipe.max_steps:
@@ -189,7 +182,7 @@ def build_trainer(
     recipe: Recipe,
     arguments: VaswaniTransformerTrainingArguments,
     data: RunData,
-    make_model: Callable[[Recipe, RunData], PreTrainedModel] = make_model,
+    make_model: Callable[[Recipe, RunData], PreTrainedModel],
 ) -> VaswaniTransformerTrainer:
     """Trainer with a freshly made model, the recipe's data and its callbacks."""
     set_seed(recipe.seed)
@@ -257,9 +250,7 @@ def _check_recipe(recipe: Recipe, finished_steps: int) -> None:
         )
 
 
-def _prepare_data(
-    recipe: Recipe, arguments: VaswaniTransformerTrainingArguments, tokenizer: str | Path | None, resume: bool
-) -> RunData:
+def _prepare_data(recipe: Recipe, arguments: VaswaniTransformerTrainingArguments, resume: bool) -> RunData:
     """Loads, tokenises and cleans the data; the main process does the work, the others read its cache.
 
     The folder is touched (an old run deleted, tokenizer and recipe written) only when all data are ready.
@@ -272,7 +263,7 @@ def _prepare_data(
         if resume or arguments.process_index > 0:
             tokenizer = AutoTokenizer.from_pretrained(output_dir)
         else:
-            tokenizer = _load_or_train_tokenizer(recipe, train, tokenizer)
+            tokenizer = _load_or_train_tokenizer(recipe, train)
         train, report = clean_corpus(tokenize_corpus(train, tokenizer), _cleaning_rules(recipe))
         validation = tokenize_corpus(validation, tokenizer) if validation is not None else None
         _check_positions(recipe, {"training": train, "validation": validation})
@@ -306,12 +297,12 @@ def _start_folder(recipe: Recipe, output_dir: Path, tokenizer: PreTrainedTokeniz
     recipe.save(output_dir)
 
 
-def _load_or_train_tokenizer(recipe: Recipe, train: Any, tokenizer: str | Path | None) -> PreTrainedTokenizerBase:
-    """The given tokenizer, else one trained on both sides of the training text."""
-    if tokenizer is not None:
-        if not Path(tokenizer).is_dir() and len(Path(tokenizer).parts) != 2:
-            raise FileNotFoundError(f"`tokenizer` must be a folder or a Hub id, got {tokenizer}. Check the path.")
-        tokenizer = AutoTokenizer.from_pretrained(tokenizer)
+def _load_or_train_tokenizer(recipe: Recipe, train: Any) -> PreTrainedTokenizerBase:
+    """The recipe's tokenizer, else one trained on both sides of the training text."""
+    if (given := recipe.tokenizer) is not None:
+        if not Path(given).is_dir() and len(Path(given).parts) != 2:
+            raise FileNotFoundError(f"`tokenizer` must be a folder or a Hub id, got {given}. Check the path.")
+        tokenizer = AutoTokenizer.from_pretrained(given)
         _check_special_ids(tokenizer)
         return tokenizer
     logger.info(f"Training a vocabulary of {recipe.vocab_size:,} entries.")

@@ -13,8 +13,9 @@ from typing import Any
 from huggingface_hub import EvalResult
 
 from ..analysis.text_table import markdown_table
-from ..evaluation.labels import describe_search, metric_names
-from .commands import DECODING, find_split, read_test_data
+from ..evaluation.evaluation_set import describe_corpus
+from ..evaluation.labels import DECODING, describe_search, metric_names
+from .commands import corpus_without_folders, find_split
 from .folder import TEST_RESULTS
 from .recipes import TRANSLATION_METRICS, Recipe
 
@@ -38,13 +39,13 @@ def eval_results(recipe: Recipe, test_results: Mapping[str, Mapping[str, Any]]) 
     return [
         EvalResult(
             task_type="translation",
-            **_test_set(recipe, results["test_data"]),
+            **_test_set(recipe, results),
             metric_type=metric,
             metric_name=name,
             metric_value=results[f"test_{metric}"],
             metric_args={
                 "signature": results[f"test_{metric}_signature"],
-                **{name: results[f"test_{name}"] for name in DECODING if f"test_{name}" in results},
+                **{option: results[f"test_{option}"] for option in DECODING if results[f"test_{option}"] is not None},
             },
         )
         for results in test_results.values()
@@ -60,7 +61,7 @@ def scores_section(test_results: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [("test set", "sentences", *names.values(), "search")]
     rows += [
         (
-            f"`{describe_test_set(results['test_data'])}`",
+            f"`{_given_name(results) or describe_corpus(corpus_without_folders(results['test_corpus']))}`",
             f"{results['test_num_sentences']:,}",
             *(f"{results[f'test_{metric}']:.2f}" for metric in names),
             describe_search(results),
@@ -75,22 +76,20 @@ def scores_section(test_results: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n\n".join(["## Scores", markdown_table(rows), "\n".join(signatures)])
 
 
-def describe_test_set(test_data: str) -> str:
-    """What results call their test set, without folders."""
-    dataset, split, files = read_test_data(test_data)
-    return f"{dataset}, split {split}" if dataset is not None else ", ".join(files)
+def _given_name(results: Mapping[str, Any]) -> str | None:
+    """The name that somebody gave the test set of results, if any."""
+    return None if results["test_data"] == describe_corpus(results["test_corpus"]) else results["test_data"]
 
 
-def _test_set(recipe: Recipe, test_data: str) -> dict[str, str | None]:
+def _test_set(recipe: Recipe, results: Mapping[str, Any]) -> dict[str, str | None]:
     """Name, configuration and part of a test set, as fields of `EvalResult`."""
-    dataset, split, files = read_test_data(test_data)
-    own_split = find_split(recipe, test_data)
-    name = dataset or ", ".join(files)
+    corpus = corpus_without_folders(results["test_corpus"])
+    name = corpus.get("dataset") or _given_name(results) or describe_corpus(corpus)
     return {
         "dataset_type": name,
-        "dataset_name": name,
-        "dataset_config": recipe.dataset_config if dataset and own_split else None,
-        "dataset_split": split or own_split,
+        "dataset_name": _given_name(results) or name,
+        "dataset_config": corpus.get("dataset_config"),
+        "dataset_split": corpus.get("split") or find_split(recipe, results["test_corpus"]),
     }
 
 
@@ -107,16 +106,17 @@ _NEEDED: dict[str, Callable[[Any], bool]] = {
     "test_data": _is_text,
     **{f"test_{metric}": _is_number for metric in TRANSLATION_METRICS},
     **{f"test_{metric}_signature": _is_text for metric in TRANSLATION_METRICS},
-    **{f"test_{name}": _is_number for name in ("num_sentences", "num_beams", "length_penalty")},
-    "test_max_new_tokens_over_source": _is_number,
+    "test_corpus": lambda value: isinstance(value, dict) and value != {},
+    "test_num_sentences": _is_number,
+    **{f"test_{name}": lambda value: value is None or _is_number(value) for name in DECODING},
 }
 
 
 def _read_results(path: Path) -> dict[str, Any]:
     try:
         results = json.loads(path.read_text(encoding="utf-8"))
-        faults = [name for name, holds in _NEEDED.items() if not holds(results.get(name))]
-    except (ValueError, AttributeError) as error:
+        faults = [name for name, holds in _NEEDED.items() if name not in results or not holds(results[name])]
+    except (TypeError, ValueError) as error:
         faults = [f"a JSON object ({error})"]
     if faults:
         raise ValueError(

@@ -1,0 +1,64 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The cards in model_cards: read by the Hub's client, at one with themselves, with real commands and pictures."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+
+from vaswani_transformer import cli
+from vaswani_transformer.training.recipes import RECIPES
+
+CARDS = sorted((Path(__file__).resolve().parents[1] / "model_cards").glob("*.md"))
+
+each_card = pytest.mark.parametrize("path", CARDS, ids=[path.stem for path in CARDS])
+
+
+def table(text, heading):
+    """Rows of the first table under a heading, as lists of cells."""
+    section = text.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    return [line.strip("| ").split(" | ") for line in section.splitlines() if re.match(r"\| [^ :-]", line)]
+
+
+def test_there_are_cards():
+    assert "multi30k-en-de-tiny" in [path.stem for path in CARDS]
+
+
+@each_card
+def test_scores_for_the_hub_are_those_of_the_table(path):
+    text = path.read_text(encoding="utf-8")
+    (_, _, *metrics, _), *rows = table(text, "Scores")
+    results = ModelCard.load(path).data.eval_results
+    names = [name for _ in rows for name in metrics]
+    values = [cell for row in rows for cell in row[2:-1]]
+    assert [(result.metric_name, f"{result.metric_value:.2f}") for result in results] == list(
+        zip(names, values, strict=True)
+    )
+    assert all(result.dataset_name and result.dataset_split and result.metric_args for result in results)
+
+
+@each_card
+def test_commands_are_commands_of_the_package(path):
+    (code,) = re.findall(r"```bash\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    commands = [shlex.split(line) for line in code.replace("\\\n", " ").splitlines()]
+    assert commands[0][:2] == ["vaswani-transformer", "train"]
+    for words in commands:
+        assert callable(cli._build_parser().parse_args(words[1:]).run)
+
+
+@each_card
+def test_training_names_recipe_hardware_and_a_commit_without_changes(path):
+    rows = {name: value for name, value, *_ in table(path.read_text(encoding="utf-8"), "Training")}
+    assert rows["recipe"].strip("`") in RECIPES
+    assert re.match(r"\d+ x \w", rows["hardware"])
+    assert re.search(r"\([0-9a-f]{12}\)", rows["code"]) and "with changes" not in rows["code"]
+
+
+@each_card
+def test_pictures_lie_beside_the_card(path):
+    pictures = re.findall(r"!\[.*?\]\((.*?)\)", path.read_text(encoding="utf-8"))
+    assert pictures
+    assert all((path.parent / picture).read_bytes().startswith(b"\x89PNG") for picture in pictures)
