@@ -23,11 +23,8 @@ def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
 
 
 def describe_search(results: Mapping[str, Any]) -> str:
-    """How the translations of results were searched, with the formula that divided their log-probabilities.
-
-    Results of older versions name no offset of the length penalty: it was 5.
-    """
-    alpha, offset = results["test_length_penalty"], results.get("test_length_penalty_offset", 5)
+    """How the translations of results were searched, with the formula that divided their log-probabilities."""
+    alpha, offset = results["test_length_penalty"], results["test_length_penalty_offset"]
     formula = f"(({offset:g} + length) / {offset + 1:g})^{alpha}" if offset else f"length^{alpha}"
     beams = results["test_num_beams"]
     return f"{beams} beam{'' if beams == 1 else 's'}, length penalty {formula}, {_describe_limit(results)}"
