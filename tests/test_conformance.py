@@ -15,12 +15,9 @@ import transformers
 ROOT = Path(__file__).resolve().parents[1]
 HARNESS = ROOT.parent / "shared" / "conformance" / "run_conformance.py"
 
-# Failures that are understood and open; each with its reason. Everything else must pass.
-KNOWN_FAILURES = {
-    "test_tokenize_special_tokens": "a special token inside a text is text here, on purpose (split_special_tokens)",
-    "test_fsdp2_plan_vs_ddp_0_untied": "native BART and Marian fail it too: an unused embedding has no state",
-    "test_fsdp2_plan_vs_ddp_1_tied": "gradient norm differs by 0.1 % under FSDP2; native Marian fails it too",
-}
+# What passes from the source distribution alone, and with its generation tests, which it leaves out: a folder holding
+# tests/generation and tests/exporters of a transformers 5 checkout, named by CONFORMANCE_EXTRA_TESTS.
+NUM_PASSED = 182 if os.environ.get("CONFORMANCE_EXTRA_TESTS") else 160
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +47,5 @@ def test_hugging_faces_common_tests_pass(source_distribution, tmp_path):
         check=False,
     )
     tests = json.loads(results.read_text())["tests"]
-    failed = {name.split("::")[-1] for name, test in tests.items() if test["outcome"] == "failed"}
-    assert failed <= set(KNOWN_FAILURES)
-    assert sum(test["outcome"] == "passed" for test in tests.values()) >= 157
+    assert [name for name, test in tests.items() if test["outcome"] == "failed"] == []
+    assert sum(test["outcome"] == "passed" for test in tests.values()) >= NUM_PASSED

@@ -5,7 +5,7 @@
 import pytest
 import torch
 from naive_search import generated_tokens
-from tiny import make_model
+from tiny import make_config, make_model
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
 from transformers.generation.logits_process import (
     EncoderNoRepeatNGramLogitsProcessor,
@@ -25,6 +25,7 @@ from transformers.generation.logits_process import (
     TopPLogitsWarper,
 )
 
+from vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from vaswani_transformer.search_vaswani_transformer import NEVER_POSITIVE, ForcedEndAtLimit, SearchRule
 
 
@@ -47,10 +48,49 @@ def test_the_bound_takes_the_best_length_that_can_come(alpha, running, finished,
     assert got.tolist() == [[can_improve]]
 
 
-def test_default_decoding_is_the_paper_s(tiny_model):
-    config = tiny_model.generation_config
-    assert (config.num_beams, config.length_penalty, config.length_penalty_offset) == (4, 0.6, 5)
-    assert config.max_new_tokens_over_source == 50
+def decoding_of(model):
+    config = model.generation_config
+    keys = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")
+    return tuple(getattr(config, key, None) for key in keys)
+
+
+@pytest.mark.parametrize("with_file", [True, False])
+def test_a_loaded_model_decodes_as_the_paper_does(with_file, tmp_path):
+    VaswaniTransformerForConditionalGeneration(make_config()).save_pretrained(tmp_path)
+    if not with_file:
+        (tmp_path / "generation_config.json").unlink()
+    assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (4, 0.6, 5, 50)
+
+
+def test_a_model_from_a_configuration_searches_greedily_within_the_paper_s_limit():
+    assert decoding_of(VaswaniTransformerForConditionalGeneration(make_config())) == (None, None, 5, 50)
+
+
+def test_beams_asked_of_a_model_from_a_configuration_are_scored_as_the_paper_does():
+    source = torch.tensor([[5, 6, 7, 8, 2]])
+    fresh, learned = VaswaniTransformerForConditionalGeneration(make_config()).eval(), make_model()
+    fresh.load_state_dict(learned.state_dict())
+    scores = [
+        model.generate(source, num_beams=4, return_dict_in_generate=True).sequences_scores
+        for model in (fresh, learned)
+    ]
+    assert torch.equal(*scores)
+
+
+@pytest.mark.parametrize("own", [GenerationConfig(num_beams=1), GenerationConfig(max_new_tokens=9)])
+def test_a_users_choice_of_search_survives_loading(own, tmp_path):
+    model = make_model()
+    model.generation_config = own
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).generation_config
+    assert (loaded.num_beams, loaded.length_penalty) == (own.num_beams, None)
+
+
+def test_a_chosen_number_of_beams_survives_loading_with_our_keys(tmp_path):
+    model = make_model()
+    model.generation_config.update(num_beams=1, length_penalty=None)
+    model.save_pretrained(tmp_path)
+    assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (1, None, 5, 50)
 
 
 class NeverEnd(LogitsProcessor):

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiny import SENTENCES
-from transformers import AutoTokenizer, DataCollatorForSeq2Seq
+from transformers import AutoTokenizer, DataCollatorForSeq2Seq, TokenizersBackend
+from transformers.utils import logging
 
 from vaswani_transformer import VaswaniTransformerTokenizer
 
@@ -47,6 +48,45 @@ def test_literal_special_token_stays_text(tiny_tokenizer):
     ids = tiny_tokenizer("a </s> b")["input_ids"]
     assert ids.count(2) == 1
     assert ids[-1] == 2
+
+
+def with_language_tag(tokenizer, folder):
+    """A copy with a special token of its own, as multilingual models have."""
+    tokenizer.save_pretrained(folder)
+    copy = AutoTokenizer.from_pretrained(folder)
+    copy.add_special_tokens({"extra_special_tokens": ["<2fr>"]})
+    return copy
+
+
+def test_a_special_token_of_ones_own_is_found_in_texts(tiny_tokenizer, tmp_path):
+    tokenizer = with_language_tag(tiny_tokenizer, tmp_path)
+    assert tokenizer("<2fr>a").input_ids == [300, *tiny_tokenizer("a").input_ids]
+
+
+def test_a_special_token_of_ones_own_is_found_by_a_reader_without_this_package(tiny_tokenizer, tmp_path):
+    with_language_tag(tiny_tokenizer, tmp_path).save_pretrained(tmp_path)
+    assert TokenizersBackend.from_pretrained(tmp_path)("<2fr>a").input_ids[0] == 300
+
+
+def test_special_tokens_can_be_text_again_after_one_was_added(tiny_tokenizer, tmp_path):
+    with_language_tag(tiny_tokenizer, tmp_path).save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path, split_special_tokens=True)
+    assert tokenizer("</s>").input_ids == tiny_tokenizer("</s>").input_ids
+
+
+def test_adding_a_special_token_says_that_special_tokens_are_no_text_any_more(tiny_tokenizer, tmp_path, caplog):
+    logger = logging.get_logger("vaswani_transformer.tokenization_vaswani_transformer")
+    logger.addHandler(caplog.handler)
+    with_language_tag(tiny_tokenizer, tmp_path)
+    logger.removeHandler(caplog.handler)
+    assert "`</s>` included" in caplog.text
+
+
+def test_an_ordinary_token_added_leaves_special_tokens_text(tiny_tokenizer, tmp_path):
+    tiny_tokenizer.save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.add_tokens(["Buch"])
+    assert tokenizer("</s>").input_ids == tiny_tokenizer("</s>").input_ids
 
 
 def test_reloaded_tokenizer_gives_the_same_ids(tiny_tokenizer, tmp_path):

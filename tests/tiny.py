@@ -21,9 +21,10 @@ def make_config(**overrides) -> VaswaniTransformerConfig:
 
 
 def make_model(seed: int = 0, scale: float = 1.0, **overrides) -> VaswaniTransformerForConditionalGeneration:
-    """A seeded tiny model in eval mode; `scale` sharpens its output distribution."""
+    """A seeded tiny model in eval mode that decodes as a trained one; `scale` sharpens its output distribution."""
     torch.manual_seed(seed)
     model = VaswaniTransformerForConditionalGeneration(make_config(**overrides)).eval()
+    model.set_default_search()
     with torch.no_grad():
         model.lm_head.weight.mul_(scale)
     return model

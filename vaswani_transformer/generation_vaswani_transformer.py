@@ -32,6 +32,8 @@ from .search_vaswani_transformer import (
     check_length_penalty_offset,
 )
 
+PAPER_ALPHA = 0.6
+
 
 @dataclass
 class VaswaniTransformerGenerateOutput(GenerateEncoderDecoderOutput):
@@ -60,16 +62,25 @@ class VaswaniTransformerGenerationMixin:
     """
 
     def _set_default_generation(self) -> None:
-        """Section 6.1 as the default of `generate`; a saved generation_config.json replaces it on loading."""
+        """Section 6.1's scores and limit, for whatever search `generate` runs; a generation_config.json replaces them.
+
+        The search itself is greedy while the model only comes from a configuration, as every model of the library.
+        """
         self.generation_config.update(
-            num_beams=4,
-            length_penalty=0.6,
-            length_penalty_offset=GNMT_OFFSET,
-            max_new_tokens_over_source=50,
-            allow_custom_entries=True,
+            length_penalty_offset=GNMT_OFFSET, max_new_tokens_over_source=50, allow_custom_entries=True
         )
         # The library drops keys it does not know from a file that says it was derived from a model's config.
         self.generation_config._from_model_config = False
+
+    def set_default_search(self) -> None:
+        """Section 6.1's beam search, beam 4 and alpha 0.6, as the default of `generate` unless another was chosen.
+
+        Loading a checkpoint and our trainer call it. A generation config without our keys is the user's own: it stays.
+        """
+        own = self.generation_config
+        if hasattr(own, "max_new_tokens_over_source") and own.num_beams is None:
+            own.num_beams = 4
+            own.length_penalty = PAPER_ALPHA if own.length_penalty is None else own.length_penalty
 
     def _prepare_generation_config(
         self, generation_config: GenerationConfig | None, **kwargs: Any
@@ -85,8 +96,9 @@ class VaswaniTransformerGenerationMixin:
             over_source = getattr(prepared, "max_new_tokens_over_source", None)
         if given.get("max_length") is not None or given.get("max_new_tokens") is not None:
             over_source = None
-        if prepared.length_penalty is None:
-            prepared.length_penalty = 1.0  # the library's own default
+        if given.get("length_penalty") is None and self.generation_config.length_penalty is None:
+            is_ours = hasattr(self.generation_config, "max_new_tokens_over_source")
+            prepared.length_penalty = PAPER_ALPHA if is_ours else 1.0  # 1.0 is the library's own default
         if offset is None:
             offset = getattr(prepared, "length_penalty_offset", None)
         prepared.length_penalty_offset = GNMT_OFFSET if offset is None else offset

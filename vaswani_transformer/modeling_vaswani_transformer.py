@@ -217,6 +217,8 @@ class DecoderLayer(PostNormLayer):
         **kwargs: Any,
     ) -> torch.Tensor:
         """(B, T, D) with the encoder's output (B, S, D) -> (B, T, D)."""
+        # A node of its own: the encoder's gradients are then summed layer by layer, in the same order under FSDP.
+        encoder_hidden_states = encoder_hidden_states.view_as(encoder_hidden_states)
         attended, _ = self.self_attn(
             hidden_states, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs
         )
@@ -260,8 +262,10 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         model._loading_info = {
             key: sorted(map(str, info.get(key) or ())) for key in ("missing_keys", "unexpected_keys")
         }
-        if model.can_generate() and model.generation_config._from_model_config:  # no generation_config.json
-            model._set_default_generation()
+        if model.can_generate():
+            if model.generation_config._from_model_config:  # no generation_config.json
+                model._set_default_generation()
+            model.set_default_search()
         return (model, info) if output_loading_info else model
 
     def check_loaded_weights(self) -> None:
@@ -289,6 +293,17 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
                 f"`{name}` must lie in [0, {self.config.vocab_size}), got {lowest if lowest < 0 else highest}. "
                 "Use the tokenizer that was saved with this model."
             )
+
+    def _resize_token_embeddings(
+        self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> nn.Module:
+        """As the library's, which knows of one embedding: untied, the decoder has a second."""
+        decoder = getattr(self.base_model, "decoder", None)
+        if decoder is not None and not self.config.tie_word_embeddings:
+            old = decoder.embed_tokens
+            new = self._get_resized_embeddings(old, new_num_tokens, pad_to_multiple_of, mean_resizing)
+            decoder.embed_tokens = new.requires_grad_(old.weight.requires_grad)
+        return super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -483,6 +498,9 @@ class VaswaniTransformerDecoder(_Stack):
 class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
     """Encoder and decoder over one shared embedding, without the output projection.
 
+    With `tie_word_embeddings=False` there is no `shared`: encoder, decoder and output each have a matrix of their own,
+    and "the input embedding" is the encoder's.
+
     Paper: section 3, Figure 1.
     """
 
@@ -493,20 +511,21 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
 
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__(config)
-        self.shared = nn.Embedding(config.vocab_size, config.d_model)
+        if config.tie_word_embeddings:
+            self.shared = nn.Embedding(config.vocab_size, config.d_model)
         self.encoder = VaswaniTransformerEncoder(config)
         self.decoder = VaswaniTransformerDecoder(config)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
-        """The shared embedding."""
-        return self.shared
+        """The shared embedding; the encoder's, if nothing is shared."""
+        return self.shared if self.config.tie_word_embeddings else self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replaces the shared embedding in both stacks."""
-        self.shared = value
+        """Replaces the shared embedding in both stacks; the encoder's alone, if nothing is shared."""
         self.encoder.embed_tokens = value
-        self.decoder.embed_tokens = value
+        if self.config.tie_word_embeddings:
+            self.shared = self.decoder.embed_tokens = value
 
     @can_return_tuple
     def forward(
@@ -616,6 +635,7 @@ class VaswaniTransformerForConditionalGeneration(
         smoothing: float = 0.0,
         num_items_in_batch: torch.Tensor | int | None = None,
         return_logits: bool = True,
+        logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> VaswaniTransformerLMOutput:
         """Scores target sentences, and with `labels` their loss.
@@ -634,6 +654,7 @@ class VaswaniTransformerForConditionalGeneration(
             smoothing: Label smoothing, the paper's 0.1. (The library takes any argument named label... for labels.)
             num_items_in_batch: What the summed loss is divided by; None: the real target tokens of this call.
             return_logits: False lets the loss go without logits, which saves most of training's memory.
+            logits_to_keep: How many positions from the end get logits, or which ones; 0: all, as with `labels`.
 
         Returns:
             `logits` (B, T, V), `loss` in nats per token, `nll`, and the library's usual fields.
@@ -663,7 +684,8 @@ class VaswaniTransformerForConditionalGeneration(
         states, logits, loss, nll = outputs.last_hidden_state, None, None, None
         to_learn = labels, smoothing, num_items_in_batch
         if labels is None or return_logits or not can_fuse(self.lm_head):
-            logits = self.lm_head(states)  # (B, T, D) -> (B, T, V)
+            kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+            logits = self.lm_head(states if labels is not None else states[:, kept])  # (B, T, D) -> (B, T, V)
         if labels is not None and logits is not None:
             loss, nll = translation_loss(logits, *to_learn)
         elif labels is not None:

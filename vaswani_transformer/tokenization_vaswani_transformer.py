@@ -4,15 +4,19 @@
 
 from typing import Any, ClassVar
 
-from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
+from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
 from transformers import TokenizersBackend
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
 
 
 class VaswaniTransformerTokenizer(TokenizersBackend):
     """Joint byte-level BPE of both languages; `</s>` ends every sentence, on the source and on the target.
 
-    Any text survives encoding and decoding, byte for byte; a literal `</s>` in a text stays text. Everything the
+    Any text survives encoding and decoding, byte for byte; a literal `</s>` in a text stays text, until a special
+    token of your own is added: it must be found in texts, and so are all the others from then on. Everything the
     tokenizer does is written into tokenizer.json and tokenizer_config.json, so that a reader without this package
     gets the same ids from `AutoTokenizer`.
 
@@ -27,7 +31,8 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         pad_token: Fills batches.
         add_prefix_space: Whether a text gets a space in front, so that its first word is encoded as any other; then
             encoding is not lossless.
-        split_special_tokens: Whether a special token's name inside a text is text.
+        split_special_tokens: Whether a special token's name inside a text is text; None: unless there are
+            `extra_special_tokens`.
 
     Example:
         >>> tokenizer = VaswaniTransformerTokenizer().train_new_from_iterator(["a dream", "ein Traum"], vocab_size=300)
@@ -49,9 +54,12 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         eos_token: str = "</s>",
         pad_token: str = "<pad>",
         add_prefix_space: bool = False,
-        split_special_tokens: bool = True,
+        split_special_tokens: bool | None = None,
         **kwargs: Any,
     ) -> None:
+        if split_special_tokens is None:
+            split_special_tokens = not kwargs.get("extra_special_tokens")
+        self._is_built = False
         if vocab is None:
             vocab = {str(token): index for index, token in enumerate((pad_token, bos_token, eos_token))}
         self.add_prefix_space = add_prefix_space
@@ -66,10 +74,21 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             split_special_tokens=split_special_tokens,
             **kwargs,
         )
+        self._is_built = True
         eos = str(self.eos_token)
         self._tokenizer.post_processor = processors.TemplateProcessing(
             single=f"$A {eos}", pair=f"$A {eos} $B {eos}", special_tokens=[(eos, self.eos_token_id)]
         )
+
+    def _add_tokens(self, new_tokens: list[str | AddedToken], special_tokens: bool = False) -> int:
+        num_added = super()._add_tokens(new_tokens, special_tokens=special_tokens)
+        if num_added and special_tokens and self.split_special_tokens and self._is_built:
+            logger.warning(
+                f"Special tokens were added ({', '.join(map(str, new_tokens))}): from now on special tokens in a text "
+                "are read as such, `</s>` included. Set `split_special_tokens=True` to read them as text again."
+            )
+            self.split_special_tokens = self.init_kwargs["split_special_tokens"] = False
+        return num_added
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> "TokenizersBackend":

@@ -101,3 +101,29 @@ def test_batch_norms_statistics_depend_on_the_batch(model, neighbours):
         layer.self_attn_layer_norm, layer.final_layer_norm = TokenBatchNorm(16), TokenBatchNorm(16)
     alone, among_others = encode_alone_and_among_others(encoder.double(), neighbours)
     assert (among_others - alone).abs().max() > 0.1
+
+
+class Identity(torch.autograd.Function):
+    """A node of autograd's graph that changes nothing, as sharding libraries put one before every layer."""
+
+    @staticmethod
+    def forward(ctx, states):
+        return states.view_as(states)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+def test_gradients_of_the_encoder_are_bit_equal_when_each_decoder_layer_is_wrapped():
+    """Sums of floats depend on their order: what comes back from all decoder layers must add up in one order."""
+    gradients = []
+    for is_wrapped in (False, True):
+        model = make_model(num_decoder_layers=4, d_model=64, d_ff=128)
+        if is_wrapped:
+            for layer in model.model.decoder.layers:
+                layer.register_forward_pre_hook(lambda module, args: (args[0], Identity.apply(args[1]), *args[2:]))
+        source, target = torch.arange(3, 51).view(2, 24), torch.arange(51, 91).view(2, 20)
+        model(source, labels=target).loss.backward()
+        gradients.append([parameter.grad for parameter in model.model.encoder.layers.parameters()])
+    assert all(torch.equal(plain, wrapped) for plain, wrapped in zip(*gradients, strict=True))

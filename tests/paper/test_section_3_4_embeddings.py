@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 from tiny import make_model
+from transformers import AutoModelForSeq2SeqLM
 
 from vaswani_transformer.positions_vaswani_transformer import sinusoids
 
@@ -34,6 +35,15 @@ def test_logits_are_dot_products_with_the_embeddings(model):
     states = model.model(ids, decoder_input_ids=ids).last_hidden_state
     got = model(ids, decoder_input_ids=ids).logits
     torch.testing.assert_close(got, states @ model.model.shared.weight.T, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("to_keep", "kept"), [(0, [0, 1, 2, 3]), (1, [3]), (3, [1, 2, 3]), (torch.tensor([2, 0]), [2, 0])]
+)
+def test_logits_can_be_had_for_some_positions_alone(model, to_keep, kept):
+    ids = torch.randint(3, 300, (2, 4))
+    got = model(ids, decoder_input_ids=ids, logits_to_keep=to_keep).logits
+    torch.testing.assert_close(got, model(ids, decoder_input_ids=ids).logits[:, kept], rtol=0, atol=1e-12)
 
 
 def test_one_parameter_serves_source_target_and_output(model):
@@ -64,3 +74,41 @@ def test_logits_have_unit_variance_at_initialisation():
     model, ids = make_model(vocab_size=4000), torch.randint(3, 4000, (2, 5))
     variances = model(ids, decoder_input_ids=ids).logits.var(-1)
     torch.testing.assert_close(variances, torch.ones(2, 5), rtol=0, atol=5 * math.sqrt(2 / 4000))
+
+
+# ---- untied, which the paper does not do ----
+
+
+@pytest.fixture
+def untied():
+    return make_model(tie_word_embeddings=False)
+
+
+def test_an_untied_model_has_three_matrices_and_no_unused_one(untied):
+    names = [name for name, parameter in untied.named_parameters() if parameter.shape == (300, 16)]
+    assert names == ["model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"]
+
+
+def test_the_input_embedding_of_an_untied_model_is_the_encoder_s(untied):
+    assert untied.get_input_embeddings() is untied.model.encoder.embed_tokens
+
+
+def test_an_untied_model_is_resized_in_all_three_matrices_and_keeps_their_rows(untied):
+    before = [matrix.detach().clone() for matrix in untied.parameters() if matrix.shape == (300, 16)]
+    untied.resize_token_embeddings(310)
+    after = [matrix for matrix in untied.parameters() if matrix.shape == (310, 16)]
+    assert [torch.equal(old, new[:300]) for old, new in zip(before, after, strict=True)] == [True, True, True]
+
+
+def test_a_frozen_decoder_embedding_of_an_untied_model_stays_frozen_when_resized(untied):
+    untied.model.decoder.embed_tokens.requires_grad_(False)
+    untied.resize_token_embeddings(310)
+    assert not untied.model.decoder.embed_tokens.weight.requires_grad
+
+
+def test_an_untied_model_is_saved_and_loaded(untied, tmp_path):
+    untied.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    loaded.check_loaded_weights()
+    ids = torch.randint(3, 300, (2, 5))
+    assert torch.equal(loaded(ids, labels=ids).loss, untied(ids, labels=ids).loss)
