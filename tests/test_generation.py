@@ -66,6 +66,12 @@ def test_a_model_from_a_configuration_searches_greedily_within_the_paper_s_limit
     assert decoding_of(VaswaniTransformerForConditionalGeneration(make_config())) == (None, None, 5, 50)
 
 
+def test_a_model_that_has_learned_decodes_as_the_paper_does():
+    model, ids = VaswaniTransformerForConditionalGeneration(make_config()), torch.tensor([[5, 6, 2]])
+    model.train()(ids, labels=ids).loss.backward()
+    assert decoding_of(model) == (4, 0.6, 5, 50)
+
+
 def test_beams_asked_of_a_model_from_a_configuration_are_scored_as_the_paper_does():
     source = torch.tensor([[5, 6, 7, 8, 2]])
     fresh, learned = VaswaniTransformerForConditionalGeneration(make_config()).eval(), make_model()

@@ -32,10 +32,35 @@ def checkpoint(tmp_path_factory, tiny_tokenizer):
     return folder
 
 
-def run_without_package(program, cwd):
-    """Runs `program` where importing vaswani_transformer fails; its last line of output is JSON."""
+PROGRAM = """
+import json, pathlib, sys
+sys.modules["vaswani_transformer"] = None
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+source, resaved, texts = json.loads(sys.argv[1])
+trust = {"trust_remote_code": True}
+found = {}
+for task in ("translation", "translation_en_to_de"):
+    translate = pipeline(task, model=source, **trust)
+    found[task] = translate(texts)
+found["package of the model"] = type(translate.model).__module__.split(".")[0]
+AutoConfig.from_pretrained(source, **trust)
+AutoModel.from_pretrained(source, **trust)
+AutoModelForSeq2SeqLM.from_pretrained(source, **trust).save_pretrained("again")
+AutoTokenizer.from_pretrained(source, **trust).save_pretrained("again")
+found["again"] = pipeline("translation", model="again", **trust)(texts)
+found["files of again"] = sorted(path.name for path in pathlib.Path("again").glob("*.py"))
+found["resaved"] = pipeline("translation", model=resaved, **trust)(texts)
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found(checkpoint, tmp_path_factory):
+    """What a process finds where importing vaswani_transformer fails, in the folder and in one saved from it."""
+    cwd = tmp_path_factory.mktemp("without_package")
+    pipeline("translation", model=str(checkpoint)).save_pretrained(cwd / "resaved")
     done = subprocess.run(
-        [sys.executable, "-c", 'import sys; sys.modules["vaswani_transformer"] = None\n' + program],
+        [sys.executable, "-c", PROGRAM, json.dumps([str(checkpoint), str(cwd / "resaved"), TEXTS])],
         capture_output=True,
         text=True,
         cwd=cwd,
@@ -47,43 +72,24 @@ def run_without_package(program, cwd):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.fixture(scope="module")
+def expected(checkpoint):
+    return pipeline("translation", model=str(checkpoint))(TEXTS)
+
+
 def test_saved_folder_holds_every_file_of_code(checkpoint):
     assert {path.name for path in checkpoint.glob("*.py")} == FILES
 
 
-def test_pipeline_works_from_a_folder_without_the_package(checkpoint, tmp_path):
-    got = run_without_package(
-        f"""
-import json
-from transformers import pipeline
-for task in ("translation", "translation_en_to_de"):
-    translate = pipeline(task, model={str(checkpoint)!r}, trust_remote_code=True)
-    results = translate({TEXTS!r})
-print(json.dumps([type(translate.model).__module__.split(".")[0], results]))
-""",
-        tmp_path,
-    )
-    assert got == ["transformers_modules", pipeline("translation", model=str(checkpoint))(TEXTS)]
+@pytest.mark.parametrize("task", ["translation", "translation_en_to_de"])
+def test_pipeline_works_from_a_folder_without_the_package(task, found, expected):
+    assert found[task] == expected
+    assert found["package of the model"] == "transformers_modules"
 
 
-def test_auto_classes_work_without_the_package_and_resaving_loses_no_file(checkpoint, tmp_path):
-    got = run_without_package(
-        f"""
-import json, pathlib
-from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
-source = {str(checkpoint)!r}
-AutoConfig.from_pretrained(source, trust_remote_code=True)
-AutoModel.from_pretrained(source, trust_remote_code=True)
-model = AutoModelForSeq2SeqLM.from_pretrained(source, trust_remote_code=True)
-tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=True)
-model.save_pretrained("again")
-tokenizer.save_pretrained("again")
-results = pipeline("translation", model="again", trust_remote_code=True)({TEXTS!r})
-print(json.dumps([sorted(p.name for p in pathlib.Path("again").glob("*.py")), results]))
-""",
-        tmp_path,
-    )
-    assert got == [sorted(FILES), pipeline("translation", model=str(checkpoint))(TEXTS)]
+def test_resaving_without_the_package_loses_no_file(found, expected):
+    assert found["files of again"] == sorted(FILES)
+    assert found["again"] == expected
 
 
 @pytest.mark.parametrize("trust", [{}, {"trust_remote_code": True}, {"trust_remote_code": False}])
@@ -92,14 +98,5 @@ def test_installed_package_works_whatever_is_said_of_remote_code(checkpoint, tru
     assert type(translate.model).__module__ == "vaswani_transformer.modeling_vaswani_transformer"
 
 
-def test_resaved_by_the_installed_package_still_works_without_it(checkpoint, tmp_path):
-    pipeline("translation", model=str(checkpoint)).save_pretrained(tmp_path / "again")
-    got = run_without_package(
-        """
-import json
-from transformers import pipeline
-print(json.dumps(pipeline("translation", model="again", trust_remote_code=True)("A dog runs.")))
-""",
-        tmp_path,
-    )
-    assert got == pipeline("translation", model=str(checkpoint))("A dog runs.")
+def test_resaved_by_the_installed_package_still_works_without_it(found, expected):
+    assert found["resaved"] == expected

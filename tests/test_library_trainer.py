@@ -2,26 +2,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published model under the library's own Seq2SeqTrainer."""
 
-import numpy as np
+import json
+
 import pytest
 import torch
 from tiny import SENTENCES, make_model
 from transformers import (
     AutoModelForSeq2SeqLM,
     DataCollatorForSeq2Seq,
+    GenerationConfig,
     Seq2SeqTrainer,
     Seq2SeqTrainingArguments,
 )
 from transformers.trainer_pt_utils import LabelSmoother
 
+each_smoothing = pytest.mark.parametrize("smoothing", [0.0, 0.1])
+
 
 @pytest.fixture
-def make_library_trainer(tiny_tokenizer, tmp_path):
-    def make(model, **options):
-        rows = [
-            {key: value for key, value in tiny_tokenizer(s, text_target=t).items() if key != "attention_mask"}
-            for s, t in zip(SENTENCES[::2] * 4, SENTENCES[1::2] * 4, strict=True)
-        ]
+def rows(tiny_tokenizer):
+    """Eight tokenised pairs of two lengths, as a list of the library's columns."""
+    pairs = zip(SENTENCES[::2] * 4, SENTENCES[1::2] * 4, strict=True)
+    columns = [tiny_tokenizer(source, text_target=target) for source, target in pairs]
+    return [{"input_ids": row["input_ids"], "labels": row["labels"]} for row in columns]
+
+
+@pytest.fixture
+def make_library_trainer(tiny_tokenizer, rows, tmp_path):
+    def make(model, collator_model=True, **options):
         arguments = Seq2SeqTrainingArguments(
             output_dir=str(tmp_path / "run"), use_cpu=True, report_to="none", disable_tqdm=True, **options
         )
@@ -31,11 +39,26 @@ def make_library_trainer(tiny_tokenizer, tmp_path):
             train_dataset=rows,
             eval_dataset=rows,
             processing_class=tiny_tokenizer,
-            data_collator=DataCollatorForSeq2Seq(tiny_tokenizer, model=model),
-            compute_metrics=lambda p: {"tokens": float(np.mean(p.predictions >= 0))},
+            data_collator=DataCollatorForSeq2Seq(tiny_tokenizer, model=model if collator_model else None),
+            compute_metrics=lambda predictions: {},  # without it, the library does not generate
         )
 
     return make
+
+
+@torch.no_grad()
+def expected_loss(model, rows, smoothing):
+    """The smoothed loss in nats per target token, each sentence and each token by itself."""
+    losses = []
+    for row in rows:
+        prefix = torch.tensor([[1, *row["labels"][:-1]]])
+        logits = model(input_ids=torch.tensor([row["input_ids"]]), decoder_input_ids=prefix).logits[0].double()
+        for scores, right in zip(logits, row["labels"], strict=True):
+            log_probs = scores - scores.exp().sum().log()
+            target = torch.full_like(scores, smoothing / len(scores))
+            target[right] += 1 - smoothing
+            losses.append(-(target * log_probs).sum().item())
+    return sum(losses) / len(losses)
 
 
 def test_evaluating_with_the_library_freezes_no_length(make_library_trainer, tmp_path):
@@ -55,18 +78,55 @@ def test_evaluating_with_the_library_freezes_no_length(make_library_trainer, tmp
     torch.testing.assert_close(*scores)
 
 
+def test_evaluating_with_the_library_keeps_what_the_model_says_of_decoding(make_library_trainer, tmp_path):
+    make_model().save_pretrained(tmp_path / "start")
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "start")
+    make_library_trainer(model, predict_with_generate=True).evaluate()
+    model.save_pretrained(tmp_path / "saved")
+    before, after = (json.loads((tmp_path / f / "generation_config.json").read_text()) for f in ("start", "saved"))
+    defaults = GenerationConfig._get_default_generation_params()  # which the library writes where nothing is said
+    assert before == {key: value for key, value in after.items() if key in before or value != defaults.get(key)}
+
+
+@each_smoothing
+@pytest.mark.parametrize(("batch_size", "accumulation"), [(8, 1), (3, 3), (1, 8)])
+def test_library_training_logs_the_loss_of_every_token_alike(
+    make_library_trainer, rows, smoothing, batch_size, accumulation
+):
+    model = make_model(scale=2.5)
+    expected = expected_loss(model, rows, smoothing)
+    trainer = make_library_trainer(
+        model,
+        label_smoothing_factor=smoothing,
+        per_device_train_batch_size=batch_size,
+        gradient_accumulation_steps=accumulation,
+        max_steps=1,
+        logging_steps=1,
+    )
+    trainer.train()
+    assert trainer.state.log_history[0]["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+@each_smoothing
+@pytest.mark.parametrize("with_generate", [True, False])
+def test_library_evaluation_reports_the_loss(make_library_trainer, rows, smoothing, with_generate):
+    model = make_model(scale=2.5)
+    options = {"label_smoothing_factor": smoothing, "predict_with_generate": with_generate}
+    metrics = make_library_trainer(model, **options).evaluate(max_new_tokens=3)
+    assert metrics["eval_loss"] == pytest.approx(expected_loss(model, rows, smoothing), rel=1e-5)
+
+
+def test_library_smoothing_needs_a_collator_that_knows_the_model(make_library_trainer):
+    trainer = make_library_trainer(make_model(), collator_model=False, label_smoothing_factor=0.1, max_steps=1)
+    with pytest.raises(ValueError, match="`decoder_input_ids` must be given"):
+        trainer.train()
+
+
 def test_library_training_lowers_the_loss(make_library_trainer):
     trainer = make_library_trainer(make_model(), max_steps=30, learning_rate=1e-2, logging_steps=1)
     trainer.train()
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     assert losses[-1] < 0.7 * losses[0]
-
-
-def test_library_evaluation_reports_a_loss(make_library_trainer, tiny_batch):
-    trainer = make_library_trainer(make_model(), predict_with_generate=False, prediction_loss_only=True)
-    metrics = trainer.evaluate(trainer.train_dataset)
-    assert trainer.label_names == ["labels"]
-    assert metrics["eval_loss"] > 0
 
 
 def test_library_label_smoother_gives_our_smoothed_loss(tiny_batch):
@@ -75,11 +135,13 @@ def test_library_label_smoother_gives_our_smoothed_loss(tiny_batch):
     torch.testing.assert_close(model(**tiny_batch, smoothing=0.1).loss, expected)
 
 
-def test_accumulated_gradients_equal_those_of_the_whole_batch(make_library_trainer, tiny_tokenizer):
+@each_smoothing
+def test_accumulated_gradients_equal_those_of_the_whole_batch(make_library_trainer, smoothing):
     weights = []
     for rows, steps in ((4, 1), (1, 4)):
         model = make_model()
         options = {"max_steps": 2, "optim": "sgd", "learning_rate": 0.5, "max_grad_norm": 0.0}
+        options["label_smoothing_factor"] = smoothing
         make_library_trainer(
             model, per_device_train_batch_size=rows, gradient_accumulation_steps=steps, **options
         ).train()

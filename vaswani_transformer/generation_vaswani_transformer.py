@@ -64,7 +64,7 @@ class VaswaniTransformerGenerationMixin:
     def _set_default_generation(self) -> None:
         """Section 6.1's scores and limit, for whatever search `generate` runs; a generation_config.json replaces them.
 
-        The search itself is greedy while the model only comes from a configuration, as every model of the library.
+        The search itself is greedy until the model has learned something, as in every model of the library.
         """
         self.generation_config.update(
             length_penalty_offset=GNMT_OFFSET, max_new_tokens_over_source=50, allow_custom_entries=True
@@ -75,7 +75,8 @@ class VaswaniTransformerGenerationMixin:
     def set_default_search(self) -> None:
         """Section 6.1's beam search, beam 4 and alpha 0.6, as the default of `generate` unless another was chosen.
 
-        Loading a checkpoint and our trainer call it. A generation config without our keys is the user's own: it stays.
+        Loading a checkpoint calls it, and so does learning from labels. A generation config without our keys is the
+        user's own: it stays.
         """
         own = self.generation_config
         if hasattr(own, "max_new_tokens_over_source") and own.num_beams is None:

@@ -282,6 +282,19 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
                 "Its translations would be wrong: save it again, or load it with its own class."
             )
 
+    def check_tokenizer(self, tokenizer: Any) -> None:
+        """Refuses a tokenizer with entries that this model does not have.
+
+        Raises:
+            ValueError: Names both sizes.
+        """
+        if len(tokenizer) > self.config.vocab_size:
+            raise ValueError(
+                f"`tokenizer` must have at most the {self.config.vocab_size} entries of the model's vocabulary, got "
+                f"{len(tokenizer)}. Use the tokenizer that was saved with this model, or call "
+                "model.resize_token_embeddings(len(tokenizer)) and train the new entries."
+            )
+
     def _check_token_ids(self, name: str, ids: torch.Tensor | None, ignore_index: int | None = None) -> None:
         """Refuses ids outside the vocabulary with a message, before an embedding kernel fails without one."""
         if ids is None or ids.numel() == 0 or ids.device.type == "meta" or is_torchdynamo_compiling():
@@ -291,7 +304,8 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         if lowest < 0 or highest >= self.config.vocab_size:
             raise ValueError(
                 f"`{name}` must lie in [0, {self.config.vocab_size}), got {lowest if lowest < 0 else highest}. "
-                "Use the tokenizer that was saved with this model."
+                "Use the tokenizer that was saved with this model, or make room for a larger one: "
+                "model.resize_token_embeddings(len(tokenizer))."
             )
 
     def _resize_token_embeddings(
@@ -560,7 +574,8 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         if decoder_input_ids is None and decoder_inputs_embeds is None:
             raise ValueError(
                 "`decoder_input_ids` must be given to the model. Pass the target shifted right (beginning with "
-                "`<s>`), pass `labels` to the model with the head, or call `generate`."
+                "`<s>`), pass `labels` to the model with the head, or call `generate`. A trainer with "
+                "`label_smoothing_factor` needs them of its collator: DataCollatorForSeq2Seq(tokenizer, model=model)."
             )
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
@@ -667,6 +682,8 @@ class VaswaniTransformerForConditionalGeneration(
         if labels is not None:
             self._check_token_ids("labels", labels, ignore_index=IGNORE_INDEX)
             use_cache = False if use_cache is None else use_cache
+            if self.training and not is_torchdynamo_compiling():
+                self.set_default_search()
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         outputs: Seq2SeqModelOutput = self.model(

@@ -29,7 +29,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     Raises:
         ValueError: The model translates another language pair than the task names, its checkpoint lacks tensors or
-            holds unknown ones, or its tokenizer needs languages that were not given.
+            holds unknown ones, its vocabulary lacks entries of the tokenizer, or its tokenizer needs languages that
+            were not given.
         TypeError: An input is not a text.
 
     Example:
@@ -51,6 +52,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         self._check_language_pair()
         if hasattr(self.model, "check_loaded_weights"):
             self.model.check_loaded_weights()
+            self.model.check_tokenizer(self.tokenizer)
 
     def _check_language_pair(self) -> None:
         """Refuses `translation_xx_to_yy` for a model of another pair, and names the call that works."""

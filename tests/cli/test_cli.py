@@ -21,6 +21,7 @@ COMMANDS = [
     "recipes",
     "evaluate",
     "translate",
+    "push",
     "score",
     "align",
     "table3",

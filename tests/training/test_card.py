@@ -148,6 +148,20 @@ def test_card_tells_whose_the_last_validations_figures_are(folder, averaged, bes
     assert rows(text)["last validation"] == [f"perplexity 12.346, nll 2.513; of the weights at that update{note}"]
 
 
+def limits(text):
+    return text.partition("## Limits")[2].partition("\n## ")[0]
+
+
+def test_card_tells_its_limits_from_the_data_of_the_training(folder):
+    text = limits(written(folder, get_recipe("quickstart", max_tokens_per_sentence=1200)))
+    assert "49,000 pairs" in text
+    assert "more than 1,200 tokens" in text
+
+
+def test_card_tells_no_longest_sentence_where_there_was_no_limit(folder):
+    assert "tokens" not in limits(written(folder, get_recipe("quickstart", max_tokens_per_sentence=None)))
+
+
 def test_card_tells_the_cost_beside_the_papers(folder):
     found = rows(written(folder))
     assert found["tokens, both sides"][0] == "50,000"

@@ -4,11 +4,11 @@
 
 import importlib.util
 import json
-import math
 import sys
 from pathlib import Path
 
 import pytest
+from curve_logs import make_log, write_state
 from tiny import make_config
 
 from vaswani_transformer.training.recipes import get_recipe
@@ -30,21 +30,6 @@ RESULTS = {
 }
 
 
-def make_log(steps, scale=1.0):
-    """A log with a training entry every update and a validation every ten."""
-    log = []
-    for step in range(1, steps + 1):
-        log.append({"step": step, "loss": 9.0, "nll": scale / step, "learning_rate": step * 1e-4})
-        if step % 10 == 0:
-            log.append({"step": step, "eval_loss": 9.0, "eval_perplexity": math.exp(scale * 20 / step)})
-    return [*log, {"step": steps, "train_runtime": 1.0}]
-
-
-def write_state(folder, log):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "trainer_state.json").write_text(json.dumps({"global_step": 30, "log_history": log}), encoding="utf-8")
-
-
 @pytest.fixture
 def run(tmp_path):
     """The folder of a finished run of 30 updates."""
@@ -54,48 +39,6 @@ def run(tmp_path):
     make_config().save_pretrained(folder)
     (folder / "train_results.json").write_text(json.dumps(RESULTS), encoding="utf-8")
     return folder
-
-
-def lines(figure):
-    """Points of all lines of a figure by the label of their vertical axis and their own."""
-    return {
-        (axes.get_ylabel(), line.get_label() if axes.get_legend() else ""): list(map(tuple, line.get_xydata()))
-        for axes in figure.axes
-        for line in axes.get_lines()
-    }
-
-
-def test_curves_are_the_figures_of_the_log():
-    found = lines(model_card.draw_curves(make_log(30)))
-    assert found == {
-        ("perplexity per target token", ""): [(10, math.exp(2)), (20, math.exp(1)), (30, math.exp(20 / 30))],
-        ("nll, nats per token", ""): [(step, 1 / step) for step in range(1, 31)],
-        ("learning rate", ""): [(step, step * 1e-4) for step in range(1, 31)],
-    }
-
-
-def test_validation_has_a_logarithmic_axis():
-    assert model_card.draw_curves(make_log(30)).axes[0].get_yscale() == "log"
-
-
-def test_other_runs_are_drawn_as_far_as_they_went():
-    found = lines(model_card.draw_curves(make_log(30), {"short": make_log(20, 2.0)}, label="own"))
-    assert found["perplexity per target token", "short"] == [(10, math.exp(4)), (20, math.exp(2))]
-    assert len(found["perplexity per target token", "own"]) == 3
-    assert len(found) == 4  # training and learning rate are the own run's only
-
-
-def test_log_without_validations_is_refused_by_the_runs_label():
-    with pytest.raises(ValueError, match="`short` must have validations"):
-        model_card.draw_curves(make_log(30), {"short": make_log(9)})
-
-
-def test_log_is_the_newest_checkpoints_where_the_run_has_none(tmp_path):
-    write_state(tmp_path / "checkpoint-20", make_log(20))
-    write_state(tmp_path / "checkpoint-100", make_log(100))
-    assert model_card.read_log(tmp_path) == make_log(100)
-    write_state(tmp_path, make_log(30))
-    assert model_card.read_log(tmp_path) == make_log(30)
 
 
 def test_card_and_picture_are_written_into_the_runs_folder(run, capsys):

@@ -10,31 +10,40 @@ from vaswani_transformer.training.averaging import list_snapshots
 peft = pytest.importorskip("peft", reason="peft is not installed")
 
 
+each_target = pytest.mark.parametrize("targets", [["q_proj", "fc1"], ["q_proj", "lm_head"]], ids=" ".join)
+
+
 @pytest.fixture
-def lora_trainer(make_trainer, dataset):
-    """Trainer of a LoRA model with a snapshot after every update."""
+def make_lora_trainer(make_trainer, dataset):
+    """Function that makes a trainer of a LoRA model with a snapshot after every update."""
 
-    def wrap(model):
-        return peft.get_peft_model(model, peft.LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=["q_proj", "fc1"]))
+    def make(targets):
+        def wrap(model):
+            return peft.get_peft_model(model, peft.LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=targets))
 
-    return make_trainer(
-        wrap=wrap, eval_dataset=dataset.select(range(4)), max_steps=2, snapshot_steps=1, num_averaged_snapshots=2
-    )
+        options = {"max_steps": 2, "snapshot_steps": 1, "num_averaged_snapshots": 2}
+        return make_trainer(wrap=wrap, eval_dataset=dataset.select(range(4)), **options)
 
-
-def test_lora_model_trains_its_adapter_alone(lora_trainer):
-    before = {name: tensor.clone() for name, tensor in lora_trainer.model.state_dict().items()}
-    lora_trainer.train()
-    changed = {name for name, tensor in lora_trainer.model.state_dict().items() if not tensor.equal(before[name])}
-    assert changed and all("lora_" in name for name in changed)
+    return make
 
 
-def test_lora_snapshots_hold_each_tied_tensor_once(lora_trainer, tmp_path):
-    lora_trainer.train()
+@each_target
+def test_lora_model_trains_all_of_its_adapter_alone(make_lora_trainer, targets):
+    trainer = make_lora_trainer(targets)
+    before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
+    trainer.train()
+    changed = {name for name, tensor in trainer.model.state_dict().items() if not tensor.equal(before[name])}
+    assert changed == {name for name in before if "lora_" in name}
+
+
+@each_target
+def test_lora_snapshots_hold_each_tied_tensor_once(make_lora_trainer, targets, tmp_path):
+    make_lora_trainer(targets).train()
     paths = list_snapshots(tmp_path / "run")
-    tied = [name for name in load_file(paths[-1]) if name.endswith(("shared.weight", "lm_head.weight"))]
-    assert (len(paths), tied) == (2, ["base_model.model.model.shared.weight"])
+    tied = [name for name in load_file(paths[-1]) if name.endswith("shared.weight") or "lm_head" in name]
+    assert len(paths) == 2
+    assert [name for name in tied if "lora_" not in name] == ["base_model.model.model.shared.weight"]
 
 
-def test_lora_model_is_scored_by_its_translations(lora_trainer):
-    assert 0 <= lora_trainer.evaluate(num_beams=2)["eval_sacrebleu"] <= 100
+def test_lora_model_is_scored_by_its_translations(make_lora_trainer):
+    assert 0 <= make_lora_trainer(["q_proj", "fc1"]).evaluate(num_beams=2)["eval_sacrebleu"] <= 100

@@ -259,6 +259,7 @@ def test_checkpoint_keeps_the_papers_decoding_after_evaluation(make_trainer, dat
     trainer = make_trainer(
         eval_dataset=dataset.select(range(2)), max_steps=2, eval_strategy="steps", eval_steps=1, generation_num_beams=1
     )
+    trainer.model.set_default_search()
     expected = trainer.model.generation_config.to_diff_dict()
     trainer.train()
     trainer.save_model(tmp_path / "saved")

@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 
 from transformers.utils.logging import get_verbosity
 
-from . import analysis, evaluation, training
+from . import analysis, evaluation, hub, training
 
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError)
 _EXIT_WRONG_INPUT, _EXIT_INTERRUPTED, _EXIT_BROKEN_PIPE = 2, 130, 141
 
 # For each sub-command what adds its options, what runs it, and what it does.
-_COMMANDS = {**training.COMMANDS, **evaluation.COMMANDS, **analysis.COMMANDS}
+_COMMANDS = {**training.COMMANDS, **evaluation.COMMANDS, **hub.COMMANDS, **analysis.COMMANDS}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -35,8 +35,8 @@ def load_for_inference(
 
     Raises:
         FileNotFoundError: There is no such model, or its folder lacks a file.
-        ValueError: It is no model of this package, its weights are pickled or broken, or its tensors are not those
-            that its config describes.
+        ValueError: It is no model of this package, its weights are pickled or broken, its tensors are not those
+            that its config describes, or its vocabulary lacks entries of the tokenizer.
 
     Example:
         >>> model, tokenizer = load_for_inference("runs/quickstart")
@@ -56,6 +56,7 @@ def load_for_inference(
     device = _device(device)
     model = _load_model(str(name_or_path))
     tokenizer = AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False)
+    model.check_tokenizer(tokenizer)
     return model.to(device).eval(), tokenizer
 
 
@@ -146,6 +147,11 @@ def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration
         raise ValueError(
             f"`model` must have whole safetensors files, got a broken one in {name_or_path} ({error}). Copy it again."
         ) from error
+    except OSError as error:
+        clear_error = None if Path(name_or_path).is_dir() else _clear_error(name_or_path, error)
+        if clear_error is None:
+            raise
+        raise clear_error from error
     except RuntimeError as error:
         raise ValueError(
             f"`model` must have tensors of the shapes its config.json describes, got others in {name_or_path}. Use "
@@ -153,3 +159,18 @@ def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration
         ) from error
     model.check_loaded_weights()
     return model
+
+
+def _clear_error(name_or_path: str, error: OSError) -> Exception | None:
+    """What to do about a model of the Hub that cannot be loaded; None where the library's own error says it."""
+    if SAFE_WEIGHTS_NAME in str(error):
+        return ValueError(
+            f"`model` must have its weights in safetensors, got {name_or_path} without {SAFE_WEIGHTS_NAME}. Loading "
+            "pickled weights could run foreign code; ask for the model to be saved again with save_pretrained."
+        )
+    if error.filename is not None:
+        return OSError(
+            f"`HF_HOME` must be a folder that can be written to, got an error at {error.filename} ({error.strerror}). "
+            "Set it to another folder."
+        )
+    return None

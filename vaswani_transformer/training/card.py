@@ -68,7 +68,7 @@ def make_card(folder: str | Path, *, name: str | None = None, picture: str | Non
     results, tests = _read_train_results(folder / RESULTS_FILE), read_test_results(folder)
     sections = [_front_matter(recipe, name, tests), CARD_MARKER, f"# {name}", _summary(config, results)]
     sections += [_usage(name, recipe), scores_section(tests), _training(recipe, results, picture)]
-    sections += [_repetition(recipe, name, results, tests), _cost(config, results)]
+    sections += [_repetition(recipe, name, results, tests), _limits(recipe, results), _cost(config, results)]
     return "\n\n".join(filter(None, sections)) + "\n"
 
 
@@ -233,6 +233,24 @@ def _repetition(recipe: Recipe, name: str, results: dict[str, Any], tests: dict[
     commands += [evaluate_command(recipe, name, file, test) for file, test in tests.items()]
     code = "\n".join(commands)
     return f"To repeat it, with the files of the data in the working folder:\n\n```bash\n{code}\n```"
+
+
+def _limits(recipe: Recipe, results: dict[str, Any]) -> str:
+    """What the model must not be trusted with, as far as its training tells."""
+    longest = recipe.max_tokens_per_sentence
+    rows = [
+        "It translates single sentences, one way only.",
+        f"It knows the {results['train_pairs']:,} pairs of its training data: texts of another kind, another "
+        "spelling, tokenisation or use of capitals come out worse than the scores say.",
+        "It can leave out, repeat or invent; let someone read what matters.",
+    ]
+    if longest is not None:
+        rows.insert(
+            2,
+            f"No side of a training pair had more than {longest:,} tokens; how well longer sentences come "
+            "out is not known.",
+        )
+    return "## Limits\n\n" + "\n".join(f"- {row}" for row in rows)
 
 
 def _cost(config: VaswaniTransformerConfig, results: dict[str, Any]) -> str:

@@ -37,6 +37,7 @@ from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import write_average
 from .card import refresh_card
 from .cost import measure_cost
+from .curves import draw_run
 from .folder import check_output_dir, clear_run, find_checkpoint, read_results, set_aside_scores, write_results
 from .recipes import TRANSLATION_METRICS, Recipe
 from .schedule import paper_peak_learning_rate
@@ -371,6 +372,7 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
         for path in set_aside_scores(output_dir, output.global_step):
             logger.warning(f"Scores of the model before these updates are now in {path}.")
         write_results(output_dir, results)
+        draw_run(output_dir)
         refresh_card(output_dir)
     trainer.accelerator.wait_for_everyone()
     return results

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils.data import DataLoader
-from transformers import EvalPrediction, PreTrainedTokenizerBase, Seq2SeqTrainer
+from transformers import EvalPrediction, PreTrainedTokenizerBase
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.integrations.fsdp import is_fsdp_managed_module
 from transformers.trainer_utils import has_length
@@ -21,8 +21,8 @@ from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import TokenBatchSampler, TranslationCollator, plan_accumulation_steps
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import SnapshotCallback
-from .card import keep_card
 from .cost import CostCallback
+from .hub_trainer import HubTrainer
 from .interruption import StopCallback, TrainingInterrupted, ignore_interrupts, stop_signals
 from .schedule import create_paper_schedule, paper_peak_learning_rate
 from .validation import IGNORED, SortedByLength, pair_lengths
@@ -34,7 +34,7 @@ _SHORT_WARMUP = 1000  # updates
 _SMALL_BATCH = 4096  # target tokens
 
 
-class VaswaniTransformerTrainer(Seq2SeqTrainer):
+class VaswaniTransformerTrainer(HubTrainer):
     """`Seq2SeqTrainer` that trains the way the paper does; a drop-in for it.
 
     The training set needs the columns `input_ids` and `labels` (both ending in `</s>`); `source_length` and
@@ -50,6 +50,7 @@ class VaswaniTransformerTrainer(Seq2SeqTrainer):
       `compute_metrics`, and leaves the model's generation config as it was.
     - SIGINT and SIGTERM save a resumable checkpoint after the running update, then raise KeyboardInterrupt.
     - A loss that is no number stops the training.
+    - `push_to_hub` uploads the model and its card, never snapshots or the state of the training.
     - Real tokens and device seconds are counted over all legs of a training and logged at its end; `total_flos` are
       those of real tokens, see `analysis.cost.training_flops`.
 
@@ -192,7 +193,7 @@ class VaswaniTransformerTrainer(Seq2SeqTrainer):
     @staticmethod
     def get_optimizer_cls_and_kwargs(args, model=None):
         """Optimiser class and arguments; the paper's peak learning rate where `learning_rate` is None."""
-        optimizer_cls, kwargs = Seq2SeqTrainer.get_optimizer_cls_and_kwargs(args, model)
+        optimizer_cls, kwargs = HubTrainer.get_optimizer_cls_and_kwargs(args, model)
         if args.learning_rate is None:
             kwargs["lr"] = paper_peak_learning_rate(model.config.d_model, int(args.warmup_steps))
         return optimizer_cls, kwargs
@@ -246,12 +247,6 @@ class VaswaniTransformerTrainer(Seq2SeqTrainer):
         if self.model.config.model_type == VaswaniTransformerConfig.model_type:
             tokens = self.cost.source_tokens, self.cost.target_tokens
             self.state.total_flos = training_flops(self.model.config, *tokens)
-
-    def create_model_card(self, language=None, license=None, tags=None, **kwargs):
-        """Writes the library's draft of a card, unless the folder holds another: `push_to_hub` keeps that one."""
-        given = {"language": language, "license": license, "tags": tags}
-        if self.is_world_process_zero() and not keep_card(self.args.output_dir, **given):
-            super().create_model_card(**given, **kwargs)
 
     def _save_checkpoint(self, model, trial):
         """Saves a resumable checkpoint, unless the training has diverged since the last log."""

@@ -1,0 +1,44 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The sub-command push, as far as it goes without a Hub; tests/test_hub.py has the rest."""
+
+import pytest
+from cli_runs import refused
+
+from vaswani_transformer.training.publish import push_model
+
+
+def test_push_refuses_a_folder_that_does_not_exist(capsys):
+    error = refused(capsys, ["push", "--model", "nowhere", "--repo-id", "me/model"])
+    assert "`--model` must be the folder of a model, got nowhere" in error
+
+
+def test_push_refuses_a_folder_without_a_card(model_folder, capsys):
+    error = refused(capsys, ["push", "--model", str(model_folder), "--repo-id", "me/model"])
+    assert "`--model` must have a model card" in error
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--repo-id", "model"], "`--repo-id` must be USER/NAME, got 'model'"),
+        (["--repo-id", "me/model", "--tag", "a b"], "`--tag` must be letters, digits, dots, dashes and underscores"),
+        (["--repo-id", "me/model", "--revision", "a b"], "`--revision` must be letters, digits, dots, dashes"),
+    ],
+)
+def test_push_names_a_wrong_option(options, message, model_folder, capsys):
+    (model_folder / "README.md").write_text("# A model\n")
+    assert message in refused(capsys, ["push", "--model", str(model_folder), *options])
+
+
+def test_push_says_that_offline_mode_is_on(model_folder, monkeypatch, capsys):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_TOKEN", "me")
+    (model_folder / "README.md").write_text("# A model\n")
+    error = refused(capsys, ["push", "--model", str(model_folder), "--repo-id", "me/model"])
+    assert "`HF_HUB_OFFLINE` must be unset to push, got it set" in error
+
+
+def test_push_model_in_python_raises_what_the_command_prints(model_folder):
+    with pytest.raises(FileNotFoundError, match="`model` must have a model card"):
+        push_model(model_folder, "me/model")

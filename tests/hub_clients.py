@@ -1,0 +1,190 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What the people of test_hub.py do with the real client of the Hub, each in a process of their own.
+
+python hub_clients.py ROLE '["ARGUMENT", ...]'; the last line of the output is JSON. Only the roles with the package
+import it: to the others it is as good as not installed.
+"""
+
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+TEXTS = ["A dog runs.", "", "Two women read a book."]
+TRUST = {"trust_remote_code": True}
+
+
+def read(repos, **options):
+    """Translations by each of several (id, revision)."""
+    from transformers import pipeline
+
+    return [pipeline("translation", model=repo, revision=rev, **options)(TEXTS) for repo, rev in repos]
+
+
+def describe_classes(repo, **options):
+    """What each Auto class makes of a repo: where the class comes from, and its name."""
+    from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer
+
+    loaders = (AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer)
+    found = [type(loader.from_pretrained(repo, **options)) for loader in loaders]
+    return [[kind.__module__.split(".")[0], kind.__name__] for kind in found]
+
+
+def command(*words):
+    """Exit code, output and error line of a console command."""
+    from vaswani_transformer.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(word) for word in words])
+    error = next((line for line in err.getvalue().splitlines() if line.startswith("error: ")), "")
+    return {"code": code, "out": out.getvalue(), "error": error}
+
+
+def error_of(function, *arguments, **options):
+    """Text of the error that a call ends with."""
+    try:
+        function(*arguments, **options)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+# ---- roles with the package ----
+
+
+def author(runs):
+    """Pushes the runs in a folder in every way there is, after and before pushes that must fail."""
+    runs = Path(runs)
+
+    def push(run, name, *options):
+        return command("push", "--model", runs / run, "--repo-id", f"author/{name}", *options)
+
+    del os.environ["HF_TOKEN"]
+    done = {"no token": push("main", "no-token")}
+    os.environ["HF_TOKEN"] = "stranger"
+    done["token of another"] = push("main", "foreign")
+    os.environ["HF_TOKEN"] = "author"
+    done["refused card"] = push("refused-card", "refused-card")
+    done["v1"] = push("v1", "model", "--tag", "v1", "--commit-message", "First")
+    done["main"] = push("main", "model")
+    done["dev"] = push("dev", "model", "--revision", "dev")
+    done["old tag"] = push("dev", "model", "--tag", "v1")
+    done["private"] = push("main", "secret", "--private")
+    done["private too late"] = push("dev", "model", "--private")
+    push_by_trainers(runs)
+    push_by_parts(runs / "main")
+    os.environ["HTTP_PROXY"] = "http://127.0.0.1:9"  # nobody listens there
+    from huggingface_hub import close_session
+
+    close_session()
+    done["unreachable"] = push("main", "unreachable")
+    return done
+
+
+def push_by_trainers(runs):
+    """Trains a little under both trainers: ours pushes at every save and at the end, the library's at the end."""
+    from transformers import (
+        AutoModelForSeq2SeqLM,
+        AutoTokenizer,
+        DataCollatorForSeq2Seq,
+        Seq2SeqTrainer,
+        Seq2SeqTrainingArguments,
+    )
+
+    from vaswani_transformer import VaswaniTransformerTrainer, VaswaniTransformerTrainingArguments
+
+    model = AutoModelForSeq2SeqLM.from_pretrained(runs / "main")
+    tokenizer = AutoTokenizer.from_pretrained(runs / "main")
+    row = {name: ids for name, ids in tokenizer("A dog.", text_target="Ein Hund.").items() if name != "attention_mask"}
+    data = {"train_dataset": [row] * 4, "processing_class": tokenizer}
+    options = {"use_cpu": True, "report_to": "none", "disable_tqdm": True, "max_steps": 2, "save_steps": 1}
+
+    where = {"output_dir": runs / "plain", "hub_model_id": "author/plain"}
+    collator = DataCollatorForSeq2Seq(tokenizer, model=model)
+    trainer = Seq2SeqTrainer(model, Seq2SeqTrainingArguments(**where, **options), data_collator=collator, **data)
+    trainer.train()
+    trainer.push_to_hub()
+
+    where = {"output_dir": runs / "ours", "hub_model_id": "author/ours", "push_to_hub": True, "snapshot_steps": 1}
+    trainer = VaswaniTransformerTrainer(model, VaswaniTransformerTrainingArguments(**where, **options), **data)
+    trainer.train()
+    trainer.push_to_hub(license="mit")
+    trainer.push_to_hub(revision="next", blocking=False).result()
+
+    if importlib.util.find_spec("peft"):
+        from peft import LoraConfig, get_peft_model
+
+        model = get_peft_model(model, LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=["q_proj"]))
+        where = {"output_dir": runs / "adapter", "hub_model_id": "author/adapter", "snapshot_steps": 1}
+        trainer = VaswaniTransformerTrainer(model, VaswaniTransformerTrainingArguments(**where, **options), **data)
+        trainer.train()
+        trainer.push_to_hub()
+
+
+def push_by_parts(folder):
+    """Pushes model and tokenizer by their own methods."""
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    AutoModelForSeq2SeqLM.from_pretrained(folder).push_to_hub("author/parts")
+    AutoTokenizer.from_pretrained(folder).push_to_hub("author/parts")
+
+
+def reader(repos, folder):
+    """Uses repos with the package installed, runs a card's code, and pushes a downloaded repo to another."""
+    import huggingface_hub
+
+    import vaswani_transformer  # noqa: F401  (registers the model)
+
+    done = {"translations": read(repos), "classes": describe_classes(repos[0][0])}
+    card = huggingface_hub.ModelCard.load(repos[0][0]).text
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(re.search(r"```python\n(.*?)```", card, re.DOTALL)[1], {})
+    done["printed by the card's code"] = printed.getvalue()
+    huggingface_hub.snapshot_download(repos[0][0], local_dir=folder)
+    done["download"] = command("push", "--model", folder, "--repo-id", "stranger/download")
+    done["pickled"] = command("translate", "--model", "author/pickled", "--input", __file__)
+    huggingface_hub.constants.HF_HUB_CACHE = __file__
+    done["cache that is a file"] = command("translate", "--model", repos[0][0], "--input", __file__)
+    return done
+
+
+# ---- roles without the package ----
+
+
+def remote_reader(repos, broken):
+    """Uses repos by their own code, pushes one again from what it loaded, and uses that; tries broken repos, too."""
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
+
+    done = {"translations": read(repos, **TRUST), "classes": describe_classes(repos[0][0], **TRUST)}
+    done["by language pair"] = pipeline("translation_en_to_de", model=repos[0][0], **TRUST)(TEXTS)
+    AutoModelForSeq2SeqLM.from_pretrained(repos[0][0], **TRUST).push_to_hub("stranger/copy")
+    AutoTokenizer.from_pretrained(repos[0][0], **TRUST).push_to_hub("stranger/copy")
+    done["copy"] = read([("stranger/copy", None)], **TRUST)
+    done["broken pipelines"] = [error_of(pipeline, "translation", model=repo, **TRUST) for repo in broken]
+    done["broken models"] = [error_of(AutoModelForSeq2SeqLM.from_pretrained, repo, **TRUST) for repo in broken]
+    return done
+
+
+def offline_reader(repos):
+    """Uses repos from the cache by their own code, then with the package; one that is not there with its command."""
+    done = {"remote": read(repos, **TRUST)}
+    del sys.modules["vaswani_transformer"]
+    import vaswani_transformer  # noqa: F401  (registers the model)
+
+    done["installed"] = read(repos)
+    done["never loaded"] = command("translate", "--model", "author/never-loaded", "--input", __file__)
+    return done
+
+
+if __name__ == "__main__":
+    role = globals()[sys.argv[1]]
+    if role not in (author, reader):
+        sys.modules["vaswani_transformer"] = None
+    print(json.dumps(role(*json.loads(sys.argv[2]))))

@@ -1,0 +1,233 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What fine-tuning relies on: LoRA adapters by `peft` and a resized vocabulary."""
+
+import copy
+
+import pytest
+import torch
+from tiny import make_model
+from transformers import (
+    AutoModelForSeq2SeqLM,
+    DataCollatorForSeq2Seq,
+    Seq2SeqTrainer,
+    Seq2SeqTrainingArguments,
+    pipeline,
+)
+
+from vaswani_transformer.evaluation.checkpoint import load_for_inference
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Model has `tie_word_embeddings=True`", "ignore:Setting `save_embedding_layers` to `True`"
+)
+LAYERS = ["q_proj", "v_proj", "fc1", "fc2"]
+each_target = pytest.mark.parametrize("targets", [LAYERS, ["lm_head"], [*LAYERS, "lm_head"]], ids=" ".join)
+
+
+@pytest.fixture
+def base(tmp_path, tiny_tokenizer):
+    """Folder of a saved model with tied weights."""
+    make_model(scale=2.5, source_language="en", target_language="de").save_pretrained(tmp_path / "base")
+    tiny_tokenizer.save_pretrained(tmp_path / "base")
+    return tmp_path / "base"
+
+
+@pytest.fixture
+def source(tiny_batch):
+    return {key: tiny_batch[key] for key in ("input_ids", "attention_mask")}
+
+
+@pytest.fixture
+def adapt():
+    """Function that gives a model float64 LoRA adapters which are not zero."""
+    peft = pytest.importorskip("peft", reason="peft is not installed: pip install peft")
+
+    def wrap(model, targets):
+        torch.manual_seed(1)
+        lora = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", r=4, target_modules=targets, init_lora_weights=False)
+        return peft.get_peft_model(model, lora).double().eval()
+
+    return wrap
+
+
+def untied_double():
+    """A float64 model whose embeddings and output projection are matrices of their own."""
+    return make_model(scale=2.5, tie_word_embeddings=False).double()
+
+
+def decoder_inputs(model, batch):
+    shifted = model.get_base_model().prepare_decoder_input_ids_from_labels(batch["labels"])
+    return {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"], "decoder_input_ids": shifted}
+
+
+def make_library_trainer(model, tokenizer, rows, folder, **options):
+    arguments = Seq2SeqTrainingArguments(
+        output_dir=str(folder / "run"), use_cpu=True, report_to="none", disable_tqdm=True, **options
+    )
+    collator = DataCollatorForSeq2Seq(tokenizer, model=model)
+    return Seq2SeqTrainer(model=model, args=arguments, train_dataset=rows, data_collator=collator)
+
+
+# ---- LoRA ----
+
+
+@each_target
+def test_merged_adapter_gives_the_logits_of_the_unmerged(adapt, tiny_batch, targets):
+    model = adapt(untied_double(), targets)
+    unmerged = model(**tiny_batch).logits
+    torch.testing.assert_close(model.merge_and_unload()(**tiny_batch).logits, unmerged, rtol=1e-9, atol=1e-9)
+
+
+@each_target
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_merged_adapter_gives_the_translations_of_the_unmerged(adapt, source, targets, num_beams):
+    plain = untied_double().generate(**source, num_beams=num_beams)
+    model = adapt(untied_double(), targets)
+    unmerged = model.generate(**source, num_beams=num_beams)
+    assert torch.equal(model.merge_and_unload().generate(**source, num_beams=num_beams), unmerged)
+    assert not torch.equal(unmerged, plain)
+
+
+def test_adapter_on_the_tied_head_changes_the_output_and_not_the_embedding(adapt, tiny_batch):
+    model = adapt(make_model(scale=2.5), ["lm_head"])
+    head = model.get_output_embeddings()
+    states = model.get_base_model().model(**decoder_inputs(model, tiny_batch)).last_hidden_state
+    delta = head.lora_B["default"].weight @ head.lora_A["default"].weight * head.scaling["default"]
+    expected = states @ (model.get_input_embeddings().weight + delta).T
+    torch.testing.assert_close(model(**tiny_batch).logits, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_loss_without_logits_sees_the_adapter_on_the_head(adapt, tiny_batch, smoothing):
+    model = adapt(make_model(scale=2.5), ["lm_head"])
+    log_probs = model(**decoder_inputs(model, tiny_batch)).logits.log_softmax(dim=-1)
+    real = tiny_batch["labels"] != -100
+    nll = -log_probs[real].gather(1, tiny_batch["labels"][real].unsqueeze(1)).mean()
+    expected = (1 - smoothing) * nll - smoothing * log_probs[real].mean()
+    got = model(**tiny_batch, smoothing=smoothing, return_logits=False)
+    torch.testing.assert_close(got.loss, expected, rtol=1e-9, atol=1e-9)
+
+
+@each_target
+def test_saved_adapter_loads_as_a_model_of_the_library(adapt, base, tiny_batch, tmp_path, targets):
+    model = adapt(AutoModelForSeq2SeqLM.from_pretrained(base), targets).float()
+    model.save_pretrained(tmp_path / "adapter")
+    again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "adapter")
+    assert torch.equal(again(**tiny_batch).logits, model(**tiny_batch).logits)
+    again.check_loaded_weights()
+
+
+@each_target
+def test_saved_adapter_translates_in_the_pipeline(adapt, base, tiny_tokenizer, tmp_path, targets):
+    model = adapt(AutoModelForSeq2SeqLM.from_pretrained(base), targets).float()
+    model.save_pretrained(tmp_path / "adapter")
+    tiny_tokenizer.save_pretrained(tmp_path / "adapter")
+    ids = model.generate(**tiny_tokenizer(["A dog."], return_tensors="pt"))
+    expected = tiny_tokenizer.decode(ids[0], skip_special_tokens=True)
+    translate = pipeline("translation_en_to_de", model=str(tmp_path / "adapter"))
+    assert translate("A dog.") == [{"translation_text": expected}]
+
+
+def test_adapted_model_is_evaluated_by_its_translations(adapt, base, tiny_tokenizer, tmp_path):
+    model = adapt(AutoModelForSeq2SeqLM.from_pretrained(base), LAYERS).float()
+    rows = [{"input_ids": tiny_tokenizer("A dog.")["input_ids"], "labels": [5, 6, 2]}]
+    trainer = make_library_trainer(model, tiny_tokenizer, rows, tmp_path, predict_with_generate=True)
+    predicted = torch.tensor(trainer.predict(rows).predictions)
+    expected = model.generate(input_ids=torch.tensor([rows[0]["input_ids"]]))
+    assert torch.equal(predicted[:, : expected.shape[1]], expected)
+
+
+# ---- vocabulary ----
+
+
+def is_tied(model):
+    embeddings = model.model.encoder.embed_tokens, model.model.decoder.embed_tokens, model.lm_head
+    return all(module.weight is model.model.shared.weight for module in embeddings)
+
+
+def sizes(model):
+    """The vocabulary's size wherever a model holds one."""
+    parts = model, model.model, model.model.encoder, model.model.decoder
+    modules = model.model.shared, model.model.encoder.embed_tokens, model.model.decoder.embed_tokens, model.lm_head
+    return {part.config.vocab_size for part in parts} | {module.weight.shape[0] for module in modules}
+
+
+@pytest.mark.parametrize("size", [310, 290])
+def test_resized_vocabulary_has_one_size_and_one_matrix(size):
+    model = make_model()
+    model.resize_token_embeddings(size)
+    assert sizes(model) == {size} and is_tied(model)
+
+
+def test_larger_vocabulary_changes_no_score_of_the_old_entries(tiny_batch):
+    model = make_model().double()
+    before = model(**tiny_batch).logits
+    model.resize_token_embeddings(310)
+    torch.testing.assert_close(model(**tiny_batch).logits[..., :300], before, rtol=1e-12, atol=1e-12)
+
+
+def test_new_entries_are_scored_as_an_average_entry(tiny_batch):
+    model = make_model(scale=2.5).double()
+    model.resize_token_embeddings(310)
+    logits = model(**tiny_batch).logits
+    average = logits[..., :300].mean(dim=-1, keepdim=True).expand(-1, -1, 10)
+    spread = logits[..., :300].std()
+    assert (logits[..., 300:] - average).abs().max() < 0.01 * spread
+
+
+@pytest.fixture
+def trained_with_new_entries(tiny_tokenizer, tmp_path):
+    """A model with 10 new entries that has learned to answer two of them to a third."""
+    model = make_model()
+    model.resize_token_embeddings(310)
+    rows = [{"input_ids": [5, 305, 2], "labels": [301, 302, 2]}] * 8
+    make_library_trainer(model, tiny_tokenizer, rows, tmp_path, max_steps=60, learning_rate=0.01).train()
+    return model.eval()
+
+
+def test_new_entries_learn(trained_with_new_entries):
+    assert trained_with_new_entries.generate(torch.tensor([[5, 305, 2]]))[0].tolist() == [1, 301, 302, 2]
+
+
+def test_resized_model_comes_back_tied_and_whole(trained_with_new_entries, tmp_path):
+    trained_with_new_entries.save_pretrained(tmp_path / "saved")
+    again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved")
+    again.check_loaded_weights()
+    assert sizes(again) == {310} and is_tied(again)
+    assert torch.equal(again.model.shared.weight, trained_with_new_entries.model.shared.weight)
+
+
+# ---- a tokenizer larger than the model's vocabulary ----
+
+
+@pytest.fixture
+def larger_tokenizer(tiny_tokenizer):
+    tokenizer = copy.deepcopy(tiny_tokenizer)
+    tokenizer.add_tokens(["lighthouse"])
+    return tokenizer
+
+
+BOTH_SIZES = r"300 entries .* got 301\. .* model\.resize_token_embeddings\("
+
+
+def test_forward_refuses_an_entry_that_the_model_lacks(larger_tokenizer):
+    batch = larger_tokenizer(["A lighthouse."], text_target=["Ein lighthouse."], return_tensors="pt")
+    with pytest.raises(ValueError, match=r"\[0, 300\), got 300\. .* model\.resize_token_embeddings\("):
+        make_model()(**batch)
+
+
+def test_pipeline_refuses_a_tokenizer_larger_than_the_vocabulary(larger_tokenizer):
+    with pytest.raises(ValueError, match=BOTH_SIZES):
+        pipeline("translation", model=make_model(), tokenizer=larger_tokenizer)
+
+
+def test_inference_refuses_a_folder_with_a_tokenizer_larger_than_the_vocabulary(base, larger_tokenizer):
+    larger_tokenizer.save_pretrained(base)
+    with pytest.raises(ValueError, match=BOTH_SIZES):
+        load_for_inference(base)
+
+
+def test_resizing_makes_room_for_a_larger_tokenizer(larger_tokenizer):
+    model = make_model(scale=2.5)
+    model.resize_token_embeddings(len(larger_tokenizer))
+    assert len(pipeline("translation", model=model, tokenizer=larger_tokenizer)("A lighthouse.")) == 1

@@ -1,0 +1,344 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a checkpoint on the Hub: pushed, pulled by others by both routes, pushed again, pulled again.
+
+The client is the real one, in processes of their own (hub_clients.py); the Hub is hub_server.py.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hub_clients import TEXTS
+from hub_server import HubServer
+from huggingface_hub import ModelCard
+from safetensors.torch import load_file
+from tiny import make_model
+from transformers import pipeline
+
+from vaswani_transformer.training.card import write_card
+from vaswani_transformer.training.folder import write_results
+from vaswani_transformer.training.recipes import get_recipe
+
+pytestmark = pytest.mark.slow
+
+CODE = {path.name for path in (Path(__file__).parents[1] / "vaswani_transformer").glob("*_vaswani_transformer.py")}
+MODEL = CODE | {
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+}
+RUN = MODEL | {"README.md", "recipe.json", "train_results.json", "training_curves.png"}
+PRIVATE = (
+    "checkpoint-2/model.safetensors",
+    "checkpoint-2/optimizer.pt",
+    "snapshots/step-00000002.safetensors",
+    "trainer_state.json",
+    "training_args.bin",
+    "other.png",
+)
+RESULTS = {"train_steps": 2, "train_pairs": 4, "train_dropped_pairs": {}, "num_parameters": 12_345}
+OWN_CARD = "---\ntags:\n- mine\n---\n\n# A card of my own\n"
+REPOS = [("author/model", None), ("author/model", "v1"), ("author/model", "dev")]
+OTHER_REPOS = [("author/plain", None), ("author/ours", None), ("author/parts", None)]
+
+
+def make_run(folder, tokenizer, seed):
+    """A finished run's folder, with what must stay at home."""
+    model = make_model(seed=seed, scale=2.5, source_language="en", target_language="de")
+    model.generation_config.max_new_tokens_over_source = 3
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    get_recipe("quickstart").save(folder)
+    write_results(folder, {**RESULTS, "num_averaged_snapshots": 0, "best_checkpoint": None})
+    (folder / "training_curves.png").write_bytes(b"curves")
+    write_card(folder)
+    for name in PRIVATE:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(b"private")
+
+
+@pytest.fixture(scope="module")
+def hub():
+    with HubServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, tiny_tokenizer):
+    """Folders of three runs, of one with a card that the Hub refuses, and of one about to start."""
+    runs = tmp_path_factory.mktemp("runs")
+    for seed, name in enumerate(("main", "v1", "dev", "refused-card")):
+        make_run(runs / name, tiny_tokenizer, seed)
+    (runs / "v1" / "test_results.json").write_text("{}")
+    card = runs / "refused-card" / "README.md"
+    card.write_text(card.read_text(encoding="utf-8").replace("---\n", "---\nlicense: nonsense\n", 1), encoding="utf-8")
+    (runs / "ours").mkdir()
+    (runs / "ours" / "README.md").write_text(OWN_CARD)
+    return runs
+
+
+def run_client(hub, home, role, *arguments, token="", **environment):
+    """What a role of hub_clients.py has to tell; nobody is asked anything meanwhile."""
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("hub_clients.py")), role, json.dumps(arguments)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={
+            **os.environ,
+            "HF_ENDPOINT": hub.url,
+            "HF_HOME": str(home),
+            "HF_TOKEN": token,
+            "HF_HUB_OFFLINE": "0",
+            **environment,
+        },
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "[y/N]" not in done.stdout + done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def pushed(hub, runs, tmp_path_factory):
+    """What the author was told; the Hub holds the repos from then on."""
+    return run_client(hub, tmp_path_factory.mktemp("author"), "author", str(runs), token="author")
+
+
+@pytest.fixture(scope="module")
+def read(hub, pushed, runs, tmp_path_factory):
+    """What a reader with the package finds, in the repos and in one with pickled weights."""
+    home = tmp_path_factory.mktemp("reader")
+    torch.save(load_file(runs / "main" / "model.safetensors"), home / "weights")
+    files = {**hub.repos["author/model"].files(), "pytorch_model.bin": (home / "weights").read_bytes()}
+    del files["model.safetensors"]
+    hub.add_repo("author/pickled", files)
+    return run_client(hub, home, "reader", REPOS + OTHER_REPOS, str(home / "download"), token="stranger")
+
+
+@pytest.fixture(scope="module")
+def remote_home(tmp_path_factory):
+    return tmp_path_factory.mktemp("remote_reader")
+
+
+@pytest.fixture(scope="module")
+def remotely_read(hub, pushed, remote_home):
+    """What a reader without the package finds in the repos, in a copy of their own, and where a file is missing."""
+    files = hub.repos["author/model"].files()
+    for name in ("pipeline", "modeling"):
+        missing = f"{name}_vaswani_transformer.py"
+        hub.add_repo(f"author/no-{name}", {path: content for path, content in files.items() if path != missing})
+    broken = ["author/no-pipeline", "author/no-modeling"]
+    return run_client(hub, remote_home, "remote_reader", REPOS + OTHER_REPOS, broken, token="stranger")
+
+
+@pytest.fixture(scope="module")
+def offline(hub, remotely_read, remote_home):
+    """What the reader without the package still finds when offline."""
+    num_requests = len(hub.requests)
+    found = run_client(hub, remote_home, "offline_reader", REPOS, HF_HUB_OFFLINE="1")
+    assert len(hub.requests) == num_requests
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(pushed, runs):
+    """Translations by the author's own folders, in the order of the repos."""
+    return [pipeline("translation", model=str(runs / name))(TEXTS) for name in ("main", "v1", "dev", "plain", "ours")]
+
+
+# ---- push ----
+
+
+def test_runs_of_the_test_translate_differently(expected):
+    assert len({json.dumps(translations) for translations in expected[:3]}) == 3
+
+
+def test_push_uploads_the_published_files_in_one_commit(hub, pushed):
+    repo = hub.repos["author/model"]
+    assert set(repo.files()) == RUN | {".gitattributes"}
+    assert repo.messages == ["initial commit", "First", "Upload translation model", "Upload translation model"]
+
+
+def test_push_prints_where_the_model_is(hub, pushed):
+    assert [pushed[name]["out"] for name in ("v1", "main", "dev")] == [
+        f"pushed to {hub.url}/author/model/tree/v1\n",
+        f"pushed to {hub.url}/author/model\n",
+        f"pushed to {hub.url}/author/model/tree/dev\n",
+    ]
+
+
+def test_pushed_files_are_those_of_the_folder_but_for_the_path_in_the_card(hub, pushed, runs):
+    files = hub.repos["author/model"].files()
+    for name in RUN:
+        content = (runs / "main" / name).read_bytes()
+        assert files[name] == content.replace(b'"path/to/main"', b'"author/model"'), name
+    assert b'model="author/model"' in files["README.md"]
+
+
+def test_push_deletes_what_only_the_earlier_model_had(hub, pushed):
+    repo = hub.repos["author/model"]
+    assert "test_results.json" in repo.files("v1")
+    assert "test_results.json" not in repo.files("main")
+
+
+def test_pushed_config_names_every_auto_class_and_both_tasks(hub, pushed):
+    config = json.loads(hub.repos["author/model"].files()["config.json"])
+    assert set(config["auto_map"]) == {"AutoConfig", "AutoModel", "AutoModelForSeq2SeqLM"}
+    assert set(config["custom_pipelines"]) == {"translation", "translation_en_to_de"}
+    assert "auto_map" not in json.loads(hub.repos["author/model"].files()["tokenizer_config.json"])
+
+
+def test_private_push_makes_a_private_repo(hub, pushed):
+    assert [hub.repos[name].private for name in ("author/secret", "author/model")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("no token", "`HF_TOKEN` must hold a token of the Hub with the right to write"),
+        ("token of another", "`--repo-id` must be one your token may write to, got author/foreign (403: "),
+        ("refused card", 'README.md` must have valid metadata at its head, got "license" must be one of'),
+        ("old tag", "`--tag` must be new, got 'v1', which author/model has"),
+        ("private too late", "`--private` must not be set for a public repo, got author/model"),
+        ("unreachable", "The Hub must be reachable at http://127.0.0.1"),
+    ],
+)
+def test_push_that_cannot_be_is_refused_in_one_line(case, message, pushed):
+    assert pushed[case]["code"] == 2
+    assert message in pushed[case]["error"]
+
+
+def test_refused_pushes_leave_nothing_behind(hub, pushed):
+    refused = {"author/no-token", "author/foreign", "author/refused-card", "author/unreachable"}
+    assert not refused & set(hub.repos)
+    assert len(hub.repos["author/model"].commits) == 4
+    assert set(hub.repos["author/model"].branches) == {"main", "dev"}
+
+
+# ---- push by other means ----
+
+
+def test_our_trainer_pushes_the_model_and_nothing_of_the_training(hub, pushed):
+    trees = hub.repos["author/ours"].commits.values()
+    assert max(map(len, trees)) == len(MODEL) + 2
+    assert set(hub.repos["author/ours"].files()) == MODEL | {"README.md", ".gitattributes"}
+
+
+def test_our_trainer_pushes_at_a_save_at_the_end_and_to_a_branch(hub, pushed):
+    repo = hub.repos["author/ours"]
+    assert repo.messages[1].startswith("Training in progress, step ")
+    assert repo.messages[-1] == "End of training"  # the branch has the same files
+    assert set(repo.branches) == {"main", "next"}
+
+
+def test_our_trainer_keeps_the_card_and_adds_what_it_is_told(hub, pushed):
+    card = ModelCard(hub.repos["author/ours"].files()["README.md"].decode())
+    assert (card.data.tags, card.data.license) == (["mine"], "mit")
+    assert "# A card of my own" in card.text
+
+
+def test_our_trainer_pushes_an_adapter_without_snapshots_and_state(hub, pushed):
+    pytest.importorskip("peft", reason="peft is not installed")
+    files = set(hub.repos["author/adapter"].files())
+    assert {"adapter_config.json", "adapter_model.safetensors", "README.md"} <= files
+    assert not [name for name in files if name.startswith(("snapshots", "checkpoint", "training_args"))]
+
+
+def test_library_trainer_pushes_every_file_of_the_model(hub, pushed):
+    assert set(hub.repos["author/plain"].files()) >= MODEL
+
+
+@pytest.mark.parametrize("name", ["ours", "plain"])
+def test_trainers_push_the_weights_after_training(name, hub, pushed, runs):
+    weights = hub.repos[f"author/{name}"].files()["model.safetensors"]
+    assert weights == (runs / name / "model.safetensors").read_bytes()
+    assert weights != (runs / "main" / "model.safetensors").read_bytes()
+
+
+def test_model_and_tokenizer_push_every_file_of_the_model(hub, pushed):
+    assert set(hub.repos["author/parts"].files()) == MODEL | {"README.md", ".gitattributes"}
+
+
+# ---- pull ----
+
+
+def test_reader_with_the_package_gets_the_authors_translations(read, expected):
+    assert read["translations"] == [*expected, expected[0]]
+
+
+def test_reader_without_the_package_gets_the_authors_translations(remotely_read, expected):
+    assert remotely_read["translations"] == [*expected, expected[0]]
+    assert remotely_read["by language pair"] == expected[0]
+
+
+def test_auto_classes_take_the_packages_classes_where_it_is_installed(read):
+    names = ("Config", "Model", "ForConditionalGeneration", "Tokenizer")
+    assert read["classes"] == [["vaswani_transformer", f"VaswaniTransformer{name}"] for name in names]
+
+
+def test_auto_classes_take_the_repos_classes_where_the_package_is_absent(remotely_read):
+    names = ("Config", "Model", "ForConditionalGeneration")
+    found = [["transformers_modules", f"VaswaniTransformer{name}"] for name in names]
+    assert remotely_read["classes"] == [*found, ["transformers", "TokenizersBackend"]]
+
+
+def test_code_in_the_pushed_card_translates(read):
+    assert read["printed by the card's code"].strip()
+
+
+# ---- push again, pull again ----
+
+
+def test_copy_pushed_by_a_reader_without_the_package_has_every_file_of_the_model(hub, remotely_read):
+    copy, original = hub.repos["stranger/copy"].files(), hub.repos["author/model"].files()
+    assert set(copy) == MODEL | {"README.md", ".gitattributes"}
+    assert {name: copy[name] for name in CODE} == {name: original[name] for name in CODE}
+
+
+def test_copy_gives_the_authors_translations(remotely_read, expected):
+    assert remotely_read["copy"] == [expected[0]]
+
+
+def test_downloaded_repo_can_be_pushed_as_it_is(hub, read):
+    assert read["download"]["code"] == 0
+    assert hub.repos["stranger/download"].files() == hub.repos["author/model"].files()
+
+
+# ---- without network, files or cache ----
+
+
+@pytest.mark.parametrize("route", ["remote", "installed"])
+def test_cached_repo_works_offline(route, offline, expected):
+    assert offline[route] == expected[:3]
+
+
+def test_repo_that_is_not_cached_is_refused_offline(offline):
+    assert offline["never loaded"]["code"] == 2
+    assert "couldn't find them in the cached files. Check your internet connection" in offline["never loaded"]["error"]
+
+
+@pytest.mark.parametrize("loaded", ["broken pipelines", "broken models"])
+@pytest.mark.parametrize(("index", "name"), enumerate(["pipeline", "modeling"]))
+def test_repo_without_a_file_of_code_is_refused_by_its_name(loaded, index, name, remotely_read):
+    assert (
+        f"author/no-{name} does not appear to have a file named {name}_vaswani_transformer.py"
+        in remotely_read[loaded][index]
+    )
+
+
+def test_pickled_weights_of_a_repo_are_refused_by_our_commands(read):
+    assert read["pickled"]["code"] == 2
+    assert "must have its weights in safetensors, got author/pickled" in read["pickled"]["error"]
+
+
+def test_cache_that_cannot_be_written_is_named(read):
+    assert read["cache that is a file"]["code"] == 2
+    assert "`HF_HOME` must be a folder" in read["cache that is a file"]["error"]

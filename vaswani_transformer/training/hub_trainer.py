@@ -1,0 +1,103 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What the trainer shares on the Hub: the model's files and its card, without the state of the training."""
+
+from __future__ import annotations
+
+import shutil
+from concurrent.futures import Future
+from fnmatch import fnmatch
+from functools import partial
+from pathlib import Path
+
+from huggingface_hub import CommitInfo, ModelCard, run_as_future, upload_folder
+from transformers import Seq2SeqTrainer
+from transformers.trainer_utils import HubStrategy
+from transformers.utils import logging
+from transformers.utils.hub import PushInProgress
+
+from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from .averaging import SNAPSHOT_FOLDER
+from .card import keep_card
+from .folder import CARD_FILE
+from .publish import push_model
+
+logger = logging.get_logger(__name__)
+
+_STATE = ("optimizer*", "scheduler*", "scaler*", "rng_state*", "trainer_state.json", "training_args.bin")
+
+
+class HubTrainer(Seq2SeqTrainer):
+    """`Seq2SeqTrainer` that pushes what `push_model` pushes, and keeps the card that a run's folder has.
+
+    The library's trainer would upload the whole folder, with the snapshots and with `training_args.bin`, a pickle that
+    holds the user's token. Of models of other classes, such as adapters, all files but these are pushed.
+    """
+
+    def push_to_hub(
+        self, commit_message="End of training", blocking=True, token=None, revision=None, private=None, **kwargs
+    ):
+        """Saves the model and pushes it in one commit; arguments and result are the library's.
+
+        Without a card in the folder, the library's draft is written first, of which `kwargs` are fields.
+        """
+        self.callback_handler.on_push_begin(self.args, self.state, self.control)
+        if self.hub_model_id is None:
+            self.init_hf_repo(token=token or self.args.hub_token, private=private)
+        self.save_model(_internal_call=True)
+        if not self.is_world_process_zero():
+            return None
+        given, model_tags = kwargs.pop("tags", None) or [], getattr(self.model, "model_tags", None) or []
+        tags = [*([given] if isinstance(given, str) else given), *model_tags]
+        self.create_model_card(tags=tags or None, **{"model_name": self.hub_model_id.split("/")[-1], **kwargs})
+        self._finish_current_push()
+        upload = self._upload if blocking else partial(run_as_future, self._upload)
+        return upload(commit_message, token=token, revision=revision)
+
+    def _upload(self, commit_message: str, *, token: str | None = None, revision: str | None = None) -> CommitInfo:
+        """Pushes the output folder."""
+        options = {"token": token or self.args.hub_token, "revision": revision or self.args.hub_revision}
+        where = self.args.output_dir, self.hub_model_id
+        if isinstance(self.accelerator.unwrap_model(self.model), VaswaniTransformerForConditionalGeneration):
+            return push_model(*where, commit_message=commit_message, **options)
+        ignored = ["_*", "checkpoint-*", f"{SNAPSHOT_FOLDER}/*", *_STATE]
+        options |= {"commit_message": commit_message, "ignore_patterns": ignored}
+        return upload_folder(folder_path=where[0], repo_id=where[1], **options)
+
+    def _push_from_checkpoint(self, checkpoint_folder):
+        """Pushes a checkpoint's model in the background; other values of `hub_strategy` ask for the library's way."""
+        if self.args.hub_strategy != HubStrategy.EVERY_SAVE:
+            super()._push_from_checkpoint(checkpoint_folder)
+            return
+        is_busy = self.push_in_progress is not None and not self.push_in_progress.is_done()
+        if not self.is_world_process_zero() or (is_busy and not self.args.hub_always_push):
+            return
+        self.callback_handler.on_push_begin(self.args, self.state, self.control)
+        for path in Path(checkpoint_folder).iterdir():
+            if path.is_file() and not any(fnmatch(path.name, pattern) for pattern in _STATE):
+                shutil.copy(path, self.args.output_dir)
+        self.create_model_card(model_name=self.hub_model_id.split("/")[-1])
+        job = run_as_future(self._upload, f"Training in progress, step {self.state.global_step}")
+        job.add_done_callback(_warn_of_failure)
+        self.push_in_progress = PushInProgress([*(self.push_in_progress.jobs if is_busy else []), job])
+
+    def create_model_card(self, language=None, license=None, tags=None, **kwargs):
+        """Writes the library's draft of a card, unless the folder holds another: `push_to_hub` keeps that one."""
+        given = {"language": language, "license": license, "tags": tags}
+        if self.is_world_process_zero() and not keep_card(self.args.output_dir, **given):
+            super().create_model_card(**given, **kwargs)
+            self._complete_draft(Path(self.args.output_dir) / CARD_FILE)
+
+    def _complete_draft(self, path: Path) -> None:
+        """Adds to the library's draft what the Hub's search needs: task and languages."""
+        card = ModelCard.load(path)
+        card.data["pipeline_tag"] = "translation"
+        if not card.data.get("language"):
+            card.data["language"] = list(getattr(self.model.config, "language_pair", None) or ()) or None
+        card.save(path)
+
+
+def _warn_of_failure(job: Future) -> None:
+    """The training goes on when a push at a save has failed, as the next one may not."""
+    if error := job.exception():
+        logger.warning(f"A push failed: {error}")

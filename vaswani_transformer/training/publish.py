@@ -1,0 +1,262 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""From a model's folder to a repo on the Hub: everything that others need, in one commit, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+from huggingface_hub import (
+    CommitInfo,
+    CommitOperationAdd,
+    CommitOperationDelete,
+    HfApi,
+    ModelCard,
+    constants,
+    get_token,
+)
+from huggingface_hub.errors import (
+    HfHubHTTPError,
+    HFValidationError,
+    HTTPError,  # the HTTP client's own, whichever client this version of the library uses
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+)
+from huggingface_hub.utils import validate_repo_id
+from transformers.dynamic_module_utils import get_relative_import_files
+from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+from yaml import YAMLError
+
+from ..evaluation.checkpoint import check_checkpoint_folder
+from ..version import __version__
+from .folder import CARD_FILE, RESULTS_FILE, TEST_RESULTS, is_own_card
+from .recipes import RECIPE_FILE
+
+# Apart from the card's pictures, what a published model consists of; names of these kinds that the folder lacks are
+# deleted from the repo, so that a repo never mixes the files of two models.
+_PUBLISHED = (
+    CARD_FILE,
+    CONFIG_NAME,
+    GENERATION_CONFIG_NAME,
+    "tokenizer.json",
+    "tokenizer_config.json",
+    SAFE_WEIGHTS_NAME,
+    SAFE_WEIGHTS_INDEX_NAME,
+    "model-*.safetensors",
+    "*_vaswani_transformer.py",
+    RECIPE_FILE,
+    RESULTS_FILE,
+    TEST_RESULTS,
+)
+_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")
+_REF = re.compile(r"[A-Za-z0-9_][\w.-]*")
+_AUTO_CLASSES = ("AutoConfig", "AutoModel", "AutoModelForSeq2SeqLM")
+_DEFAULT_BRANCH = constants.DEFAULT_REVISION
+
+
+def push_model(
+    model: str | Path,
+    repo_id: str,
+    *,
+    private: bool | None = None,
+    revision: str | None = None,
+    tag: str | None = None,
+    commit_message: str | None = None,
+    token: str | None = None,
+) -> CommitInfo:
+    """Uploads the model of a folder to the Hub in one commit, ready to be used by its id with or without this package.
+
+    What goes: weights, configuration, generation config, tokenizer, code, card with its pictures, recipe and results.
+    What never goes: checkpoints, snapshots, the state of a training. Everything is checked before anything is sent.
+    In an existing repo, files of those kinds that the folder does not have are deleted; others stay.
+
+    Args:
+        model: Folder of a model.
+        repo_id: USER/NAME or ORGANISATION/NAME; the repo is made if there is none.
+        private: Whether only you may see a new repo; None is the organisation's default, else public.
+        revision: Branch that receives the commit, made if there is none; None is main.
+        tag: Name for this commit, new in the repo.
+        commit_message: First line of the commit's message.
+        token: Token of the Hub with the right to write; None is that of `hf auth login` or `HF_TOKEN`.
+
+    Raises:
+        FileNotFoundError: The folder lacks a file; the message says how to come by it.
+        ValueError: The folder holds no model of this package or pickled weights, or a name or the card is not valid.
+        PermissionError: There is no token, or it does not give the right to write.
+        ConnectionError: The Hub cannot be reached.
+
+    Example:
+        >>> push_model("runs/quickstart", "me/quickstart-en-de", tag="v1")
+    """
+    files = published_files(model)
+    _check_names(repo_id, {"revision": revision, "tag": tag})
+    api = HfApi(token=_token(token), library_name="vaswani_transformer", library_version=__version__)
+    with _clear_errors(repo_id):
+        _check_card(Path(model) / CARD_FILE)
+        _check_repo(api, repo_id, private, tag)
+        api.create_repo(repo_id, private=private, exist_ok=True)
+        if revision not in (None, _DEFAULT_BRANCH):
+            api.create_branch(repo_id, branch=revision, exist_ok=True)
+        outdated = _outdated(api.list_repo_files(repo_id, revision=revision), files)
+        commit = api.create_commit(
+            repo_id,
+            [_addition(path, repo_id) for path in files] + [CommitOperationDelete(name) for name in outdated],
+            commit_message=commit_message or "Upload translation model",
+            revision=revision,
+        )
+        if tag is not None:
+            api.create_tag(repo_id, tag=tag, revision=commit.oid)
+    return commit
+
+
+def published_files(model: str | Path) -> list[Path]:
+    """The files of a folder that make a published model.
+
+    Args:
+        model: Folder of a model.
+
+    Raises:
+        FileNotFoundError: A file is missing, of the code or the card, too.
+        ValueError: It is no model of this package, its weights are pickled, or its code is not its own.
+    """
+    folder = Path(model)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"`model` must be the folder of a model, got {model}, which is none. Check the path.")
+    check_checkpoint_folder(folder)
+    _check_code(folder)
+    if not (folder / CARD_FILE).is_file():
+        raise FileNotFoundError(
+            f"`model` must have a model card, got {folder} without {CARD_FILE}. {_advice_on_cards(folder)}"
+        )
+    sharded = ("model-*.safetensors", SAFE_WEIGHTS_INDEX_NAME) if (folder / SAFE_WEIGHTS_NAME).is_file() else ()
+    files = {path for pattern in _PUBLISHED if pattern not in sharded for path in folder.glob(pattern)}
+    card = (folder / CARD_FILE).read_text(encoding="utf-8")
+    files |= {path for path in folder.iterdir() if path.suffix.lower() in _PICTURES and path.name in card}
+    return sorted(path for path in files if path.is_file())
+
+
+def _advice_on_cards(folder: Path) -> str:
+    if (folder / RECIPE_FILE).is_file() and (folder / RESULTS_FILE).is_file():
+        return f"This run's can be made by: python scripts/model_card.py {folder}"
+    return "Write one that says what the model translates, what it learnt from and how well it does."
+
+
+def _check_code(folder: Path) -> None:
+    """Raises unless the folder has all the code that its config names, so that it works without this package."""
+    config = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+    classes, pipelines = config.get("auto_map") or {}, config.get("custom_pipelines") or {}
+    missing = [name for name in _AUTO_CLASSES if name not in classes]
+    if missing or "translation" not in pipelines:
+        raise ValueError(
+            f"`model` must have a {CONFIG_NAME} that names its code, got {folder} without "
+            f"{', '.join(missing or ['a translation pipeline'])}. Load the model and save it again."
+        )
+    places = [*classes.values(), *(pipeline["impl"] for pipeline in pipelines.values())]
+    for module in sorted({place.split(".")[0] for place in places}):
+        try:
+            get_relative_import_files(folder / f"{module}.py")
+        except FileNotFoundError as error:
+            raise FileNotFoundError(
+                f"`model` must have the code that its {CONFIG_NAME} names, got {folder} without "
+                f"{Path(error.filename).name}. Load the model and save it again."
+            ) from error
+
+
+def _check_names(repo_id: str, refs: dict[str, str | None]) -> None:
+    """Raises ValueError on a name that the Hub would refuse, some only after the upload."""
+    try:
+        validate_repo_id(repo_id)
+        reason = "" if repo_id.count("/") == 1 else "no user"
+    except HFValidationError as error:
+        reason = str(error).split(": '")[0]
+    if reason:
+        raise ValueError(f"`repo_id` must be USER/NAME, got {repo_id!r} ({reason}). Name a repo of yours.")
+    for name, ref in refs.items():
+        if ref is not None and not (_REF.fullmatch(ref) and ".." not in ref):
+            raise ValueError(
+                f"`{name}` must be letters, digits, dots, dashes and underscores, got {ref!r}. Pass another name."
+            )
+
+
+def _token(token: str | None) -> str:
+    token = token or get_token()
+    if token is None:
+        raise PermissionError(
+            "`HF_TOKEN` must hold a token of the Hub with the right to write, or `hf auth login` must have stored "
+            "one, got neither. Nothing was sent."
+        )
+    return token
+
+
+def _check_card(path: Path) -> None:
+    """Raises ValueError on a card whose front matter the library or the Hub refuses."""
+    try:
+        ModelCard.load(path).validate()
+    except (ValueError, YAMLError) as error:
+        raise ValueError(
+            f"`{path}` must have valid metadata at its head, got {_messages(str(error))}. Nothing was sent."
+        ) from error
+
+
+def _messages(answer: str) -> str:
+    """What an answer of the Hub's check says, or else the text itself on one line."""
+    try:
+        return "; ".join(error["message"] for error in json.loads(answer)["errors"])
+    except (KeyError, TypeError, ValueError):
+        return " ".join(answer.split())
+
+
+def _check_repo(api: HfApi, repo_id: str, private: bool | None, tag: str | None) -> None:
+    """Raises ValueError where an existing repo would be more public than asked for, or has the tag."""
+    try:
+        is_private = api.model_info(repo_id).private
+    except RepositoryNotFoundError:
+        return
+    if private and not is_private:
+        raise ValueError(
+            f"`private` must not be set for a public repo, got {repo_id}. Nothing was sent; make it private in its "
+            "settings first, or push to another."
+        )
+    if tag is not None and tag in [ref.name for ref in api.list_repo_refs(repo_id).tags]:
+        raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Nothing was sent; name another.")
+
+
+def _outdated(names: list[str], files: list[Path]) -> list[str]:
+    """Files of a repo that belong to an earlier model: of the published kinds, but not published now."""
+    kept = {path.name for path in files}
+    return [name for name in names if name not in kept and any(fnmatch(name, pattern) for pattern in _PUBLISHED)]
+
+
+def _addition(path: Path, repo_id: str) -> CommitOperationAdd:
+    """A file as part of a commit; a card that this package wrote names the repo instead of a path."""
+    content: Path | bytes = path
+    if path.name == CARD_FILE and is_own_card(path):
+        content = re.sub(r'"path/to/[^"]+"', f'"{repo_id}"', path.read_text(encoding="utf-8")).encode()
+    return CommitOperationAdd(path_in_repo=path.name, path_or_fileobj=content)
+
+
+@contextlib.contextmanager
+def _clear_errors(repo_id: str) -> Iterator[None]:
+    """Turns errors of the Hub's client into ones that say what to do."""
+    try:
+        yield
+    except OfflineModeIsEnabled as error:
+        raise ConnectionError("`HF_HUB_OFFLINE` must be unset to push, got it set. Nothing was sent.") from error
+    except HfHubHTTPError as error:
+        status, reason = error.response.status_code, error.server_message or " ".join(str(error).split())
+        if status in (401, 403):
+            raise PermissionError(
+                f"`repo_id` must be one your token may write to, got {repo_id} ({status}: {reason}). Check the name, "
+                "and the token's rights on https://huggingface.co/settings/tokens."
+            ) from error
+        raise OSError(f"The Hub refused the push to {repo_id} ({status}: {reason}). Push again later.") from error
+    except HTTPError as error:
+        raise ConnectionError(
+            f"The Hub must be reachable at {constants.ENDPOINT}, got an error ({error}). Check the network and push "
+            "again: a push is one commit, made as a whole or not at all."
+        ) from error
