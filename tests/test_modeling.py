@@ -385,6 +385,18 @@ def test_initialisation_has_the_documented_scales():
     assert not fc1.bias.any()
 
 
+@pytest.mark.parametrize(("attention", "together"), [("self_attn", "qkv"), ("encoder_attn", "kv")])
+def test_projections_of_the_same_states_are_initialised_as_one_matrix(attention, together):
+    """Side by side they are d_model x the sum of their widths, 2 heads x (d_k 48 or d_v 80); alone, that of one."""
+    torch.manual_seed(0)
+    model = VaswaniTransformerForConditionalGeneration(make_config(d_model=64, d_k=48, d_v=80))
+    widths = {"q": 96, "k": 96, "v": 160}
+    for name, width in widths.items():
+        fan_out = sum(widths[other] for other in together) if name in together else width
+        weight = getattr(getattr(model.model.decoder.layers[1], attention), f"{name}_proj").weight
+        assert weight.abs().max().item() == pytest.approx(math.sqrt(6 / (64 + fan_out)), rel=0.01)
+
+
 def test_decoder_inputs_are_labels_shifted_right_behind_the_start_token(tiny_model):
     labels = torch.tensor([[7, 8, 2], [9, 2, -100]])
     assert tiny_model.prepare_decoder_input_ids_from_labels(labels).tolist() == [[1, 7, 8], [1, 9, 2]]

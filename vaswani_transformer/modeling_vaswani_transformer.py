@@ -90,7 +90,11 @@ class MultiHeadAttention(nn.Module):
     """
 
     def __init__(
-        self, config: VaswaniTransformerConfig, layer_idx: int | None = None, is_causal: bool = False
+        self,
+        config: VaswaniTransformerConfig,
+        layer_idx: int | None = None,
+        is_causal: bool = False,
+        is_cross: bool = False,
     ) -> None:
         super().__init__()
         self.config = config
@@ -102,6 +106,9 @@ class MultiHeadAttention(nn.Module):
         self.k_proj = nn.Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
         self.v_proj = nn.Linear(config.d_model, config.num_heads * config.d_v, bias=bias)
         self.out_proj = nn.Linear(config.num_heads * config.d_v, config.d_model, bias=bias)
+        together = [self.k_proj, self.v_proj] if is_cross else [self.q_proj, self.k_proj, self.v_proj]
+        for projection in together:  # one matrix for the initialisation
+            projection.init_fan_out = sum(each.out_features for each in together)
 
     def forward(
         self,
@@ -204,7 +211,7 @@ class DecoderLayer(PostNormLayer):
         super().__init__(config)
         self.self_attn = MultiHeadAttention(config, layer_idx, is_causal=True)
         self.self_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
-        self.encoder_attn = MultiHeadAttention(config, layer_idx)
+        self.encoder_attn = MultiHeadAttention(config, layer_idx, is_cross=True)
         self.encoder_attn_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
     def forward(
@@ -240,8 +247,9 @@ class DecoderLayer(PostNormLayer):
 class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     """Loading, saving and initialisation shared by every model of this file.
 
-    Deviation: the paper does not give its initialisation; embeddings are normal(0, d_model^-0.5), projections Glorot
-    uniform, biases zero, as in the authors' code.
+    Deviation: the paper does not give its initialisation. As in the authors' code of 2017, embeddings are
+    normal(0, d_model^-0.5), biases zero and projections Glorot uniform, where those that read the same states count as
+    one matrix: W^Q, W^K and W^V of self-attention, W^K and W^V of the attention over the encoder.
     """
 
     config: VaswaniTransformerConfig
@@ -325,7 +333,9 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         if isinstance(module, nn.Embedding) or module is self.get_output_embeddings():
             init.normal_(module.weight, mean=0.0, std=self.config.d_model**-0.5)
         elif isinstance(module, nn.Linear):
-            init.xavier_uniform_(module.weight)
+            fan_out = getattr(module, "init_fan_out", module.out_features)
+            bound = math.sqrt(6 / (module.in_features + fan_out))
+            init.uniform_(module.weight, -bound, bound)
             if module.bias is not None:
                 init.zeros_(module.bias)
         elif isinstance(module, nn.LayerNorm):
