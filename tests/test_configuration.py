@@ -3,10 +3,11 @@
 """The configuration: the paper's values, presets, names of the library, and refusals."""
 
 import json
+import logging
 
 import pytest
-from tiny import make_config
-from transformers import AutoConfig
+from tiny import make_config, make_model
+from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
 from vaswani_transformer import PRESETS, VaswaniTransformerConfig
 
@@ -97,3 +98,35 @@ def test_saved_config_names_every_auto_class_and_pipeline(tmp_path):
 
 def test_installed_config_asks_for_no_remote_pipeline():
     assert make_config(source_language="en", target_language="de").custom_pipelines == {}
+
+
+@pytest.fixture
+def from_newer_version(tmp_path):
+    """A folder whose configuration has two fields that this version does not know."""
+    make_config().save_pretrained(tmp_path)
+    saved = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**saved, "query_norm": True, "sliding": [1, 2]}))
+    logging.Logger.warning_once.cache_clear()
+    return tmp_path
+
+
+def test_fields_of_a_newer_version_are_kept(from_newer_version, tmp_path):
+    config = AutoConfig.from_pretrained(from_newer_version)
+    assert config.query_norm is True
+    config.save_pretrained(tmp_path / "again")
+    saved = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert (saved["query_norm"], saved["sliding"]) == (True, [1, 2])
+
+
+def test_fields_of_a_newer_version_are_named_once(from_newer_version, caplog):
+    for _ in range(2):
+        AutoConfig.from_pretrained(from_newer_version)
+    assert caplog.text.count("query_norm, sliding, which this version of vaswani_transformer does not know") == 1
+
+
+def test_fields_of_this_version_and_of_the_library_warn_of_nothing(tmp_path, caplog):
+    make_model(source_language="en", target_language="de").save_pretrained(tmp_path)
+    options = {"dtype": "bfloat16", "attn_implementation": "eager", "output_attentions": True, "num_beams": 3}
+    AutoConfig.from_pretrained(tmp_path, **options)
+    AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype="bfloat16", attn_implementation="eager")
+    assert not caplog.records

@@ -13,8 +13,10 @@ from transformers import pipeline
 
 TEXTS = ["A dog runs.", "", "Two women read a book."]
 FILES = {
+    "attention_vaswani_transformer.py",
     "configuration_vaswani_transformer.py",
     "generation_vaswani_transformer.py",
+    "inputs_vaswani_transformer.py",
     "loss_vaswani_transformer.py",
     "modeling_vaswani_transformer.py",
     "pipeline_vaswani_transformer.py",

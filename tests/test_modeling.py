@@ -336,7 +336,7 @@ def test_sinusoids_stay_exact_fp32_when_the_model_changes_dtype(dtype):
         torch.testing.assert_close(table, naive_sinusoids(50, 16), rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_sinusoids_stay_exact_fp32_through_loading_on_meta(tmp_path, dtype):
     make_model(max_position_embeddings=50).save_pretrained(tmp_path)
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=dtype)

@@ -7,7 +7,10 @@ import math
 from typing import Any, ClassVar
 
 from huggingface_hub.dataclasses import strict
-from transformers import PreTrainedConfig
+from transformers import GenerationConfig, PreTrainedConfig
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
 
 _BIG = {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3}
 
@@ -50,6 +53,12 @@ _PIPELINE = {
     "impl": "pipeline_vaswani_transformer.VaswaniTransformerTranslationPipeline",
     "pt": ["AutoModelForSeq2SeqLM"],
     "type": "text",
+}
+
+# What a config.json may hold besides the fields: written by the library, or by this class.
+_LIBRARY_KEYS = {
+    *("attn_implementation", "auto_map", "custom_pipelines", "dtype", "experts_implementation", "model_type"),
+    *("name_or_path", "num_labels", "output_attentions", "quantization_config", "torch_dtype"),
 }
 
 
@@ -183,6 +192,18 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                 f"`overrides` must be fields of {cls.__name__}, got {', '.join(sorted(unknown))}. Check the spelling."
             )
         return cls(**{**PRESETS[name], **overrides})
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """As the library's, which keeps fields that it does not know; says once that they have no effect."""
+        known = {field.name for field in dataclasses.fields(cls)} | set(cls.attribute_map) | _LIBRARY_KEYS
+        known |= set(GenerationConfig().to_dict())
+        if unknown := sorted(name for name in set(config_dict) - known if not name.startswith("_")):
+            logger.warning_once(
+                f"The configuration holds {', '.join(unknown)}, which this version of vaswani_transformer does not "
+                "know: kept, but without effect. A newer version may have saved it; update the package."
+            )
+        return super().from_dict(config_dict, **kwargs)
 
     @property
     def language_pair(self) -> tuple[str, str] | None:

@@ -19,6 +19,7 @@ from transformers.generation import (
 )
 from transformers.generation.utils import GenerateOutput
 
+from .inputs_vaswani_transformer import check_batch, check_token_ids
 from .search_vaswani_transformer import (
     GNMT_OFFSET,
     NEVER_POSITIVE,
@@ -109,6 +110,18 @@ class VaswaniTransformerGenerationMixin:
             prepared.max_length = prepared.max_new_tokens = None
         return prepared, model_kwargs
 
+    def _prepare_decoder_input_ids_for_generation(
+        self, batch_size: int, model_input_name: str, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> tuple[torch.LongTensor, dict[str, Any]]:
+        """As the library's, which fails without a message on prefixes of another shape."""
+        prefixes = model_kwargs.get("decoder_input_ids")
+        if prefixes is not None:
+            check_token_ids("decoder_input_ids", prefixes)
+            check_batch(prefixes.shape[0], batch_size)
+        return super()._prepare_decoder_input_ids_for_generation(
+            batch_size, model_input_name, model_kwargs, *args, **kwargs
+        )
+
     def _prepare_generated_length(self, generation_config: GenerationConfig, **kwargs: Any) -> GenerationConfig:
         """Sizes the buffers for the longest limit in the batch; each sentence still ends at its own."""
         over_source = generation_config.max_new_tokens_over_source
@@ -139,7 +152,7 @@ class VaswaniTransformerGenerationMixin:
         **kwargs: Any,
     ) -> GenerateOutput | torch.LongTensor:
         """Greedy search and sampling, each row ending at its own limit."""
-        self._check_token_ids("decoder_input_ids", input_ids)
+        check_token_ids("decoder_input_ids", input_ids, self.config.vocab_size)
         prompt_length = input_ids.shape[1]
         limits = _output_limits(generation_config, prompt_length, kwargs)
         stopping_criteria.append(SourceLengthCriteria(limits, prompt_length))
@@ -173,7 +186,7 @@ class VaswaniTransformerGenerationMixin:
         Unused places after the end hold `<pad>`; the library would fill them with `</s>`, since its test for a pad
         token takes id 0 for "none".
         """
-        self._check_token_ids("decoder_input_ids", input_ids)
+        check_token_ids("decoder_input_ids", input_ids, self.config.vocab_size)
         prompt_length = input_ids.shape[1]
         limits = _output_limits(generation_config, prompt_length, kwargs)[:: generation_config.num_beams]
         stopping_criteria.append(SourceLengthCriteria(limits, prompt_length))

@@ -20,13 +20,21 @@ from transformers.modeling_outputs import (
     BaseModelOutputWithPastAndCrossAttentions,
     Seq2SeqModelOutput,
 )
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import TransformersKwargs, can_return_tuple, is_torchdynamo_compiling
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
+from .attention_vaswani_transformer import MultiHeadAttention, check_flash_head_sizes, mask_config
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
+from .inputs_vaswani_transformer import (
+    check_batch,
+    check_cache,
+    check_labels,
+    check_mask,
+    check_states,
+    check_token_ids,
+)
 from .loss_vaswani_transformer import (
     IGNORE_INDEX,
     VaswaniTransformerLMOutput,
@@ -40,119 +48,6 @@ if TYPE_CHECKING:
     # Files named in such lines travel with every saved checkpoint; nothing else here refers to these two.
     from .pipeline_vaswani_transformer import VaswaniTransformerTranslationPipeline  # noqa: F401
     from .tokenization_vaswani_transformer import VaswaniTransformerTokenizer  # noqa: F401
-
-
-# -------------------------------------------------------------------------------------------- attention (3.2)
-
-
-def scaled_dot_product_attention(
-    module: nn.Module,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    scaling: float,
-    dropout: float = 0.0,
-    **kwargs: Any,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """softmax(q k^T / sqrt(d_k)) v, written out: the "eager" backend, which also returns the weights.
-
-    Args:
-        module: The attention layer: `training` decides on dropout, `is_causal` on what a missing mask means.
-        q: (B, H, L, K) queries.
-        k: (B, H, S, K) keys.
-        v: (B, H, S, d_v) values.
-        attention_mask: Broadcastable to (B, H, L, S), True: attend, or added to the scores; None: all, or the past.
-        scaling: 1 / sqrt(d_k).
-        dropout: Rate on the weights.
-
-    Returns:
-        Output (B, L, H, d_v) and weights (B, H, L, S).
-
-    Paper: section 3.2.1, equation 1.
-    """
-    scores = torch.matmul(q, k.transpose(-2, -1)) * scaling
-    if attention_mask is None and q.shape[2] > 1 and getattr(module, "is_causal", False):
-        attention_mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril()
-    if attention_mask is not None and attention_mask.dtype == torch.bool:
-        scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
-    elif attention_mask is not None:
-        scores = scores + attention_mask
-    weights = nn.functional.softmax(scores, dim=-1)
-    weights = nn.functional.dropout(weights, p=dropout, training=module.training)
-    return torch.matmul(weights, v).transpose(1, 2).contiguous(), weights
-
-
-class MultiHeadAttention(nn.Module):
-    """h heads of scaled dot-product attention, each over its own projections, concatenated and projected.
-
-    Paper: section 3.2.2.
-    """
-
-    def __init__(
-        self,
-        config: VaswaniTransformerConfig,
-        layer_idx: int | None = None,
-        is_causal: bool = False,
-        is_cross: bool = False,
-    ) -> None:
-        super().__init__()
-        self.config = config
-        self.layer_idx, self.is_causal = layer_idx, is_causal
-        self.d_k, self.d_v = config.d_k, config.d_v
-        self.scaling, self.dropout = config.d_k**-0.5, config.attention_dropout
-        bias = config.attention_bias
-        self.q_proj = nn.Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
-        self.k_proj = nn.Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
-        self.v_proj = nn.Linear(config.d_model, config.num_heads * config.d_v, bias=bias)
-        self.out_proj = nn.Linear(config.num_heads * config.d_v, config.d_model, bias=bias)
-        together = [self.k_proj, self.v_proj] if is_cross else [self.q_proj, self.k_proj, self.v_proj]
-        for projection in together:  # one matrix for the initialisation
-            projection.init_fan_out = sum(each.out_features for each in together)
-
-    def forward(
-        self,
-        hidden_states: torch.Tensor,
-        key_value_states: torch.Tensor | None = None,
-        attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
-        **kwargs: Any,
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Queries from `hidden_states` (B, L, D); keys and values from `key_value_states` (B, S, D) or the former.
-
-        Returns:
-            (B, L, D) and the weights (B, H, L, S): with `output_attentions` under any backend, else of "eager" alone.
-        """
-        q = self._split_heads(self.q_proj(hidden_states), self.d_k)
-        k, v = self._keys_and_values(hidden_states, key_value_states, past_key_values)
-        backend = "eager" if kwargs.get("output_attentions") else self.config._attn_implementation
-        attend = ALL_ATTENTION_FUNCTIONS.get_interface(backend, scaled_dot_product_attention)
-        dropout = self.dropout if self.training else 0.0
-        out, weights = attend(self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
-        return self.out_proj(out.flatten(2)), weights  # (B, L, H, K) -> (B, L, D)
-
-    def _keys_and_values(
-        self, hidden_states: torch.Tensor, key_value_states: torch.Tensor | None, past_key_values: Cache | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values (B, H, S, K) of self- or cross-attention, through the cache if there is one."""
-        is_cross, cache = key_value_states is not None, past_key_values
-        if isinstance(past_key_values, EncoderDecoderCache):
-            if is_cross and past_key_values.is_updated.get(self.layer_idx):
-                layer = past_key_values.cross_attention_cache.layers[self.layer_idx]
-                return layer.keys, layer.values
-            cache = past_key_values.cross_attention_cache if is_cross else past_key_values.self_attention_cache
-        states = key_value_states if is_cross else hidden_states
-        k = self._split_heads(self.k_proj(states), self.d_k)
-        v = self._split_heads(self.v_proj(states), self.d_v)
-        if cache is not None:
-            k, v = cache.update(k, v, self.layer_idx)
-            if is_cross and isinstance(past_key_values, EncoderDecoderCache):
-                past_key_values.is_updated[self.layer_idx] = True
-        return k, v
-
-    @staticmethod
-    def _split_heads(states: torch.Tensor, width: int) -> torch.Tensor:
-        return states.unflatten(-1, (-1, width)).transpose(1, 2)  # (B, L, H * K) -> (B, H, L, K)
 
 
 # ---------------------------------------------------------------------- feed-forward and layers (3.1, 3.3, 5.4)
@@ -259,7 +154,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     supports_gradient_checkpointing = True
     _no_split_modules = ["EncoderLayer", "DecoderLayer"]
     _skip_keys_device_placement = ["past_key_values"]
-    _supports_sdpa = True
+    _supports_sdpa = _supports_flex_attn = _supports_flash_attn = True
     _can_compile_fullgraph = True
 
     @classmethod
@@ -303,18 +198,10 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
                 "model.resize_token_embeddings(len(tokenizer)) and train the new entries."
             )
 
-    def _check_token_ids(self, name: str, ids: torch.Tensor | None, ignore_index: int | None = None) -> None:
-        """Refuses ids outside the vocabulary with a message, before an embedding kernel fails without one."""
-        if ids is None or ids.numel() == 0 or ids.device.type == "meta" or is_torchdynamo_compiling():
-            return
-        checked = ids if ignore_index is None else ids.masked_fill(ids == ignore_index, 0)
-        lowest, highest = torch.stack(checked.aminmax()).tolist()
-        if lowest < 0 or highest >= self.config.vocab_size:
-            raise ValueError(
-                f"`{name}` must lie in [0, {self.config.vocab_size}), got {lowest if lowest < 0 else highest}. "
-                "Use the tokenizer that was saved with this model, or make room for a larger one: "
-                "model.resize_token_embeddings(len(tokenizer))."
-            )
+    def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
+        """As the library's; refuses flash attention for head sizes that it cannot run."""
+        check_flash_head_sizes(self.config, attn_implementation)
+        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
 
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
@@ -361,12 +248,22 @@ class _Stack(VaswaniTransformerPreTrainedModel):
         self.gradient_checkpointing = False
 
     def _token_embeddings(
-        self, input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None, names: str
+        self,
+        input_ids: torch.Tensor | None,
+        inputs_embeds: torch.Tensor | None,
+        vocab_size: int | None,
+        prefix: str = "",
     ) -> torch.Tensor:
-        """(B, L, D) embeddings, not yet scaled, from exactly one of the two inputs."""
+        """(B, L, D) embeddings, not yet scaled, from exactly one of the two inputs; ids are below `vocab_size`."""
+        names = f"{prefix}input_ids", f"{prefix}inputs_embeds"
         if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError(f"Exactly one of {names} must be given, got {'none' if input_ids is None else 'both'}.")
-        return self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
+            got = "none" if input_ids is None else "both"
+            raise ValueError(f"Exactly one of `{names[0]}` and `{names[1]}` must be given, got {got}.")
+        if inputs_embeds is not None:
+            check_states(names[1], inputs_embeds, self.config.d_model)
+            return inputs_embeds
+        check_token_ids(names[0], input_ids, vocab_size)
+        return self.embed_tokens(input_ids)
 
     def _embed(self, inputs_embeds: torch.Tensor, past_key_values: Cache | None = None) -> torch.Tensor:
         """(B, L, D) Dropout(embeddings * sqrt(d_model) + positions)."""
@@ -422,10 +319,12 @@ class VaswaniTransformerEncoder(_Stack):
         Returns:
             `last_hidden_state` (B, S, D).
         """
-        self._check_token_ids("input_ids", input_ids)
-        inputs_embeds = self._token_embeddings(input_ids, inputs_embeds, "`input_ids` and `inputs_embeds`")
+        inputs_embeds = self._token_embeddings(input_ids, inputs_embeds, self.config.vocab_size)
+        check_mask("attention_mask", attention_mask, *inputs_embeds.shape[:2])
         attention_mask = create_bidirectional_mask(
-            config=self.config, inputs_embeds=inputs_embeds, attention_mask=attention_mask
+            config=mask_config(self.config, kwargs.get("output_attentions")),
+            inputs_embeds=inputs_embeds,
+            attention_mask=attention_mask,
         )
         hidden_states = self._embed(inputs_embeds)
         for layer in self.layers:
@@ -480,24 +379,27 @@ class VaswaniTransformerDecoder(_Stack):
         if encoder_hidden_states is None:
             raise ValueError("`encoder_hidden_states` must be given. Pass the encoder's `last_hidden_state`.")
         inputs_embeds = self._token_embeddings(
-            input_ids, inputs_embeds, "`decoder_input_ids` and `decoder_inputs_embeds`"
+            input_ids, inputs_embeds, self.config.vocab_size if past_key_values is None else None, "decoder_"
         )
+        batch, length = inputs_embeds.shape[:2]
+        check_states("encoder_hidden_states", encoder_hidden_states, self.config.d_model)
+        check_batch(batch, encoder_hidden_states.shape[0])
+        check_cache(past_key_values, batch)
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
-        self_attention_cache = (
-            past_key_values.self_attention_cache
-            if isinstance(past_key_values, EncoderDecoderCache)
-            else past_key_values
-        )
-        hidden_states = self._embed(inputs_embeds, self_attention_cache)
+        cache = None if past_key_values is None else past_key_values.self_attention_cache
+        check_mask("decoder_attention_mask", attention_mask, batch, length, cache)
+        check_mask("attention_mask", encoder_attention_mask, batch, encoder_hidden_states.shape[1])
+        hidden_states = self._embed(inputs_embeds, cache)
+        output_attentions = kwargs.get("output_attentions")
         attention_mask = create_causal_mask(
-            config=self.config,
+            config=mask_config(self.config, output_attentions),
             inputs_embeds=inputs_embeds,
             attention_mask=attention_mask,
-            past_key_values=self_attention_cache,
+            past_key_values=cache,
         )
         encoder_attention_mask = create_bidirectional_mask(
-            config=self.config,
+            config=mask_config(self.config, output_attentions, is_cross=True),
             inputs_embeds=inputs_embeds,
             attention_mask=encoder_attention_mask,
             encoder_hidden_states=encoder_hidden_states,
@@ -593,8 +495,6 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
             )
         elif not isinstance(encoder_outputs, BaseModelOutput):
             encoder_outputs = BaseModelOutput(*encoder_outputs)
-        if past_key_values is None:
-            self._check_token_ids("decoder_input_ids", decoder_input_ids)
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
@@ -690,8 +590,8 @@ class VaswaniTransformerForConditionalGeneration(
         Paper: sections 3.4 and 5.4.
         """
         if labels is not None:
-            self._check_token_ids("labels", labels, ignore_index=IGNORE_INDEX)
-            use_cache = False if use_cache is None else use_cache
+            check_token_ids("labels", labels, self.config.vocab_size, ignore_index=IGNORE_INDEX)
+            labels, use_cache = labels.long(), False if use_cache is None else use_cache
             if self.training and not is_torchdynamo_compiling():
                 self.set_default_search()
             if decoder_input_ids is None and decoder_inputs_embeds is None:
@@ -710,6 +610,8 @@ class VaswaniTransformerForConditionalGeneration(
         )
         states, logits, loss, nll = outputs.last_hidden_state, None, None, None
         to_learn = labels, smoothing, num_items_in_batch
+        if labels is not None:
+            check_labels(labels, states)
         if labels is None or return_logits or not can_fuse(self.lm_head):
             kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
             logits = self.lm_head(states if labels is not None else states[:, kept])  # (B, T, D) -> (B, T, V)

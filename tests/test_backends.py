@@ -1,0 +1,341 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Attention backends, compiled graphs, half precision, device maps and int8: all give what eager fp32 gives."""
+
+import copy
+import importlib.util
+import logging
+
+import pytest
+import torch
+import transformers.modeling_flash_attention_utils as flash_utils
+from tiny import make_config, make_model
+from torch._dynamo.testing import CompileCounterWithBackend
+from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache, StaticCache
+
+from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+
+SHAPES = {"equal": {}, "2+4, d_k 12, d_v 4": {"num_decoder_layers": 4, "d_k": 12, "d_v": 4}}
+STACK_PARTS = ("embed_tokens", "embed_positions", "dropout", "layers.0", "layers.1")
+KINDS = ("encoder_attentions", "decoder_attentions", "cross_attentions")
+
+
+@pytest.fixture
+def inputs():
+    """Three padded sources with their target prefixes."""
+    torch.manual_seed(1)
+    source, mask = torch.randint(3, 300, (3, 7)), torch.ones(3, 7, dtype=torch.long)
+    mask[1, 5:] = mask[2, 3:] = 0
+    return {"input_ids": source * mask, "attention_mask": mask, "decoder_input_ids": torch.randint(3, 300, (3, 6))}
+
+
+@pytest.fixture
+def unfused():
+    """Runs what asks to be compiled as it is written: flex_attention's own definition instead of its C++ kernel."""
+    with torch.compiler.set_stance("force_eager"), torch.no_grad():
+        yield
+
+
+def logits(model, inputs):
+    with torch.no_grad():
+        return model(**inputs).logits
+
+
+def with_backend(model, backend):
+    other = copy.deepcopy(model)
+    other.set_attn_implementation(backend)
+    return other
+
+
+# ----------------------------------------------------------------------------------------------- flex_attention
+
+
+@pytest.mark.parametrize("is_padded", [True, False], ids=["padded", "unpadded"])
+@pytest.mark.parametrize("shape", SHAPES, ids=SHAPES.keys())
+def test_flex_attention_equals_eager(shape, is_padded, inputs, unfused):
+    eager = make_model(attn_implementation="eager", **SHAPES[shape])
+    if not is_padded:
+        del inputs["attention_mask"]
+    got = logits(with_backend(eager, "flex_attention"), inputs)
+    torch.testing.assert_close(got, logits(eager, inputs), rtol=0, atol=1e-5)
+
+
+@pytest.mark.heavy  # compiles C++ for every kind of mask
+@pytest.mark.parametrize("sizes", [{}, {"d_k": 12, "d_v": 4}, {"d_model": 64}], ids=["8", "12 and 4", "32"])
+def test_flex_attention_equals_eager_when_compiled(sizes, inputs):
+    torch._dynamo.reset()
+    eager = make_model(attn_implementation="eager", num_encoder_layers=1, num_decoder_layers=1, **sizes)
+    got = logits(with_backend(eager, "flex_attention"), inputs)
+    torch.testing.assert_close(got, logits(eager, inputs), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_flex_attention_generates_what_eager_generates(num_beams, inputs, unfused):
+    eager = make_model(attn_implementation="eager", scale=3.0)
+    inputs.pop("decoder_input_ids")
+    expected = eager.generate(**inputs, num_beams=num_beams, max_new_tokens=4)
+    got = with_backend(eager, "flex_attention").generate(**inputs, num_beams=num_beams, max_new_tokens=4)
+    assert torch.equal(got, expected)
+
+
+def test_flex_attention_says_that_it_cannot_train_on_a_cpu(inputs):
+    model = make_model(attn_implementation="flex_attention").train()
+    with torch.compiler.set_stance("force_eager"), pytest.raises(NotImplementedError, match="backward on CPU"):
+        model(**inputs)
+
+
+def test_flex_attention_says_that_it_cannot_drop_weights(inputs, unfused):
+    model = make_model(attn_implementation="flex_attention", attention_dropout=0.1).train()
+    with pytest.raises(ValueError, match="`flex_attention` does not support `dropout`"):
+        model(**inputs)
+
+
+# ---------------------------------------------------------------------------------------------- output_attentions
+
+
+@pytest.mark.parametrize("backend", ["sdpa", "flex_attention"])
+def test_generate_returns_the_weights_of_eager_when_asked(backend, inputs, unfused):
+    eager = make_model(attn_implementation="eager", scale=3.0)
+    inputs.pop("decoder_input_ids")
+    options = {"num_beams": 2, "max_new_tokens": 3, "return_dict_in_generate": True, "output_attentions": True}
+    expected, got = (m.generate(**inputs, **options) for m in (eager, with_backend(eager, backend)))
+    assert torch.equal(got.sequences, expected.sequences)
+    assert len(got.encoder_attentions) == 2 and len(got.cross_attentions) == len(got.decoder_attentions) == 3
+    steps = [(got.encoder_attentions, expected.encoder_attentions)]
+    steps += [pair for kind in KINDS[1:] for pair in zip(got[kind], expected[kind], strict=True)]
+    for ours, theirs in steps:
+        assert len(ours) == 2  # layers
+        for weights, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(weights, other, rtol=0, atol=1e-6)
+
+
+def test_flex_attention_returns_the_weights_of_eager_when_asked(inputs, unfused):
+    eager = make_model(attn_implementation="eager")
+    expected = eager(**inputs, output_attentions=True)
+    got = with_backend(eager, "flex_attention")(**inputs, output_attentions=True)
+    for kind in KINDS:
+        for weights, other in zip(got[kind], expected[kind], strict=True):
+            torch.testing.assert_close(weights, other, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["sdpa", "flex_attention"])
+def test_config_that_asks_a_backend_without_weights_for_them_is_refused(backend):
+    model = make_model(attn_implementation=backend)
+    with pytest.raises(ValueError, match=f"not supported when using the `attn_implementation` set to {backend}"):
+        model.config.output_attentions = True
+
+
+# ---------------------------------------------------------------------------------------------- flash_attention_2
+
+
+def flash_attention(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False):
+    """What the kernel of that name computes, (B, L, H, K), heads of one size; a causal mask ends at the last key."""
+    assert q.shape[-1] == k.shape[-1] == v.shape[-1]
+    scores = torch.einsum("blhk,bshk->bhls", q, k) * softmax_scale
+    if causal:
+        past = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(scores.shape[-1] - scores.shape[-2])
+        scores = scores.masked_fill(~past, -torch.inf)
+    return torch.einsum("bhls,bshk->blhk", scores.softmax(dim=-1), v)
+
+
+def flash_attention_unpadded(
+    q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None, causal=False
+):
+    """The same for sentences one behind the other, (all tokens, H, K); `cu_seqlens` holds where each begins."""
+    bounds = zip(cu_seqlens_q[:-1], cu_seqlens_q[1:], cu_seqlens_k[:-1], cu_seqlens_k[1:], strict=True)
+    parts = [(q[None, a:b], k[None, c:d], v[None, c:d]) for a, b, c, d in bounds]
+    return torch.cat([flash_attention(*part, 0.0, softmax_scale, causal)[0] for part in parts])
+
+
+@pytest.fixture
+def flash_kernels(monkeypatch):
+    """The library's flash attention around kernels that run anywhere."""
+    kernels = (flash_attention, flash_attention_unpadded, None, flash_utils._pad_input, flash_utils._unpad_input)
+    monkeypatch.setattr(flash_utils, "_loaded_implementation", None)
+    monkeypatch.setattr(flash_utils, "_lazy_imports", lambda *args, **kwargs: kernels)
+
+
+@pytest.mark.parametrize("target_length", [1, 5, 7, 9])  # fewer than, as many as, and more than the source has
+@pytest.mark.parametrize("is_padded", [True, False], ids=["padded", "unpadded"])
+@pytest.mark.parametrize("shape", SHAPES, ids=SHAPES.keys())
+def test_flash_attention_equals_eager(shape, is_padded, target_length, inputs, flash_kernels):
+    model = make_model(attn_implementation="eager", **SHAPES[shape])
+    inputs["decoder_input_ids"] = torch.randint(3, 300, (3, target_length))
+    if not is_padded:
+        del inputs["attention_mask"]
+    expected = logits(model, inputs)
+    model.config._attn_implementation = "flash_attention_2"
+    torch.testing.assert_close(logits(model, inputs), expected, rtol=0, atol=1e-5)
+
+
+def test_flash_attention_generates_what_eager_generates(inputs, flash_kernels):
+    model = make_model(attn_implementation="eager", scale=3.0)
+    inputs.pop("decoder_input_ids")
+    expected = model.generate(**inputs, max_new_tokens=4)
+    model.config._attn_implementation = "flash_attention_2"
+    assert torch.equal(model.generate(**inputs, max_new_tokens=4), expected)
+
+
+@pytest.mark.parametrize(
+    ("preset", "heads"), [("table3-A1", "d_k 512 and d_v 512"), ("table3-B1", "d_k 16 and d_v 64")]
+)
+def test_flash_attention_is_refused_for_heads_that_it_cannot_run(preset, heads):
+    config = VaswaniTransformerConfig.from_preset(preset, attn_implementation="flash_attention_2")
+    with pytest.raises(ValueError, match=f"for heads of {heads}, got 'flash_attention_2'.*d_v <= d_k <= 256"):
+        VaswaniTransformerForConditionalGeneration(config)
+
+
+def test_switching_to_flash_attention_is_refused_for_heads_that_it_cannot_run():
+    with pytest.raises(ValueError, match="`attn_implementation` must be sdpa, eager or flex_attention for heads"):
+        make_model(d_k=4, d_v=12).set_attn_implementation("flash_attention_2")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("flash_attn") is not None, reason="flash_attn is installed")
+@pytest.mark.skipif(importlib.util.find_spec("kernels") is not None, reason="kernels would fetch flash attention")
+def test_flash_attention_without_its_package_is_refused():
+    with pytest.raises(ImportError, match="package for FlashAttention2 doesn't seem to be installed"):
+        VaswaniTransformerForConditionalGeneration(make_config(attn_implementation="flash_attention_2"))
+
+
+# ------------------------------------------------------------------------------------------------ compiled graphs
+
+
+COMPILERS = [pytest.param("aot_eager", marks=pytest.mark.slow), pytest.param("inductor", marks=pytest.mark.heavy)]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_forward_compiles_into_one_graph(compiler, inputs):
+    model = make_model(num_encoder_layers=1, num_decoder_layers=1)
+    compiled = torch.compile(model, fullgraph=True, backend=compiler)
+    got = logits(compiled, {**inputs, "use_cache": False})
+    torch.testing.assert_close(got, logits(model, inputs), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@torch.no_grad()
+def test_decoding_step_over_static_caches_compiles_into_one_graph(compiler, inputs):
+    model = make_model(num_encoder_layers=1, num_decoder_layers=1)
+    expected = logits(model, inputs)
+    target = inputs.pop("decoder_input_ids")
+    inputs["encoder_outputs"] = model.get_encoder()(inputs.pop("input_ids"), inputs["attention_mask"])
+    inputs["past_key_values"] = EncoderDecoderCache(*(StaticCache(model.config, max_cache_len=n) for n in (6, 7)))
+    steps = [model(**inputs, decoder_input_ids=target[:, :1]).logits]
+    torch._dynamo.reset()
+    counts = CompileCounterWithBackend(compiler)
+    step = torch.compile(model, fullgraph=True, backend=counts)
+    steps += [step(**inputs, decoder_input_ids=target[:, i : i + 1]).logits for i in range(1, 6)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), expected, rtol=0, atol=1e-5)
+    assert counts.frame_count == 1
+
+
+@pytest.mark.slow
+def test_exported_graph_takes_other_batches_and_lengths(inputs):
+    model = make_model(num_encoder_layers=1, num_decoder_layers=1)
+    batch, source, target = (torch.export.Dim(name, min=2, max=64) for name in ("batch", "source", "target"))
+    sizes = {"input_ids": {0: batch, 1: source}, "attention_mask": {0: batch, 1: source}}
+    sizes |= {"decoder_input_ids": {0: batch, 1: target}, "use_cache": None}
+    inputs["use_cache"] = False
+    exported = torch.export.export(model, (), inputs, dynamic_shapes=sizes, strict=False).module()
+    other = {name: ids[:2, :4] for name, ids in inputs.items() if name != "use_cache"}
+    with torch.no_grad():
+        torch.testing.assert_close(exported(**other, use_cache=False).logits, model(**other).logits, rtol=0, atol=1e-5)
+
+
+# ---------------------------------------------------------------------------------------- half precision, devices
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_is_near_fp32(dtype, tmp_path, inputs):
+    model = make_model(scale=3.0)
+    model.save_pretrained(tmp_path)
+    half = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=dtype)
+    assert half.dtype == getattr(torch, dtype)
+    got, expected = logits(half, inputs), logits(model, inputs)
+    assert (got - expected).abs().max() < 0.02 * expected.abs().max()
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision_generates(dtype, tmp_path, inputs):
+    make_model(scale=3.0).save_pretrained(tmp_path)
+    half = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=dtype)
+    out = half.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], return_dict_in_generate=True)
+    assert out.sequences.shape[0] == 3 and out.sequences_scores.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_dtype_auto_keeps_that_of_the_checkpoint(dtype, tmp_path):
+    make_model(max_position_embeddings=50).to(dtype).save_pretrained(tmp_path)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype="auto")
+    assert model.dtype == dtype
+    expected = make_model(max_position_embeddings=50).model.encoder.embed_positions.table
+    assert torch.equal(model.model.decoder.embed_positions.table, expected)
+
+
+def test_device_map_auto_changes_nothing(tmp_path, inputs):
+    pytest.importorskip("accelerate")
+    model = make_model(scale=3.0)
+    model.save_pretrained(tmp_path)
+    placed = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, device_map="auto")
+    if placed.device.type != "cpu":
+        pytest.skip("the map places the model on an accelerator, whose figures differ")
+    assert torch.equal(logits(placed, inputs), logits(model, inputs))
+
+
+def test_layers_on_disk_change_nothing(tmp_path, inputs):
+    pytest.importorskip("accelerate")
+    model = make_model(scale=3.0)
+    model.save_pretrained(tmp_path)
+    stacks = [f"model.{stack}.{part}" for stack in ("encoder", "decoder") for part in STACK_PARTS]
+    places = dict.fromkeys(["model.shared", "lm_head", *stacks], "cpu")
+    places |= {"model.encoder.layers.1": "disk", "model.decoder.layers.0": "disk"}
+    placed = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, device_map=places, offload_folder=tmp_path / "offload")
+    assert torch.equal(logits(placed, inputs), logits(model, inputs))
+
+
+# ------------------------------------------------------------------------------------------------------------ int8
+
+
+def int8_options(library):
+    """What loads a model with 8-bit weights; skips where the library is absent."""
+    pytest.importorskip(library, reason=f"{library} is not installed")
+    if library == "torchao":
+        from torchao.quantization import Int8WeightOnlyConfig
+        from transformers import TorchAoConfig
+
+        return TorchAoConfig(Int8WeightOnlyConfig())
+    from transformers import BitsAndBytesConfig
+
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+    return BitsAndBytesConfig(load_in_8bit=True)
+
+
+@pytest.mark.parametrize("library", ["torchao", "bitsandbytes"])
+def test_int8_weights_are_near_fp32(library, tmp_path, inputs):
+    options = int8_options(library)
+    model = make_model(d_model=64, d_ff=128)
+    model.save_pretrained(tmp_path)
+    int8 = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, quantization_config=options)
+    assert type(int8.model.encoder.layers[0].fc1.weight) is not torch.nn.Parameter
+    expected = logits(model, inputs)
+    assert 0 < (logits(int8, inputs).float() - expected).norm() < 0.05 * expected.norm()
+    assert int8.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"]).shape[0] == 3
+
+
+@pytest.mark.parametrize("library", ["torchao", "bitsandbytes"])
+def test_int8_weights_survive_saving_and_loading(library, tmp_path, inputs):
+    options = int8_options(library)
+    make_model(d_model=64, d_ff=128).save_pretrained(tmp_path)
+    int8 = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, quantization_config=options)
+    int8.save_pretrained(tmp_path / "int8")
+    again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8")
+    assert torch.equal(logits(again, inputs), logits(int8, inputs))
+
+
+@pytest.mark.parametrize("library", ["torchao", "bitsandbytes"])
+def test_int8_loss_without_logits_equals_the_one_with_them(library, tmp_path, inputs):
+    options = int8_options(library)
+    make_model(d_model=64, d_ff=128).save_pretrained(tmp_path)
+    int8 = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, quantization_config=options)
+    inputs["labels"] = inputs.pop("decoder_input_ids")
+    with torch.no_grad():
+        torch.testing.assert_close(int8(**inputs, return_logits=False).loss, int8(**inputs).loss)

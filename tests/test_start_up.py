@@ -1,0 +1,70 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What importing the package and loading a model cost, as counts; the times themselves are a heavy test."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import make_model
+from transformers import AutoModelForSeq2SeqLM
+
+SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "benchmark_start_up.py"
+NUM_RUNS = 5
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    """scripts/benchmark_start_up.py as a module."""
+    spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def modules(benchmark):
+    """Names of the modules that the package imports, and of those that the library's own imports leave to it."""
+    ours, theirs = benchmark._IMPORTS
+    program = f"import sys\n{theirs}\nbefore = set(sys.modules)\n{ours}\nprint(*sys.modules)\n"
+    program += "print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    everything, added = done.stdout.splitlines()[-2:]
+    return set(everything.split()), set(added.split())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["datasets", "evaluate", "matplotlib", "sacrebleu", "peft", "pandas"])
+def test_import_leaves_the_extras_alone(name, modules):
+    assert "vaswani_transformer" in modules[0]
+    assert name not in modules[0]
+
+
+@pytest.mark.slow
+def test_import_adds_our_files_and_next_to_nothing_of_the_library(modules):
+    theirs = {name for name in modules[1] if name.split(".")[0] != "vaswani_transformer"}
+    assert {name.split(".")[0] for name in theirs} <= {"transformers"}
+    assert len(theirs) <= 3
+
+
+def test_loading_draws_no_random_numbers(tmp_path):
+    """Weights that are in the file are not initialised first."""
+    make_model().save_pretrained(tmp_path)
+    before = torch.get_rng_state()
+    AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.heavy
+def test_import_costs_little_more_than_the_library_alone(benchmark):
+    ours, theirs = (min(side) for side in benchmark.measure_import(NUM_RUNS)["cpu"])
+    assert ours <= max(theirs + 0.3, 1.1 * theirs)
+
+
+@pytest.mark.heavy
+def test_loading_base_is_no_slower_than_marian_of_the_same_size(benchmark):
+    ours, theirs = (min(side) for side in benchmark.measure_loading(NUM_RUNS)["cpu"])
+    assert ours <= theirs

@@ -1,0 +1,166 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What a forward pass accepts: wrong inputs are refused by name, before torch fails on them or silently broadcasts.
+
+Shapes: B batch, L length, D d_model. Shapes and types are known without asking the device; ids that are
+compared with the vocabulary are not. Compiled and exported graphs hold none of these checks.
+"""
+
+from typing import Any
+
+import torch
+from transformers import Cache, EncoderDecoderCache
+from transformers.utils import is_torchdynamo_compiling
+
+_ID_TYPES = (torch.int64, torch.int32)
+
+
+def _shape(value: Any) -> tuple[int, ...] | None:
+    return tuple(value.shape) if hasattr(value, "shape") else None
+
+
+def _describe(value: Any) -> str:
+    return f"{tuple(value.shape)} of {value.dtype}" if torch.is_tensor(value) else type(value).__name__
+
+
+def check_token_ids(
+    name: str, ids: torch.Tensor | None, vocab_size: int | None = None, ignore_index: int | None = None
+) -> None:
+    """Refuses what is not a tensor (B, L) of token ids, before an embedding kernel fails on it without a message.
+
+    Args:
+        name: Of the argument.
+        ids: Token ids, or None.
+        vocab_size: What the ids must stay below, which costs a wait for the device; None: not checked.
+        ignore_index: An id outside the vocabulary that is allowed.
+
+    Raises:
+        TypeError: No tensor, or not of int64 or int32.
+        ValueError: Not of shape (B, L), empty, or an id outside the vocabulary.
+    """
+    if ids is None or is_torchdynamo_compiling():
+        return
+    if not torch.is_tensor(ids) or ids.dtype not in _ID_TYPES:
+        raise TypeError(
+            f"`{name}` must be a tensor of int64 token ids, got {_describe(ids)}. Pass what the tokenizer gives with "
+            'return_tensors="pt".'
+        )
+    if ids.ndim != 2 or 0 in ids.shape:
+        raise ValueError(
+            f"`{name}` must have shape (batch, length), neither of them 0, got {tuple(ids.shape)}. A single sentence "
+            f"is a batch of one: `{name}.unsqueeze(0)`."
+        )
+    if vocab_size is not None and ids.device.type != "meta":
+        _check_vocabulary(name, ids if ignore_index is None else ids.masked_fill(ids == ignore_index, 0), vocab_size)
+
+
+def _check_vocabulary(name: str, ids: torch.Tensor, vocab_size: int) -> None:
+    lowest, highest = torch.stack(ids.aminmax()).tolist()
+    if lowest < 0 or highest >= vocab_size:
+        raise ValueError(
+            f"`{name}` must lie in [0, {vocab_size}), got {lowest if lowest < 0 else highest}. "
+            "Use the tokenizer that was saved with this model, or make room for a larger one: "
+            "model.resize_token_embeddings(len(tokenizer))."
+        )
+
+
+def check_states(name: str, states: torch.Tensor, d_model: int) -> None:
+    """Refuses embeddings or encoder outputs that are not (B, L, D).
+
+    Raises:
+        ValueError: Another shape.
+    """
+    shape = _shape(states)
+    if not is_torchdynamo_compiling() and (shape is None or len(shape) != 3 or shape[2] != d_model or 0 in shape):
+        raise ValueError(
+            f"`{name}` must have shape (batch, length, {d_model}), got {shape or type(states).__name__}. Pass "
+            "embeddings, or an encoder's `last_hidden_state`, of a model of this width."
+        )
+
+
+def check_batch(num_targets: int, num_sources: int) -> None:
+    """Refuses targets that are not one for each source.
+
+    Raises:
+        ValueError: Names both numbers.
+    """
+    if not is_torchdynamo_compiling() and num_targets != num_sources:
+        raise ValueError(
+            f"`decoder_input_ids` must hold one sentence for each source, {num_sources}, got {num_targets}. Repeat a "
+            "source that has several targets."
+        )
+
+
+def check_mask(name: str, mask: Any, batch: int, length: int, cache: Cache | None = None) -> None:
+    """Refuses a padding mask that is not (B, L); a mask (B, H, L, L) made for the attention itself may pass.
+
+    Args:
+        name: Of the argument.
+        mask: 1 for "attend", 0 for padding; or None.
+        batch: Sentences.
+        length: Tokens of this call.
+        cache: Holds further tokens that the mask must cover; a static one is not asked, its count is on the device.
+
+    Raises:
+        ValueError: Another shape, or attention's own mask in whole numbers.
+    """
+    if mask is None or is_torchdynamo_compiling():
+        return
+    shape = _shape(mask)
+    if shape is not None and len(shape) == 4:
+        _check_dtype(name, mask)
+        return
+    seen = 0 if cache is None else cache.get_seq_length()
+    length = shape[-1] if torch.is_tensor(seen) and shape else length + seen
+    if shape != (batch, length):
+        raise ValueError(
+            f"`{name}` must have shape ({batch}, {length}), one entry for each token, cached ones included, got "
+            f"{shape or type(mask).__name__}. 1 means attend, 0 padding; None attends to everything."
+        )
+
+
+def _check_dtype(name: str, mask: Any) -> None:
+    if torch.is_tensor(mask) and mask.dtype != torch.bool and not mask.is_floating_point():
+        raise ValueError(
+            f"`{name}` of four dimensions must be boolean (True: attend) or floating (added), got {mask.dtype}. "
+            "Pass `mask.bool()`."
+        )
+
+
+def check_cache(cache: Any, batch: int) -> None:
+    """Refuses a cache that is no `EncoderDecoderCache`, or that holds another number of sentences.
+
+    Raises:
+        TypeError: Another kind of cache: self- and cross-attention would share it.
+        ValueError: Another number of sentences.
+    """
+    if cache is None or is_torchdynamo_compiling():
+        return
+    if not isinstance(cache, EncoderDecoderCache):
+        raise TypeError(
+            f"`past_key_values` must be an EncoderDecoderCache, got {type(cache).__name__}. Wrap two caches: "
+            "EncoderDecoderCache(DynamicCache(config=config), DynamicCache(config=config))."
+        )
+    for kind in (cache.self_attention_cache, cache.cross_attention_cache):
+        keys = getattr(kind.layers[0], "keys", None) if kind.layers else None
+        if torch.is_tensor(keys) and keys.ndim == 4 and keys.shape[0] != batch:
+            raise ValueError(
+                f"`past_key_values` must hold as many sentences as `decoder_input_ids`, {batch}, got {keys.shape[0]}. "
+                "Use the cache of the same batch, or reorder it with `reorder_cache`."
+            )
+
+
+def check_labels(labels: torch.Tensor, states: torch.Tensor) -> None:
+    """Refuses labels that are not one for each of the decoder's inputs.
+
+    Raises:
+        ValueError: Another shape.
+    """
+    if not is_torchdynamo_compiling() and labels.shape != states.shape[:2]:
+        raise ValueError(
+            f"`labels` must have the shape of `decoder_input_ids`, {tuple(states.shape[:2])}, got "
+            f"{tuple(labels.shape)}. Leave `decoder_input_ids` out: they are made from the labels."
+        )
+
+
+__all__ = ["check_batch", "check_cache", "check_labels", "check_mask", "check_states", "check_token_ids"]
