@@ -61,12 +61,12 @@ def test_incomplete_checkpoint_folder_is_refused_by_name(command, model_folder, 
     assert f"{model_folder} without model.safetensors" in error
 
 
-def test_token_ids_outside_the_vocabulary_are_refused(model_folder, corpus, capsys):
+def test_tokenizer_larger_than_the_vocabulary_is_refused(model_folder, corpus, capsys):
     assert main(["train-tokenizer", "train.en", "train.de", "--output-dir", "larger", "--vocab-size", "310"]) == 0
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (model_folder / name).write_bytes(Path("larger", name).read_bytes())
     error = refused(capsys, ["translate", "--model", str(model_folder), "--device", "cpu", "--input", "train.en"])
-    assert "must lie in [0, 300), got" in error
+    assert "at most the 300 entries of the model's vocabulary, got 310" in error
 
 
 def test_learned_positions_exceeded_are_refused_and_the_old_output_stays(tmp_path, tiny_tokenizer, capsys):
