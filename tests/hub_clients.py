@@ -75,6 +75,7 @@ def author(runs):
     done["main"] = push("main", "model")
     done["dev"] = push("dev", "model", "--revision", "dev")
     done["old tag"] = push("dev", "model", "--tag", "v1")
+    done["unlucky tag"] = push("main", "tagless", "--tag", "unlucky")
     done["private"] = push("main", "secret", "--private")
     done["private too late"] = push("dev", "model", "--private")
     push_by_trainers(runs)

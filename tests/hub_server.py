@@ -233,6 +233,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def tag(self, name, revision):
         repo, tag = self.writable(name), json.loads(self.body)["tag"]
+        if tag == "unlucky":
+            raise RefusedError(400, "Invalid rev id")
         if tag in repo.tags:
             raise RefusedError(409, f"Tag reference exists already: {tag}")
         repo.tags[tag] = repo.resolve(revision)

@@ -106,6 +106,14 @@ def test_fine_tuned_model_translates_in_the_pipeline(tuned):
     assert len(translations(tuned, "translation_en_to_de")) == 2
 
 
+def test_freezing_what_the_model_does_not_have_is_refused(start, texts, tmp_path, capsys):
+    pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
+    sides = {"validation_source": texts["de"]["train_source"], "validation_target": texts["de"]["train_target"]}
+    with pytest.raises(SystemExit):
+        run_example("fine_tune", model=start, output_dir=tmp_path, **texts["de"], **sides, freeze=["model.encodr"])
+    assert "no weight of the model begins so" in capsys.readouterr().err
+
+
 # ---- fine_tune_lora.py ----
 
 
@@ -228,3 +236,25 @@ def test_new_pair_is_a_task_of_its_own(french):
     assert len(translations(french, "translation_en_to_fr")) == 2
     with pytest.raises(ValueError, match="translates en to fr"):
         pipeline("translation_en_to_de", model=str(french))
+
+
+def test_unextended_tokenizer_is_refused(start, texts, tmp_path, capsys):
+    options = {"model": start, "tokenizer": start, "source_language": "en", "target_language": "fr"}
+    with pytest.raises(SystemExit):
+        run_example("new_language_pair", output_dir=tmp_path, **texts["fr"], **options)
+    assert "every entry of the model's own tokenizer under its id, and new ones" in capsys.readouterr().err
+
+
+def test_files_of_unequal_length_are_refused(start, texts, french_tokenizer, tmp_path):
+    (tmp_path / "short.fr").write_text("Un chien.\n")
+    data = {**texts["fr"], "train_target": tmp_path / "short.fr"}
+    options = {"model": start, "tokenizer": french_tokenizer.name_or_path, "output_dir": tmp_path}
+    with pytest.raises(SystemExit, match="got 60 and 1"):
+        run_example("new_language_pair", source_language="en", target_language="fr", **data, **options)
+
+
+def test_text_that_gives_no_new_entries_is_refused(start, tmp_path, capsys):
+    (tmp_path / "empty.fr").write_text("")
+    with pytest.raises(SystemExit):
+        run_example("extend_tokenizer", tokenizer=start, text=tmp_path / "empty.fr", output_dir=tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -216,6 +216,11 @@ def test_push_that_cannot_be_is_refused_in_one_line(case, message, pushed):
     assert message in pushed[case]["error"]
 
 
+def test_tag_that_fails_after_the_commit_is_told_apart(hub, pushed):
+    (commit,) = hub.repos["author/tagless"].branches.values()
+    assert f"The model was pushed to author/tagless as {commit}, but the tag" in pushed["unlucky tag"]["error"]
+
+
 def test_refused_pushes_leave_nothing_behind(hub, pushed):
     refused = {"author/no-token", "author/foreign", "author/refused-card", "author/unreachable"}
     assert not refused & set(hub.repos)

@@ -30,6 +30,10 @@ WRONG_MASKS = {
         {"attention_mask": ONES[:, None, None, :7]},
         "`attention_mask` of four dimensions must be boolean.*torch.int64",
     ),
+    "of four dimensions and too short": (
+        {"attention_mask": ONES[:, None, None, :5].bool()},
+        r"`attention_mask` of four dimensions must have shape \(3, 1, queries, 7\), got \(3, 1, 1, 5\)",
+    ),
     "a list": ({"attention_mask": [[1] * 7] * 3}, r"`attention_mask` must have shape \(3, 7\).*got list"),
     "shorter than the target": (
         {"decoder_attention_mask": ONES[:, :4]},

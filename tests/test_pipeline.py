@@ -76,6 +76,13 @@ def test_another_pair_is_refused_with_the_call_that_works(checkpoint):
         pipeline("translation_de_to_en", model=str(checkpoint))
 
 
+@pytest.mark.parametrize(("name", "own"), [("src_lang", "en"), ("tgt_lang", "de")])
+def test_a_language_that_the_model_does_not_have_is_refused(name, own, translate):
+    assert translate(TEXTS[0], **{name: own}) == translate(TEXTS[0])
+    with pytest.raises(ValueError, match=f"`{name}` must be {own} or left out .* got 'fr'"):
+        translate(TEXTS[0], **{name: "fr"})
+
+
 def test_a_model_object_works(translate):
     again = pipeline("translation", model=translate.model, tokenizer=translate.tokenizer)
     assert again(TEXTS[0]) == translate(TEXTS[0])

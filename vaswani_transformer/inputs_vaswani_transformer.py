@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a forward pass accepts: wrong inputs are refused by name, before torch fails on them or silently broadcasts.
+"""What a forward pass accepts: wrong types and shapes are refused by name, before torch fails or silently broadcasts.
 
 Shapes: B batch, L length, D d_model. Shapes and types are known without asking the device; ids that are
 compared with the vocabulary are not. Compiled and exported graphs hold none of these checks.
@@ -86,8 +86,8 @@ def check_batch(num_targets: int, num_sources: int) -> None:
     """
     if not is_torchdynamo_compiling() and num_targets != num_sources:
         raise ValueError(
-            f"`decoder_input_ids` must hold one sentence for each source, {num_sources}, got {num_targets}. Repeat a "
-            "source that has several targets."
+            f"`decoder_input_ids` or `labels` must hold one sentence for each source, {num_sources}, got "
+            f"{num_targets}. Repeat a source that has several targets."
         )
 
 
@@ -106,11 +106,10 @@ def check_mask(name: str, mask: Any, batch: int, length: int, cache: Cache | Non
     """
     if mask is None or is_torchdynamo_compiling():
         return
-    shape = _shape(mask)
+    shape, seen = _shape(mask), 0 if cache is None else cache.get_seq_length()
     if shape is not None and len(shape) == 4:
-        _check_dtype(name, mask)
+        _check_attention_mask(name, mask, batch, None if torch.is_tensor(seen) else length + seen)
         return
-    seen = 0 if cache is None else cache.get_seq_length()
     length = shape[-1] if torch.is_tensor(seen) and shape else length + seen
     if shape != (batch, length):
         raise ValueError(
@@ -119,7 +118,12 @@ def check_mask(name: str, mask: Any, batch: int, length: int, cache: Cache | Non
         )
 
 
-def _check_dtype(name: str, mask: Any) -> None:
+def _check_attention_mask(name: str, mask: Any, batch: int, length: int | None) -> None:
+    if mask.shape[0] not in (1, batch) or length not in (None, mask.shape[3]):
+        raise ValueError(
+            f"`{name}` of four dimensions must have shape ({batch}, 1, queries, {length}), got {tuple(mask.shape)}. "
+            "Or pass one of two dimensions, 1 for each token and 0 for padding."
+        )
     if torch.is_tensor(mask) and mask.dtype != torch.bool and not mask.is_floating_point():
         raise ValueError(
             f"`{name}` of four dimensions must be boolean (True: attend) or floating (added), got {mask.dtype}. "

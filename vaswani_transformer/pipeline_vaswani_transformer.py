@@ -64,9 +64,20 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                 f'Call pipeline("translation_{pair[0]}_to_{pair[1]}", model=...), or pipeline("translation", ...).'
             )
 
+    def _check_languages(self, **languages: str | None) -> None:
+        """Refuses languages that a model of one pair does not have."""
+        pair = getattr(self.model.config, "language_pair", None)
+        for (name, language), own in zip(languages.items(), pair or (), strict=False):
+            if language not in (None, own):
+                raise ValueError(
+                    f"`{name}` must be {own} or left out for this model, which translates {pair[0]} to {pair[1]}, got "
+                    f"{language!r}. Load a model of the pair that you want."
+                )
+
     def _sanitize_parameters(
         self, src_lang: str | None = None, tgt_lang: str | None = None, **generate_kwargs: Any
     ) -> tuple[dict, dict, dict]:
+        self._check_languages(src_lang=src_lang, tgt_lang=tgt_lang)
         asked = _PAIR_TASK.fullmatch(self.task or "")
         languages = {
             "src_lang": src_lang or (asked and asked["source"]),

@@ -62,7 +62,10 @@ def main(arguments=None):
     args = parser.parse_args(arguments)
 
     tokenizer = AutoTokenizer.from_pretrained(args.tokenizer)
-    extend(tokenizer, Path(args.text).read_text(encoding="utf-8").splitlines(), args.num_entries)
+    num_old = len(tokenizer)
+    extend(tokenizer, Path(args.text).read_text(encoding="utf-8-sig").split("\n"), args.num_entries)
+    if len(tokenizer) == num_old:
+        parser.error("--text and --num-entries must give the vocabulary new entries, got none")
     tokenizer.save_pretrained(args.output_dir)
     print(f"{len(tokenizer)} entries, saved in {args.output_dir}")
 

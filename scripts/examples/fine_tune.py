@@ -23,8 +23,11 @@ from transformers import (
 import vaswani_transformer  # noqa: F401  (registers the model with the Auto classes)
 
 
-def read_lines(path):
-    return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+def read_pairs(*paths):
+    source, target = (Path(path).read_text(encoding="utf-8-sig").removesuffix("\n").split("\n") for path in paths)
+    if len(source) != len(target):
+        raise SystemExit(f"{paths[0]} must have the lines of {paths[1]}, got {len(source)} and {len(target)}")
+    return source, target
 
 
 def main(arguments=None):
@@ -40,11 +43,17 @@ def main(arguments=None):
 
     tokenizer = AutoTokenizer.from_pretrained(args.model)
     model = AutoModelForSeq2SeqLM.from_pretrained(args.model)
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad = not name.startswith(tuple(args.freeze))
+    for prefix in args.freeze:
+        frozen = [weight for name, weight in model.named_parameters() if name.startswith(prefix)]
+        if not frozen:
+            parser.error(f"--freeze {prefix}: no weight of the model begins so (lm_head is model.shared)")
+        for weight in frozen:
+            weight.requires_grad = False
+    vars(model.generation_config).pop("longest_training_source", None)  # of the earlier training
 
     def load(source, target):
-        return Dataset.from_dict(tokenizer(read_lines(source), text_target=read_lines(target)))
+        sources, targets = read_pairs(source, target)
+        return Dataset.from_dict(tokenizer(sources, text_target=targets))
 
     def bleu(predictions):
         hypotheses, references = (

@@ -5,8 +5,8 @@
 python scripts/examples/fine_tune_lora.py --model runs/my-model --train-source train.en --train-target train.de \
     --output-dir runs/lora
 
-pipeline("translation", model=...) and AutoModelForSeq2SeqLM.from_pretrained(...) read runs/lora/adapter (with the
-model beside it that it was trained on) and runs/lora/merged (which stands alone) as they read any model.
+pipeline("translation", model=...) and AutoModelForSeq2SeqLM.from_pretrained(...) read runs/lora/adapter (while the
+model it was trained on stays where it is) and runs/lora/merged (which stands alone) as they read any model.
 """
 
 import argparse
@@ -26,8 +26,11 @@ from transformers import (
 import vaswani_transformer  # noqa: F401  (registers the model with the Auto classes)
 
 
-def read_lines(path):
-    return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+def read_pairs(*paths):
+    source, target = (Path(path).read_text(encoding="utf-8-sig").removesuffix("\n").split("\n") for path in paths)
+    if len(source) != len(target):
+        raise SystemExit(f"{paths[0]} must have the lines of {paths[1]}, got {len(source)} and {len(target)}")
+    return source, target
 
 
 def untied(model):
@@ -50,13 +53,16 @@ def main(arguments=None):
     parser.add_argument("--learning-rate", type=float, default=1e-3, help="adapters bear more than whole models")
     parser.add_argument("--adapt-head", action="store_true", help="adapt the output projection, too")
     args = parser.parse_args(arguments)
+    if Path(args.model).is_dir():
+        args.model = str(Path(args.model).resolve())  # the adapter remembers it, whatever folder it is used from
     adapter, merged = Path(args.output_dir) / "adapter", Path(args.output_dir) / "merged"
 
     tokenizer = AutoTokenizer.from_pretrained(args.model)
     layers = ["q_proj", "v_proj", "fc1", "fc2"] + ["lm_head"] * args.adapt_head
     lora = LoraConfig(task_type="SEQ_2_SEQ_LM", r=16, lora_alpha=32, target_modules=layers)
     model = get_peft_model(AutoModelForSeq2SeqLM.from_pretrained(args.model), lora)
-    pairs = tokenizer(read_lines(args.train_source), text_target=read_lines(args.train_target))
+    sources, targets = read_pairs(args.train_source, args.train_target)
+    pairs = tokenizer(sources, text_target=targets)
     trainer = Seq2SeqTrainer(
         model=model,
         args=Seq2SeqTrainingArguments(

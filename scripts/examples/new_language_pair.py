@@ -25,8 +25,11 @@ from transformers import (
 import vaswani_transformer  # noqa: F401  (registers the model with the Auto classes)
 
 
-def read_lines(path):
-    return Path(path).read_text(encoding="utf-8").removesuffix("\n").split("\n")
+def read_pairs(*paths):
+    source, target = (Path(path).read_text(encoding="utf-8-sig").removesuffix("\n").split("\n") for path in paths)
+    if len(source) != len(target):
+        raise SystemExit(f"{paths[0]} must have the lines of {paths[1]}, got {len(source)} and {len(target)}")
+    return source, target
 
 
 @torch.no_grad()
@@ -56,10 +59,15 @@ def main(arguments=None):
 
     tokenizer = AutoTokenizer.from_pretrained(args.tokenizer)
     model = AutoModelForSeq2SeqLM.from_pretrained(args.model)
-    fit_vocabulary(model, AutoTokenizer.from_pretrained(args.model), tokenizer)
+    old_tokenizer = AutoTokenizer.from_pretrained(args.model)
+    if not old_tokenizer.get_vocab().items() < tokenizer.get_vocab().items():
+        parser.error("--tokenizer must have every entry of the model's own tokenizer under its id, and new ones")
+    fit_vocabulary(model, old_tokenizer, tokenizer)
+    vars(model.generation_config).pop("longest_training_source", None)  # of the earlier training
     model.config.source_language, model.config.target_language = args.source_language, args.target_language
 
-    pairs = tokenizer(read_lines(args.train_source), text_target=read_lines(args.train_target))
+    sources, targets = read_pairs(args.train_source, args.train_target)
+    pairs = tokenizer(sources, text_target=targets)
     trainer = Seq2SeqTrainer(
         model=model,
         args=Seq2SeqTrainingArguments(

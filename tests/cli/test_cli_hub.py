@@ -22,8 +22,8 @@ def test_push_refuses_a_folder_without_a_card(model_folder, capsys):
     ("options", "message"),
     [
         (["--repo-id", "model"], "`--repo-id` must be USER/NAME, got 'model'"),
-        (["--repo-id", "me/model", "--tag", "a b"], "`--tag` must be letters, digits, dots, dashes and underscores"),
-        (["--repo-id", "me/model", "--revision", "a b"], "`--revision` must be letters, digits, dots, dashes"),
+        (["--repo-id", "me/model", "--tag", "a b"], "`--tag` must be a name as git takes it"),
+        (["--repo-id", "me/model", "--revision", "a b"], "`--revision` must be a name as git takes it"),
     ],
 )
 def test_push_names_a_wrong_option(options, message, model_folder, capsys):

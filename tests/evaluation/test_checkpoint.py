@@ -64,6 +64,12 @@ def test_load_for_inference_refuses_pickled_weights(folder):
         load_for_inference(folder)
 
 
+def test_check_checkpoint_folder_says_of_an_adapter_that_it_must_be_merged(tmp_path):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"got a PEFT adapter .*merge_and_unload"):
+        check_checkpoint_folder(tmp_path)
+
+
 def test_check_checkpoint_folder_takes_a_resumable_checkpoint_with_its_optimiser_state(folder):
     for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"):
         torch.save({}, folder / name)

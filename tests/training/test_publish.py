@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from huggingface_hub import ModelCard
 
 from vaswani_transformer.training.publish import published_files, push_model
 
@@ -50,6 +51,13 @@ def test_published_are_the_pictures_that_the_card_shows(folder):
     assert {"curves.png", "heads.SVG"} == {name for name in names(folder) if name.lower().endswith(("png", "svg"))}
 
 
+def test_folder_without_a_card_is_refused_with_the_head_of_one(folder):
+    (folder / "README.md").unlink()
+    with pytest.raises(FileNotFoundError, match="must have a model card") as refused:
+        published_files(folder)
+    assert ModelCard(str(refused.value).partition("headed by\n")[2]).data.pipeline_tag == "translation"
+
+
 def test_never_published_is_the_state_of_a_training(folder):
     before = names(folder)
     for name in ("training_args.bin", "optimizer.pt", "trainer_state.json", "notes.txt", "after-2-test_results.json"):
@@ -80,11 +88,11 @@ def test_folder_without_a_card_is_refused(folder):
         published_files(folder)
 
 
-def test_run_without_a_card_is_refused_with_the_command_that_makes_it(folder):
+def test_run_without_a_card_is_refused_with_the_call_that_makes_it(folder):
     (folder / "README.md").unlink()
     for name in ("recipe.json", "train_results.json"):
         (folder / name).write_text("{}")
-    with pytest.raises(FileNotFoundError, match=f"python scripts/model_card.py {folder}"):
+    with pytest.raises(FileNotFoundError, match=rf"card\.write_card\('{folder}'\)"):
         published_files(folder)
 
 
@@ -131,7 +139,7 @@ def test_names_that_the_hub_refuses_are_refused(repo_id, folder):
 
 
 @pytest.mark.parametrize("name", ["revision", "tag"])
-@pytest.mark.parametrize("ref", ["", "a b", "v1..v2", "-v1", "v1~"])
+@pytest.mark.parametrize("ref", ["", "a b", "v1..v2", "-v1", "v1~", "v1.", "v1.lock", "v1/", "a//b", "é"])
 def test_branches_and_tags_that_git_refuses_are_refused(name, ref, folder):
-    with pytest.raises(ValueError, match=f"`{name}` must be letters, digits, dots, dashes and underscores"):
+    with pytest.raises(ValueError, match=f"`{name}` must be a name as git takes it"):
         push_model(folder, "me/model", **{name: ref})

@@ -10,7 +10,7 @@ import argparse
 def _describe_push(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model")
     parser.add_argument("--repo-id", required=True, metavar="USER/NAME", help="repo; it is made if there is none")
-    parser.add_argument("--private", action="store_true", help="make a new repo private")
+    parser.add_argument("--private", action="store_true", help="make a new repo private; refuse a public one")
     parser.add_argument(
         "--revision", metavar="BRANCH", help="branch that receives the commit; made if there is none (default: main)"
     )

@@ -65,9 +65,15 @@ def check_checkpoint_folder(folder: str | Path) -> None:
 
     Raises:
         FileNotFoundError: A file is missing, also a shard that the index of the weights names.
-        ValueError: The weights are pickled, the config is none of this package, or a JSON file is broken.
+        ValueError: The weights are pickled or an adapter's, the config is none of this package, or a JSON file is
+            broken.
     """
     folder = Path(folder)
+    if (folder / "adapter_config.json").is_file() and not (folder / CONFIG_NAME).is_file():
+        raise ValueError(
+            f"`model` must be a whole model, got a PEFT adapter in {folder}. Merge it into its model first "
+            "(merge_and_unload, then save_pretrained), and pass that folder."
+        )
     model_type = _read_json(folder, CONFIG_NAME).get("model_type")
     if model_type != VaswaniTransformerConfig.model_type:
         raise ValueError(

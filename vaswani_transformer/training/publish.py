@@ -54,7 +54,7 @@ _PUBLISHED = (
     TEST_RESULTS,
 )
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")
-_REF = re.compile(r"[A-Za-z0-9_][\w.-]*")
+_REF = re.compile(r"[A-Za-z0-9_](?:[\w./-]*[\w-])?", re.ASCII)
 _AUTO_CLASSES = ("AutoConfig", "AutoModel", "AutoModelForSeq2SeqLM")
 _DEFAULT_BRANCH = constants.DEFAULT_REVISION
 
@@ -109,8 +109,8 @@ def push_model(
             commit_message=commit_message or "Upload translation model",
             revision=revision,
         )
-        if tag is not None:
-            api.create_tag(repo_id, tag=tag, revision=commit.oid)
+    if tag is not None:
+        _tag(api, repo_id, tag, commit)
     return commit
 
 
@@ -142,8 +142,17 @@ def published_files(model: str | Path) -> list[Path]:
 
 def _advice_on_cards(folder: Path) -> str:
     if (folder / RECIPE_FILE).is_file() and (folder / RESULTS_FILE).is_file():
-        return f"This run's can be made by: python scripts/model_card.py {folder}"
-    return "Write one that says what the model translates, what it learnt from and how well it does."
+        return f"This run's can be made in Python: vaswani_transformer.training.card.write_card({str(folder)!r})"
+    config = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+    languages = [config[side] for side in ("source_language", "target_language") if config.get(side)]
+    head = [
+        "---",
+        f"language: {json.dumps(languages)}",
+        "library_name: transformers",
+        "pipeline_tag: translation",
+        "---",
+    ]
+    return "\n".join(["Write one that says what the model translates, learnt from and scores, headed by", *head])
 
 
 def _check_code(folder: Path) -> None:
@@ -177,9 +186,11 @@ def _check_names(repo_id: str, refs: dict[str, str | None]) -> None:
     if reason:
         raise ValueError(f"`repo_id` must be USER/NAME, got {repo_id!r} ({reason}). Name a repo of yours.")
     for name, ref in refs.items():
-        if ref is not None and not (_REF.fullmatch(ref) and ".." not in ref):
+        is_valid = ref is None or (_REF.fullmatch(ref) and not re.search(r"\.\.|//|/\.|\./|\.lock(/|$)", ref))
+        if not is_valid:
             raise ValueError(
-                f"`{name}` must be letters, digits, dots, dashes and underscores, got {ref!r}. Pass another name."
+                f"`{name}` must be a name as git takes it, of letters, digits, dots, slashes, dashes and underscores, "
+                f"got {ref!r}. Pass another name."
             )
 
 
@@ -226,6 +237,17 @@ def _check_repo(api: HfApi, repo_id: str, private: bool | None, tag: str | None)
         raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Nothing was sent; name another.")
 
 
+def _tag(api: HfApi, repo_id: str, tag: str, commit: CommitInfo) -> None:
+    """Names a commit that is made already, and says so where that fails."""
+    try:
+        api.create_tag(repo_id, tag=tag, revision=commit.oid)
+    except (HfHubHTTPError, HTTPError) as error:
+        raise OSError(
+            f"The model was pushed to {repo_id} as {commit.oid}, but the tag {tag!r} was not made "
+            f"({' '.join(str(error).split())}). In Python: HfApi().create_tag({repo_id!r}, tag=..., revision=...)"
+        ) from error
+
+
 def _outdated(names: list[str], files: list[Path]) -> list[str]:
     """Files of a repo that belong to an earlier model: of the published kinds, but not published now."""
     kept = {path.name for path in files}
@@ -254,9 +276,10 @@ def _clear_errors(repo_id: str) -> Iterator[None]:
                 f"`repo_id` must be one your token may write to, got {repo_id} ({status}: {reason}). Check the name, "
                 "and the token's rights on https://huggingface.co/settings/tokens."
             ) from error
-        raise OSError(f"The Hub refused the push to {repo_id} ({status}: {reason}). Push again later.") from error
+        advice = "Push again later." if status == 429 or status >= 500 else "Nothing was committed."
+        raise OSError(f"The Hub refused the push to {repo_id} ({status}: {reason}). {advice}") from error
     except HTTPError as error:
         raise ConnectionError(
-            f"The Hub must be reachable at {constants.ENDPOINT}, got an error ({error}). Check the network and push "
-            "again: a push is one commit, made as a whole or not at all."
+            f"The Hub must be reachable at {constants.ENDPOINT}, got an error ({error}). Check the network and "
+            "`HF_ENDPOINT`, and push again: a push is one commit, made as a whole or not at all."
         ) from error
