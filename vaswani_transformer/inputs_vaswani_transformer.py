@@ -106,10 +106,11 @@ def check_mask(name: str, mask: Any, batch: int, length: int, cache: Cache | Non
     """
     if mask is None or is_torchdynamo_compiling():
         return
-    shape, seen = _shape(mask), 0 if cache is None else cache.get_seq_length()
+    shape = _shape(mask)
     if shape is not None and len(shape) == 4:
-        _check_attention_mask(name, mask, batch, None if torch.is_tensor(seen) else length + seen)
+        _check_attention_mask(name, mask, batch, length if cache is None else None)  # a static cache has room left
         return
+    seen = 0 if cache is None else cache.get_seq_length()
     length = shape[-1] if torch.is_tensor(seen) and shape else length + seen
     if shape != (batch, length):
         raise ValueError(
@@ -121,8 +122,8 @@ def check_mask(name: str, mask: Any, batch: int, length: int, cache: Cache | Non
 def _check_attention_mask(name: str, mask: Any, batch: int, length: int | None) -> None:
     if mask.shape[0] not in (1, batch) or length not in (None, mask.shape[3]):
         raise ValueError(
-            f"`{name}` of four dimensions must have shape ({batch}, 1, queries, {length}), got {tuple(mask.shape)}. "
-            "Or pass one of two dimensions, 1 for each token and 0 for padding."
+            f"`{name}` of four dimensions must have shape ({batch}, 1, queries, {length or 'keys'}), got "
+            f"{tuple(mask.shape)}. Or pass one of two dimensions, 1 for each token and 0 for padding."
         )
     if torch.is_tensor(mask) and mask.dtype != torch.bool and not mask.is_floating_point():
         raise ValueError(
