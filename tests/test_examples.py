@@ -245,6 +245,13 @@ def test_unextended_tokenizer_is_refused(start, texts, tmp_path, capsys):
     assert "every entry of the model's own tokenizer under its id, and new ones" in capsys.readouterr().err
 
 
+def test_output_folder_that_is_the_models_own_is_refused(start, texts, french_tokenizer, capsys):
+    options = {"tokenizer": french_tokenizer.name_or_path, "source_language": "en", "target_language": "fr"}
+    with pytest.raises(SystemExit):
+        run_example("new_language_pair", model=start, output_dir=start, **texts["fr"], **options)
+    assert "--output-dir must differ from --model" in capsys.readouterr().err
+
+
 def test_files_of_unequal_length_are_refused(start, texts, french_tokenizer, tmp_path):
     (tmp_path / "short.fr").write_text("Un chien.\n")
     data = {**texts["fr"], "train_target": tmp_path / "short.fr"}

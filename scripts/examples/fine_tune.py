@@ -40,6 +40,8 @@ def main(arguments=None):
     parser.add_argument("--learning-rate", type=float, default=1e-4, help="a tenth of training's peak or less")
     parser.add_argument("--freeze", nargs="*", default=[], help="leave what begins so: model.encoder model.shared ...")
     args = parser.parse_args(arguments)
+    if Path(args.output_dir).resolve() == Path(args.model).resolve():
+        parser.error("--output-dir must differ from --model, whose card and results would stay beside the new model")
 
     tokenizer = AutoTokenizer.from_pretrained(args.model)
     model = AutoModelForSeq2SeqLM.from_pretrained(args.model)

@@ -56,6 +56,8 @@ def main(arguments=None):
     parser.add_argument("--max-steps", type=int, default=5000)
     parser.add_argument("--learning-rate", type=float, default=1e-4)
     args = parser.parse_args(arguments)
+    if Path(args.output_dir).resolve() == Path(args.model).resolve():
+        parser.error("--output-dir must differ from --model, whose card and results would stay beside the new model")
 
     tokenizer = AutoTokenizer.from_pretrained(args.tokenizer)
     model = AutoModelForSeq2SeqLM.from_pretrained(args.model)
