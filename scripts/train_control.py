@@ -116,9 +116,9 @@ class TorchControlConfig(PreTrainedConfig):
 class TorchControl(Control, PreTrainedModel):
     """The layers of `torch.nn` between our embedding and its transpose: the same network from other hands.
 
-    What differs from ours is the layers' initialisation, that of `nn.Transformer`: Glorot uniform over the three
-    input projections of an attention as one matrix; biases of the feed-forward layers uniform instead of zero, and
-    the same in all layers of a stack, which are copies of one.
+    What differs from ours is the initialisation, that of `nn.Transformer`: in the attention over the encoder, too,
+    Glorot uniform takes all three input projections for one matrix, where ours leaves W^Q out; biases of the
+    feed-forward layers are uniform instead of zero, and the same in all layers of a stack, which are copies of one.
     """
 
     config_class = TorchControlConfig

@@ -522,8 +522,8 @@ class VaswaniTransformerForConditionalGeneration(
 ):
     """The original Transformer with its output projection, tied to the embedding: the translation model.
 
-    `generate` decodes as section 6.1 says unless told otherwise: beam 4, length penalty 0.6, at most 50 tokens more
-    than the source has.
+    Once it was trained or loaded, `generate` decodes as section 6.1 says unless told otherwise: beam 4, length penalty
+    0.6, at most 50 tokens more than the source has.
 
     Example:
         >>> model = AutoModelForSeq2SeqLM.from_pretrained("path/to/checkpoint")

@@ -237,19 +237,17 @@ def _repetition(recipe: Recipe, name: str, results: dict[str, Any], tests: dict[
 
 def _limits(recipe: Recipe, results: dict[str, Any]) -> str:
     """What the model must not be trusted with, as far as its training tells."""
-    longest = recipe.max_tokens_per_sentence
     rows = [
         "It translates single sentences, one way only.",
         f"It knows the {results['train_pairs']:,} pairs of its training data: texts of another kind, another "
         "spelling, tokenisation or use of capitals come out worse than the scores say.",
-        "It can leave out, repeat or invent; let someone read what matters.",
     ]
-    if longest is not None:
-        rows.insert(
-            2,
-            f"No side of a training pair had more than {longest:,} tokens; how well longer sentences come "
-            "out is not known.",
+    if longest := recipe.max_tokens_per_sentence:
+        rows.append(
+            f"No side of a training pair had more than {longest:,} tokens; how well longer sentences come out is not "
+            "known."
         )
+    rows.append("It can leave out, repeat or invent; let someone read what matters.")
     return "## Limits\n\n" + "\n".join(f"- {row}" for row in rows)
 
 
