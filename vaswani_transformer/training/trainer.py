@@ -7,12 +7,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-import torch
 from torch.utils.data import DataLoader
-from transformers import EvalPrediction, PreTrainedTokenizerBase
-from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
-from transformers.integrations.fsdp import is_fsdp_managed_module
+from transformers import PreTrainedTokenizerBase
 from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
@@ -22,10 +18,10 @@ from ..data import TokenBatchSampler, TranslationCollator, plan_accumulation_ste
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import SnapshotCallback
 from .cost import CostCallback
-from .hub_trainer import HubTrainer
+from .evaluating_trainer import EvaluatingTrainer, unsmoothed_loss
 from .interruption import StopCallback, TrainingInterrupted, ignore_interrupts, stop_signals
 from .schedule import create_paper_schedule, paper_peak_learning_rate
-from .validation import IGNORED, SortedByLength, pair_lengths
+from .validation import pair_lengths
 
 logger = logging.get_logger(__name__)
 
@@ -34,7 +30,7 @@ _SHORT_WARMUP = 1000  # updates
 _SMALL_BATCH = 4096  # target tokens
 
 
-class VaswaniTransformerTrainer(HubTrainer):
+class VaswaniTransformerTrainer(EvaluatingTrainer):
     """`Seq2SeqTrainer` that trains the way the paper does; a drop-in for it.
 
     The training set needs the columns `input_ids` and `labels` (both ending in `</s>`); `source_length` and
@@ -97,7 +93,6 @@ class VaswaniTransformerTrainer(HubTrainer):
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         self.label_smoother = None
         self._nll_since_log, self._step_of_last_log = None, 0
-        self._eval_sums = torch.zeros(3, dtype=torch.float64)
         self._install_defaults()
         _warn_of_danger(self.args, self.model.config)
 
@@ -115,8 +110,6 @@ class VaswaniTransformerTrainer(HubTrainer):
             self.add_callback(SnapshotCallback(args.snapshot_steps, args.num_averaged_snapshots))
         self._stop = StopCallback()
         self.add_callback(self._stop)
-
-    # ---- Training ----
 
     def train(self, resume_from_checkpoint=None, **kwargs):
         """Trains as the library does; SIGINT and SIGTERM save a resumable checkpoint first.
@@ -193,7 +186,7 @@ class VaswaniTransformerTrainer(HubTrainer):
     @staticmethod
     def get_optimizer_cls_and_kwargs(args, model=None):
         """Optimiser class and arguments; the paper's peak learning rate where `learning_rate` is None."""
-        optimizer_cls, kwargs = HubTrainer.get_optimizer_cls_and_kwargs(args, model)
+        optimizer_cls, kwargs = EvaluatingTrainer.get_optimizer_cls_and_kwargs(args, model)
         if args.learning_rate is None:
             kwargs["lr"] = paper_peak_learning_rate(model.config.d_model, int(args.warmup_steps))
         return optimizer_cls, kwargs
@@ -205,17 +198,12 @@ class VaswaniTransformerTrainer(HubTrainer):
         outputs = model(**self._loss_inputs(inputs, return_outputs), num_items_in_batch=num_items_in_batch)
         loss = outputs["loss"]
         if self.model.training:
-            nll = _nll(outputs).detach().sum()
+            nll = unsmoothed_loss(outputs).detach().sum()
             self._nll_since_log = nll if self._nll_since_log is None else self._nll_since_log + nll
         if self.args.average_tokens_across_devices and num_items_in_batch is not None:
             # each process's share of one sum, which the averaging of gradients divides by the number of processes
             loss = loss * (self.accelerator.num_processes if self.args.n_gpu <= 1 else self.args.n_gpu)
         return (loss, outputs) if return_outputs else loss
-
-    def _loss_inputs(self, inputs: dict[str, Any], return_logits: bool) -> dict[str, Any]:
-        """Forward arguments of training and evaluation: smoothing on, decoder caches off, logits only where used."""
-        smoothing = self.args.label_smoothing_factor
-        return {**inputs, "smoothing": smoothing, "use_cache": False, "return_logits": return_logits}
 
     def log(self, logs, start_time=None):
         """Logs as the library does, with `nll` beside `loss`; raises ValueError when the loss is no number."""
@@ -262,102 +250,6 @@ class VaswaniTransformerTrainer(HubTrainer):
             "instead of fp16, with a longer `warmup_steps`, a lower `learning_rate` or larger batches; the last "
             f"checkpoint in {self.args.output_dir} was saved before."
         )
-
-    # ---- Evaluation ----
-
-    def _get_dataloader(self, dataset, description, batch_size, sampler_fn=None, is_training=False, **kwargs):
-        """Data loader; outside training the sentences are sorted by length, so that batches hold little padding."""
-        if not is_training and has_length(dataset):
-            multiple = batch_size * self.args.world_size if self.args.world_size > 1 else 1
-            dataset = SortedByLength(dataset, multiple)
-        return super()._get_dataloader(dataset, description, batch_size, sampler_fn, is_training, **kwargs)
-
-    def evaluation_loop(
-        self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"
-    ):
-        """The library's loop, with predictions in the data's own order and figures per token over all processes."""
-        dataset, compute_metrics = getattr(dataloader, "dataset", None), self.compute_metrics
-
-        def in_order(array):
-            return dataset.restore_order(array) if isinstance(dataset, SortedByLength) else array
-
-        def compute_in_order(prediction: EvalPrediction) -> dict[str, float]:
-            predictions = in_order(self._without_ignored(prediction.predictions))
-            labels, inputs = in_order(prediction.label_ids), in_order(prediction.inputs)
-            return compute_metrics(EvalPrediction(predictions, labels, inputs, prediction.losses))
-
-        self._eval_sums = torch.zeros(3, dtype=torch.float64)
-        if compute_metrics is not None and not self.args.batch_eval_metrics:
-            self.compute_metrics = compute_in_order
-        try:
-            output = super().evaluation_loop(
-                dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
-            )
-        finally:
-            self.compute_metrics = compute_metrics
-        return output._replace(
-            predictions=in_order(self._without_ignored(output.predictions)),
-            label_ids=in_order(output.label_ids),
-            metrics={**output.metrics, **self._token_metrics(metric_key_prefix)},
-            num_samples=len(dataset.order) if isinstance(dataset, SortedByLength) else output.num_samples,
-        )
-
-    def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None, **gen_kwargs):
-        """Loss of one batch and, with `predict_with_generate`, its translations; see `Seq2SeqTrainer`."""
-        inputs = self._prepare_inputs(inputs)
-        labels = inputs.get("labels")
-        needs_logits = not (prediction_loss_only or self.args.predict_with_generate)
-        loss, logits = (None, None) if labels is None else self._evaluate_batch(model, inputs, needs_logits)
-        if prediction_loss_only:
-            return loss, None, None
-        if self.args.predict_with_generate:
-            return loss, self._generate(inputs, gen_kwargs), labels
-        if labels is None:
-            return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
-        return loss, logits, labels
-
-    def _evaluate_batch(
-        self, model, inputs: dict[str, Any], needs_logits: bool
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Loss per token of one batch and its logits if needed; adds its sums to those of the evaluation."""
-        with torch.no_grad(), self.compute_loss_context_manager():
-            outputs = model(**self._loss_inputs(inputs, needs_logits), num_items_in_batch=1)
-        loss, num_tokens = outputs["loss"].sum(), inputs["labels"].ne(IGNORED).sum()
-        self._eval_sums += torch.stack([loss, _nll(outputs).sum(), num_tokens.to(loss.dtype)]).cpu().double()
-        return loss / num_tokens.clamp(min=1), outputs.get("logits")
-
-    def _generate(self, inputs: dict[str, Any], gen_kwargs: dict[str, Any]) -> torch.Tensor:
-        """Token ids of the batch's translations, by the model's own generation config and the caller's options."""
-        options = {name: value for name, value in (gen_kwargs or self._gen_kwargs).items() if value is not None}
-        options.setdefault("synced_gpus", is_deepspeed_zero3_enabled() or is_fsdp_managed_module(self.model))
-        inputs = {"input_ids": inputs["input_ids"], "attention_mask": inputs.get("attention_mask")}
-        return self.model.generate(**inputs, **options)
-
-    def _without_ignored(self, predictions):
-        """Generated ids with the -100 that batches are joined with replaced by the padding id."""
-        if not self.args.predict_with_generate or not isinstance(predictions, np.ndarray):
-            return predictions
-        return np.where(predictions == IGNORED, self.model.config.pad_token_id, predictions)
-
-    def _token_metrics(self, prefix: str) -> dict[str, float]:
-        """`loss`, `nll` and `perplexity` per target token, over all batches and processes; empty without labels.
-
-        Paper: section 5 and Table 3, perplexity per token of the unsmoothed likelihood.
-        """
-        sums = self._eval_sums
-        if self.args.world_size > 1:
-            sums = self.accelerator.reduce(sums.to(self.args.device))
-        loss, nll, num_tokens = sums.tolist()
-        if num_tokens == 0:
-            return {}
-        nll /= num_tokens
-        perplexity = math.exp(nll) if nll < 700 else math.inf
-        return {f"{prefix}_loss": loss / num_tokens, f"{prefix}_nll": nll, f"{prefix}_perplexity": perplexity}
-
-
-def _nll(outputs) -> torch.Tensor:
-    """Unsmoothed loss of a forward pass; without smoothing the model reports it as the loss."""
-    return outputs["loss"] if outputs.get("nll") is None else outputs["nll"]
 
 
 def _plan_accumulation(args: VaswaniTransformerTrainingArguments, source_lengths, target_lengths) -> None:
