@@ -16,8 +16,9 @@ from transformers.utils import is_torchdynamo_compiling
 
 IGNORE_INDEX = -100
 
-# Logits that the fused loss holds at a time: what stays in a CPU's cache, and 256 MiB of fp32 elsewhere.
-_CHUNK_LOGITS = {"cpu": 2**20}
+# Logits that the fused loss holds at a time, 16 MiB of fp32 on CPUs and 256 MiB elsewhere. Fewer stay longer in a
+# CPU's cache, but every chunk also passes over the whole gradient of the weight, which costs more.
+_CHUNK_LOGITS = {"cpu": 2**22}
 _CHUNK_LOGITS_ELSEWHERE = 2**26
 
 
@@ -163,30 +164,47 @@ class _FusedLoss(torch.autograd.Function):
 def _loss_and_gradients(
     states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, smoothing: float, needs_grad: tuple[bool, ...]
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-    """Sums of smoothed and plain loss, at least in fp32, and the former's gradients for states and weight."""
+    """Sums of smoothed and plain loss, at least in fp32, and the former's gradients for states and weight.
+
+    d loss / d logits is softmax - target distribution. The uniform part of the latter, smoothing / V for all tokens
+    and words, enters only as sums: of the weight's rows for states, of the states for the weight.
+    """
     vocab_size = weight.shape[0]
     chunk = max(1, _CHUNK_LOGITS.get(states.device.type, _CHUNK_LOGITS_ELSEWHERE) // vocab_size)
     precise = torch.promote_types(states.dtype, torch.float32)
     states_grad = torch.empty_like(states) if needs_grad[0] else None
     weight_grad = torch.zeros_like(weight, dtype=precise) if needs_grad[1] else None
+    mean_row = weight.mean(dim=0, dtype=precise)  # its product with a state is the mean of the state's logits
     loss, nll = states.new_zeros(2, dtype=precise)
     for start in range(0, states.shape[0], chunk):
         rows = slice(start, start + chunk)
         part, right = states[rows], labels[rows].unsqueeze(1)  # (C, D), (C, 1)
         logits = (part @ weight.T).to(precise)  # (C, D) -> (C, V)
-        log_sum = logits.logsumexp(dim=1, keepdim=True)
-        part_nll = (log_sum - logits.gather(1, right)).sum()
-        uniform = (log_sum.squeeze(1) - logits.mean(dim=1)).sum()
+        right_logits, mean_logits = logits.gather(1, right), part.to(precise) @ mean_row
+        largest = logits.amax(dim=1, keepdim=True)
+        exps = logits.sub_(largest).exp_()
+        exp_sums = exps.sum(dim=1, keepdim=True)
+        log_sums = exp_sums.log() + largest
+        part_nll = (log_sums - right_logits).sum()
         nll = nll + part_nll
-        loss = loss + (1.0 - smoothing) * part_nll + smoothing * uniform
+        loss = loss + (1.0 - smoothing) * part_nll + smoothing * (log_sums.squeeze(1) - mean_logits).sum()
         if not any(needs_grad):
             continue
-        # d loss / d logits = softmax - target distribution, in place of the logits
-        slope = logits.sub_(log_sum).exp_().sub_(smoothing / vocab_size)
-        slope.scatter_add_(1, right, slope.new_full(right.shape, smoothing - 1.0))
-        slope = slope.to(states.dtype)
+        if states.dtype != precise:  # else it is cheaper to divide the narrower sides of the products
+            exps, exp_sums = exps.div_(exp_sums), torch.ones_like(exp_sums)
+        slope = exps.scatter_add_(1, right, exp_sums * (smoothing - 1.0)).to(states.dtype)  # times exp_sums
         if states_grad is not None:
-            torch.mm(slope, weight, out=states_grad[rows])
+            states_grad[rows] = (slope @ weight).div_(exp_sums).sub_(mean_row * smoothing)
         if weight_grad is not None:
-            weight_grad += slope.T @ part
+            _add_product(weight_grad, slope.T, (part / exp_sums).to(states.dtype))
+    if weight_grad is not None:
+        weight_grad -= states.sum(dim=0, dtype=precise) * (smoothing / vocab_size)
     return loss, nll, states_grad, weight_grad
+
+
+def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    """Adds `left @ right` to `total`, in place and in the precision of `total`."""
+    if left.dtype == total.dtype:
+        total.addmm_(left, right)
+    else:
+        total += left @ right
