@@ -15,6 +15,7 @@ TEXTS = ["A dog runs.", "", "Two women read a book."]
 FILES = {
     "attention_vaswani_transformer.py",
     "configuration_vaswani_transformer.py",
+    "dropout_vaswani_transformer.py",
     "generation_vaswani_transformer.py",
     "inputs_vaswani_transformer.py",
     "loss_vaswani_transformer.py",

@@ -26,6 +26,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention_vaswani_transformer import MultiHeadAttention, check_flash_head_sizes, mask_config
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
+from .dropout_vaswani_transformer import Dropout
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from .inputs_vaswani_transformer import (
     check_batch,
@@ -61,8 +62,8 @@ class PostNormLayer(GradientCheckpointingLayer):
 
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__()
-        self.dropout = nn.Dropout(config.dropout)
-        self.activation_dropout = nn.Dropout(config.activation_dropout)
+        self.dropout = Dropout(config.dropout)
+        self.activation_dropout = Dropout(config.activation_dropout)
         self.fc1 = nn.Linear(config.d_model, config.d_ff)
         self.fc2 = nn.Linear(config.d_ff, config.d_model)
         self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
@@ -243,7 +244,7 @@ class _Stack(VaswaniTransformerPreTrainedModel):
             SinusoidalPositionalEncoding if config.position_encoding == "sinusoidal" else LearnedPositionalEncoding
         )
         self.embed_positions = encoding(config.max_position_embeddings, config.d_model)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.embed_scale = math.sqrt(config.d_model)
         self.gradient_checkpointing = False
 
