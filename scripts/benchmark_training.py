@@ -1,0 +1,379 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Measures training beside the library's MarianMTModel of the same size under `Seq2SeqTrainer`.
+
+Every figure comes from a fresh process that trains a few updates on synthetic pairs; the contestants take turns, and
+ratios are medians over the rounds. `marian` gets our batches, `marian-default` those of the library's trainer: as many
+sentences of any length. All use Adam with one fused kernel, dropout and label smoothing 0.1.
+
+python scripts/benchmark_training.py --size base --rounds 5
+python scripts/benchmark_training.py --size big --device cuda --bf16 --profile
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+CONTESTANTS = ("ours", "marian", "marian-default")
+SIZES = {
+    "tiny": {"d_model": 128, "d_ff": 256, "num_heads": 4, "num_encoder_layers": 4, "num_decoder_layers": 4},
+    "base": {"d_model": 512, "d_ff": 2048, "num_heads": 8, "num_encoder_layers": 6, "num_decoder_layers": 6},
+    "big": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "num_encoder_layers": 6, "num_decoder_layers": 6},
+}
+VOCABULARY = {"tiny": 10_000, "base": 37_000, "big": 37_000}
+CPU_TOKENS = {
+    "tiny": 4096,
+    "base": 2048,
+    "big": 2048,
+}  # target tokens of an update; the paper's 25,000 on accelerators
+UPDATES_BEFORE, NUM_BATCHES = 3, 60
+SMOOTHING = DROPOUT = 0.1
+_KINDS = {  # of operations, by parts of their names, the first that fits
+    "attention": ("attention", "flash", "softmax"),
+    "matrix products": ("mm", "gemm", "linear", "matmul"),
+    "optimiser": ("adam",),
+    "dropout": ("random", "bernoulli", "dropout"),
+    "LayerNorm": ("layer_norm", "LayerNorm"),
+    "embedding": ("embedding", "index"),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one process measures.
+
+    Attributes:
+        contestant: One of `CONTESTANTS`.
+        size: One of `SIZES`.
+        device: "cpu" or "cuda".
+        tokens: Real source and target tokens of an update, at most, each.
+        updates: Updates that are timed.
+        threads: Threads of torch on a CPU.
+        bf16: Whether to compute in bfloat16.
+        compile: Whether to use `torch_compile`.
+        profile: Whether to list where the time of one more update goes.
+    """
+
+    contestant: str
+    size: str
+    device: str
+    tokens: int
+    updates: int
+    threads: int
+    bf16: bool
+    compile: bool
+    profile: bool
+
+
+# ---- in the measuring process ----
+
+
+def synthetic_pairs(task: Task):
+    """Pairs for `NUM_BATCHES` updates: log-normal lengths around 27 tokens, the target's close to the source's."""
+    import datasets
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    num_pairs = NUM_BATCHES * task.tokens // 30
+    sources = np.clip(np.rint(26 * np.exp(rng.normal(0, 0.5, num_pairs))), 4, 120).astype(int)
+    targets = np.clip(np.rint(1.05 * sources * np.exp(rng.normal(0, 0.12, num_pairs))), 4, 120).astype(int)
+
+    def sentence(length: int) -> list[int]:  # word frequencies fall as in texts
+        words = np.exp(rng.uniform(math.log(8), math.log(VOCABULARY[task.size] - 1), length)).astype(int)
+        return [*words.tolist(), 2]
+
+    columns = {
+        "input_ids": [sentence(n) for n in sources],
+        "labels": [sentence(n) for n in targets],
+        "source_length": sources + 1,
+        "target_length": targets + 1,
+    }
+    return datasets.Dataset.from_dict(columns)
+
+
+def our_trainer(task: Task, data, tokenizer, options: dict):
+    """`VaswaniTransformerTrainer` with our model."""
+    from vaswani_transformer import (
+        VaswaniTransformerConfig,
+        VaswaniTransformerForConditionalGeneration,
+        VaswaniTransformerTrainer,
+        VaswaniTransformerTrainingArguments,
+    )
+
+    config = VaswaniTransformerConfig(vocab_size=VOCABULARY[task.size], dropout=DROPOUT, **SIZES[task.size])
+    limits = {"max_source_tokens_per_batch": task.tokens, "max_target_tokens_per_batch": task.tokens}
+    return VaswaniTransformerTrainer(
+        model=VaswaniTransformerForConditionalGeneration(config),
+        args=VaswaniTransformerTrainingArguments(**options, **limits, num_averaged_snapshots=0),
+        train_dataset=data,
+        processing_class=tokenizer,
+    )
+
+
+def marian_trainer(task: Task, data, tokenizer, options: dict):
+    """`Seq2SeqTrainer` with MarianMTModel, on our batches or on its own."""
+    from torch.utils.data import DataLoader
+    from transformers import (
+        DataCollatorForSeq2Seq,
+        MarianConfig,
+        MarianMTModel,
+        Seq2SeqTrainer,
+        Seq2SeqTrainingArguments,
+    )
+
+    from vaswani_transformer.data import TokenBatchSampler
+
+    limits = {"max_source_tokens": task.tokens, "max_target_tokens": task.tokens}
+    sampler = TokenBatchSampler(data["source_length"], data["target_length"], **limits, seed=options["seed"])
+
+    class OurBatches(Seq2SeqTrainer):
+        def get_train_dataloader(self):
+            rows = self._remove_unused_columns(self.train_dataset)
+            return self.accelerator.prepare(
+                DataLoader(rows, batch_sampler=sampler, collate_fn=self.data_collator, pin_memory=True)
+            )
+
+    size = SIZES[task.size]
+    config = MarianConfig(
+        vocab_size=VOCABULARY[task.size],
+        pad_token_id=0,
+        eos_token_id=2,
+        forced_eos_token_id=2,
+        decoder_start_token_id=1,
+        d_model=size["d_model"],
+        max_position_embeddings=1024,
+        dropout=DROPOUT,
+        attention_dropout=0.0,
+        activation_dropout=0.0,
+        activation_function="relu",
+        scale_embedding=True,
+        **{f"{side}_{name}": size[f"num_{side}_layers"] for side in ("encoder", "decoder") for name in ("layers",)},
+        **{f"{side}_attention_heads": size["num_heads"] for side in ("encoder", "decoder")},
+        **{f"{side}_ffn_dim": size["d_ff"] for side in ("encoder", "decoder")},
+    )
+    model = MarianMTModel(config)
+    rows_per_batch = round(len(data) / sampler.num_effective_batches)
+    theirs = {"label_smoothing_factor": SMOOTHING, "adam_beta2": 0.98, "adam_epsilon": 1e-9, "max_grad_norm": 0.0}
+    args = Seq2SeqTrainingArguments(**options, **theirs, per_device_train_batch_size=rows_per_batch)
+    kind = OurBatches if task.contestant == "marian" else Seq2SeqTrainer
+    collator = DataCollatorForSeq2Seq(tokenizer, model=model)
+    return kind(model=model, args=args, train_dataset=data, data_collator=collator, processing_class=tokenizer)
+
+
+def make_tokenizer():
+    """Any tokenizer with our special tokens; collators ask it to pad."""
+    from vaswani_transformer.data import train_tokenizer
+
+    return train_tokenizer(sentences=["a b"], vocab_size=300)
+
+
+def make_meter(task: Task):
+    """Callback that times updates and weighs the second."""
+    import torch
+    from transformers import TrainerCallback
+
+    class Meter(TrainerCallback):
+        def __init__(self):
+            self.tokens = [0, 0]  # real ones of the timed updates, source and target
+            self.seconds = self.cpu_seconds = self.peak_mib = math.nan
+            self.profiler = None
+
+        def on_step_begin(self, args, state, control, **kwargs):
+            if state.global_step == 1:
+                self._resident = start_weighing(task.device)
+            if state.global_step == UPDATES_BEFORE:
+                self._clock = self._now()
+
+        def on_step_end(self, args, state, control, **kwargs):
+            if state.global_step == 2:
+                self.peak_mib = finish_weighing(task.device) - self._resident
+            if state.global_step == UPDATES_BEFORE + task.updates:
+                self.seconds, self.cpu_seconds = (
+                    now - then for now, then in zip(self._now(), self._clock, strict=True)
+                )
+                if task.profile:
+                    self.profiler = torch.profiler.profile(record_shapes=False)
+                    self.profiler.start()
+            if state.global_step == UPDATES_BEFORE + task.updates + 1:
+                self._now()
+                self.profiler.stop()
+
+        def count(self, step, batches):
+            if UPDATES_BEFORE <= step < UPDATES_BEFORE + task.updates:
+                for batch in batches:
+                    self.tokens[0] += int(batch["attention_mask"].sum())
+                    self.tokens[1] += int((batch["labels"] != -100).sum())
+
+        @staticmethod
+        def _now():
+            if task.device != "cpu":
+                torch.accelerator.synchronize()
+            return time.perf_counter(), time.process_time()
+
+    return Meter()
+
+
+def resident_mib(name: str) -> float:
+    """A figure of /proc/self/status: VmRSS, resident now, or VmHWM, at most since the last reset."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
+
+
+def start_weighing(device: str) -> float:
+    """MiB held now; what was freed is given back first, and the peak starts anew."""
+    if device == "cpu":
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        return resident_mib("VmRSS")
+    import torch
+
+    torch.cuda.reset_peak_memory_stats()
+    return torch.cuda.memory_allocated() / 2**20
+
+
+def finish_weighing(device: str) -> float:
+    """MiB held at most since `start_weighing`."""
+    import torch
+
+    return resident_mib("VmHWM") if device == "cpu" else torch.cuda.max_memory_allocated() / 2**20
+
+
+def measure(task: Task) -> dict:
+    """Trains a few updates in this process."""
+    import torch
+    from transformers import set_seed
+
+    torch.set_num_threads(task.threads)
+    set_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        options = {
+            "output_dir": folder,
+            "max_steps": UPDATES_BEFORE + task.updates + task.profile,
+            "logging_strategy": "no",
+            "save_strategy": "no",
+            "report_to": "none",
+            "disable_tqdm": True,
+            "use_cpu": task.device == "cpu",
+            "bf16": task.bf16,
+            "torch_compile": task.compile,
+            "learning_rate": 1e-4,
+            "optim": "adamw_torch_fused",
+            "dataloader_num_workers": 0 if task.device == "cpu" else 4,
+            "seed": 0,
+        }
+        make = our_trainer if task.contestant == "ours" else marian_trainer
+        trainer = make(task, synthetic_pairs(task), make_tokenizer(), options)
+        meter, get_batches = make_meter(task), trainer.get_batch_samples
+
+        def counting(*args, **kwargs):
+            batches, num_items = get_batches(*args, **kwargs)
+            meter.count(trainer.state.global_step, batches)
+            return batches, num_items
+
+        trainer.get_batch_samples = counting
+        trainer.add_callback(meter)
+        loss = trainer.train().training_loss
+    return {**figures(task, meter), "loss": loss}
+
+
+def figures(task: Task, meter) -> dict:
+    """What a process reports."""
+    import torch
+
+    from vaswani_transformer import VaswaniTransformerConfig
+    from vaswani_transformer.analysis.cost import training_flops
+    from vaswani_transformer.analysis.matrix_rate import measure_matrix_rate
+
+    config = VaswaniTransformerConfig(vocab_size=VOCABULARY[task.size], **SIZES[task.size])
+    flops = training_flops(config, *meter.tokens)
+    rate = measure_matrix_rate(task.device, torch.bfloat16 if task.bf16 else torch.float32)
+    return {
+        "tokens_per_second": sum(meter.tokens) / meter.seconds,
+        "tokens_per_cpu_second": sum(meter.tokens) / meter.cpu_seconds,
+        "activation_mib": meter.peak_mib,
+        "utilization": flops / meter.seconds / rate,
+        "kinds": time_by_kind(meter.profiler, task.device) if task.profile else {},
+    }
+
+
+def time_by_kind(profiler, device: str) -> dict[str, float]:
+    """Shares of the profiled update's time, by kind of operation."""
+    attribute = "self_cpu_time_total" if device == "cpu" else "self_device_time_total"
+    shares: dict[str, float] = {}
+    for event in profiler.key_averages():
+        fitting = (kind for kind, parts in _KINDS.items() if any(part in event.key for part in parts))
+        kind = next(fitting, "everything else")
+        shares[kind] = shares.get(kind, 0.0) + getattr(event, attribute)
+    total = sum(shares.values())
+    return {kind: share / total for kind, share in sorted(shares.items(), key=lambda item: -item[1])}
+
+
+# ---- in the process that compares ----
+
+
+def run(task: Task) -> dict:
+    """Figures of one fresh process."""
+    command = [sys.executable, __file__, "--task", json.dumps(vars(task))]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(task.threads)}
+    finished = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if finished.returncode:
+        raise RuntimeError(f"{task.contestant} failed:\n{finished.stderr[-3000:]}")
+    return json.loads(finished.stdout.splitlines()[-1])
+
+
+def report(contestants: list[str], rounds: list[dict[str, dict]], clock: str) -> None:
+    """Prints medians of every contestant, and of the ratios to the last one of each round."""
+    reference = "marian" if "marian" in contestants else contestants[-1]
+    speed = "tokens_per_second" if clock == "wall" else "tokens_per_cpu_second"
+    print(f"{'':16}{'tokens/s':>10}  {'x ' + reference:>20}{'activations MiB':>18}{'of peak FLOP/s':>16}{'loss':>8}")
+    for name in contestants:
+        own = [turn[name] for turn in rounds]
+        ratios = sorted(turn[name][speed] / turn[reference][speed] for turn in rounds)
+        middle = {key: statistics.median(one[key] for one in own) for key in (speed, "activation_mib", "utilization")}
+        spread = f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}..{ratios[-1]:.2f}]"
+        print(
+            f"{name:16}{middle[speed]:10,.0f}  {spread:>20}{middle['activation_mib']:18,.0f}"
+            f"{middle['utilization']:16.1%}{own[0]['loss']:8.3f}"
+        )
+    for name in contestants:
+        if kinds := rounds[-1][name]["kinds"]:
+            print(f"{name}'s time: " + ", ".join(f"{kind} {share:.1%}" for kind, share in kinds.items()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=SIZES, default="tiny")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each contestant")
+    parser.add_argument("--updates", type=int, default=5, help="updates timed in each turn")
+    parser.add_argument("--tokens", type=int, help="source and target tokens of an update, each")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of torch on a CPU")
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: processor seconds")
+    parser.add_argument("--bf16", action="store_true", help="compute in bfloat16")
+    parser.add_argument("--compile", action="store_true", help="compile the models")
+    parser.add_argument("--profile", action="store_true", help="list where the time goes")
+    parser.add_argument("--task", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.task:
+        print(json.dumps(measure(Task(**json.loads(args.task)))))
+        return
+    tokens = args.tokens or (CPU_TOKENS[args.size] if args.device == "cpu" else 25_000)
+    common = (args.size, args.device, tokens, args.updates, args.threads, args.bf16, args.compile, args.profile)
+    rounds = [{name: run(Task(name, *common)) for name in args.contestants} for _ in range(args.rounds)]
+    report(args.contestants, rounds, args.clock)
+
+
+if __name__ == "__main__":
+    main()
