@@ -34,11 +34,12 @@ from ..data import (
 from ..evaluation.labels import DECODING
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
-from .averaging import write_average
+from .averaging import drop_later_snapshots, write_average
 from .card import refresh_card
+from .checkpoints import find_checkpoint
 from .cost import measure_cost
 from .curves import draw_run
-from .folder import check_output_dir, clear_run, find_checkpoint, read_results, set_aside_scores, write_results
+from .folder import check_output_dir, clear_run, read_results, set_aside_scores, write_results
 from .recipes import TRANSLATION_METRICS, Recipe
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
@@ -293,8 +294,8 @@ def _start_folder(recipe: Recipe, output_dir: Path, tokenizer: PreTrainedTokeniz
     """Writes recipe and tokenizer into a folder, after deleting another run in it unless that is resumed."""
     if not resume:
         clear_run(output_dir)
-    output_dir.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_pretrained(output_dir)
+        output_dir.mkdir(parents=True, exist_ok=True)
+        tokenizer.save_pretrained(output_dir)
     recipe.save(output_dir)
 
 
@@ -340,6 +341,8 @@ def _restore_finished(
     trainer.cost.restore(trainer.state)
     best = trainer.state.best_model_checkpoint if recipe.load_best_model else None
     trainer._load_from_checkpoint(best or str(checkpoint))
+    if trainer.is_world_process_zero():
+        drop_later_snapshots(trainer.args.output_dir, finished_steps)
     earlier = read_results(trainer.args.output_dir)
     return TrainOutput(finished_steps, math.nan, earlier if earlier.get("train_steps") == finished_steps else {})
 
