@@ -76,9 +76,9 @@ def train(
 
     Returns:
         Results as written to `train_results.json`: the library's `train_*` figures, the training's cost (see
-        `training.cost.measure_cost`), the number of updates, pairs, parameters and averaged snapshots, what cleaning
-        dropped, and as `last_eval_*` the figures of the last validation during training. Those are of the weights at
-        that update, not of an average or best checkpoint.
+        `training.cost.measure_cost`), the layout it ran on, the number of updates, pairs, parameters and averaged
+        snapshots, what cleaning dropped, and as `last_eval_*` the figures of the last validation during training.
+        Those are of the weights at that update, not of an average or best checkpoint.
 
     Raises:
         ValueError: If the folder holds another run, or a value does not fit; nothing is lost then.
@@ -205,6 +205,7 @@ def build_trainer(
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     """One paragraph on what is about to be trained: size, batches, devices, updates, learning rate, precision."""
     arguments, updates = trainer.args, trainer.train_batches().num_effective_batches
+    padding = trainer.layout()["train_padding_fraction"]
     warmup, budget = int(arguments.warmup_steps), arguments.max_padded_tokens_per_device
     peak = arguments.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
     precision = "bf16" if arguments.bf16 else "fp16" if arguments.fp16 else "fp32"
@@ -215,7 +216,8 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
         f"An update holds up to {arguments.max_source_tokens_per_batch:,} source and "
         f"{arguments.max_target_tokens_per_batch:,} target tokens, split over {arguments.world_size} device(s) x "
         f"{arguments.gradient_accumulation_steps} accumulation step(s), "
-        f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time. "
+        f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time, "
+        f"{padding:.1%} of them padding. "
         f"Learning rate up to {peak:.2e} at update {warmup:,}; {precision} on {arguments.device}."
     )
 
@@ -361,6 +363,7 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
         figures |= measure_cost(trainer)
     results = {
         "recipe": recipe.name,
+        **trainer.layout(),
         **figures,
         **_last_validation(trainer),
         "train_steps": output.global_step,

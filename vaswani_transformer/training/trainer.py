@@ -130,6 +130,15 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
             )
         return self._train_batches
 
+    def layout(self) -> dict[str, Any]:
+        """How an update is split, under the names of `train_results.json`; the share of padding is of all tokens."""
+        return {
+            "train_processes": self.args.world_size,
+            "train_accumulation_steps": self.args.gradient_accumulation_steps,
+            "train_max_padded_tokens_per_device": self.args.max_padded_tokens_per_device,
+            "train_padding_fraction": None if self._train_lengths is None else self.train_batches().padding_fraction,
+        }
+
     def get_train_dataloader(self) -> DataLoader:
         """Data loader of token-bounded micro-batches; a stream without length is batched by sentences."""
         if self._train_lengths is None:
