@@ -28,7 +28,8 @@ from vaswani_transformer import VaswaniTransformerConfig
 from vaswani_transformer.cli.training import chosen_recipe, describe_train, is_main_process
 from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOutput, translation_loss
 from vaswani_transformer.positions_vaswani_transformer import SinusoidalPositionalEncoding
-from vaswani_transformer.training.folder import find_checkpoint, write_results
+from vaswani_transformer.training.checkpoints import find_checkpoint
+from vaswani_transformer.training.folder import write_results
 from vaswani_transformer.training.recipes import TRANSLATION_METRICS, Recipe
 from vaswani_transformer.training.run import RunData, run_training
 from vaswani_transformer.training.validation import pair_lengths

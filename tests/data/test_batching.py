@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from vaswani_transformer.data import TokenBatchSampler, TranslationCollator, plan_accumulation_steps
+from vaswani_transformer.data import TokenBatchSampler, TranslationCollator, plan_accumulation_steps, train_tokenizer
 from vaswani_transformer.data.batching import _split_evenly
 
 LIMITS = {"max_source_tokens": 200, "max_target_tokens": 220}
@@ -97,11 +97,29 @@ def test_seeds_draw_other_orders():
     assert micro_batches(first) != micro_batches(second)
 
 
-def test_micro_batches_of_one_update_are_sorted_by_the_longer_side():
+def test_micro_batches_of_one_update_are_sorted_by_target_then_source():
     source, target = make_lengths()
     rows = chain(*micro_batches(TokenBatchSampler(source, target, **LIMITS, accumulation_steps=4))[:4])
-    longer = [max(source[row], target[row]) for row in rows]
-    assert longer == sorted(longer, reverse=True)
+    lengths = [(target[row], source[row]) for row in rows]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+@pytest.mark.parametrize("update", [0, 1, 7])
+def test_sampler_starts_once_where_an_earlier_run_stopped(update):
+    sampler = TokenBatchSampler(*make_lengths(), **LIMITS, world_size=2, accumulation_steps=3)
+    whole = micro_batches(sampler, epoch=2)
+    sampler.start_at(update)
+    assert micro_batches(sampler, epoch=2) == whole[6 * update :]
+    assert micro_batches(sampler, epoch=2) == whole
+
+
+def test_sampler_makes_no_batch_before_its_start(monkeypatch):
+    sampler = TokenBatchSampler(*make_lengths(), **LIMITS, world_size=4)
+    split, calls = sampler._split, []
+    monkeypatch.setattr(sampler, "_split", lambda batch: calls.append(batch) or split(batch))
+    sampler.start_at(sampler.num_effective_batches - 1)
+    next(iter(sampler))
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 5, 9])
@@ -160,12 +178,40 @@ def test_padding_fraction_is_the_share_of_padding_in_an_epoch(num_parts):
     assert sampler.padding_fraction == pytest.approx(1 - (source.sum() + target.sum()) / padded)
 
 
-def test_batches_of_real_sentences_are_mostly_tokens(shared_data):
-    lengths = []
-    for language in ("en", "de"):
-        lines = (shared_data / f"multi30k/train.{language}").read_bytes().split(b"\n")[:-1]
-        lengths.append([len(line.split()) + 1 for line in lines])
-    assert TokenBatchSampler(*lengths, max_source_tokens=4096, max_target_tokens=4096).padding_fraction < 0.08
+def test_padding_fraction_of_many_batches_is_that_of_a_sample():
+    lengths = make_lengths(8000)
+    sampler = TokenBatchSampler(*lengths, max_source_tokens=200, max_target_tokens=220, accumulation_steps=2)
+    assert sampler.num_effective_batches > 600
+    padded = sum(padded_tokens(part, *lengths) for part in micro_batches(sampler))
+    assert sampler.padding_fraction == pytest.approx(1 - (lengths[0].sum() + lengths[1].sum()) / padded, rel=0.1)
+    assert len(sampler._splits) == sampler.num_effective_batches
+    fresh = TokenBatchSampler(*lengths, max_source_tokens=200, max_target_tokens=220, accumulation_steps=2)
+    assert fresh.padding_fraction == sampler.padding_fraction
+    assert len(fresh._splits) <= 100
+
+
+@pytest.fixture(scope="module")
+def real_lengths(shared_data):
+    """Function that gives both lengths of each pair of a corpus, in tokens of a joint vocabulary of its own."""
+
+    def measure(files, vocab_size):
+        files = [shared_data / files.format(language) for language in ("en", "de")]
+        sentences = [file.read_text(encoding="utf-8").split("\n")[:-1] for file in files]
+        tokenizer = train_tokenizer(sentences=chain(*(side[::5] for side in sentences)), vocab_size=vocab_size)
+        lengths = np.array([[len(ids) for ids in tokenizer(side)["input_ids"]] for side in sentences])
+        return lengths[:, (lengths <= 150).all(axis=0)]
+
+    return measure
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("files", "vocab_size"), [("multi30k/tok/train.lc.norm.tok.{}", 9700), ("tatoeba_en_de/train.{}", 8000)]
+)
+def test_padding_of_real_corpora_is_under_three_percent(real_lengths, files, vocab_size):
+    lengths, limits = real_lengths(files, vocab_size), {"max_source_tokens": 6850, "max_target_tokens": 6850}
+    for layout in ({"world_size": 8}, {"accumulation_steps": 8}):
+        assert TokenBatchSampler(*lengths, **limits, **layout).padding_fraction < 0.03
 
 
 @settings(max_examples=50, deadline=None)

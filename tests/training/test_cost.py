@@ -151,6 +151,7 @@ def test_code_of_a_leg_that_did_not_tell_is_unknown(make_trainer, tmp_path, monk
     state = json.loads(path.read_text(encoding="utf-8"))
     del state["stateful_callbacks"]["CostCallback"]["attributes"]["code_versions"]
     path.write_text(json.dumps(state), encoding="utf-8")
+    (path.parent / "manifest.json").unlink()
     trainer = make_trainer(max_steps=4, output_dir=tmp_path, **SAVING)
     trainer.train(resume_from_checkpoint=True)
     assert measure_cost(trainer)["train_code"] == "unknown, then 0.2.0"
@@ -171,6 +172,7 @@ def test_seconds_and_device_seconds_add_up_over_legs(make_trainer, tmp_path):
     state = json.loads(path.read_text(encoding="utf-8"))
     state["stateful_callbacks"]["CostCallback"]["attributes"] |= {"seconds": 1000.0, "device_seconds": 4000.0}
     path.write_text(json.dumps(state), encoding="utf-8")
+    (path.parent / "manifest.json").unlink()
     resumed = make_trainer(max_steps=3, **SAVING)
     metrics = resumed.train(resume_from_checkpoint=True).metrics
     assert metrics["train_device_seconds"] == pytest.approx(4000 + metrics["train_runtime"], abs=0.5)
@@ -184,6 +186,7 @@ def test_checkpoint_without_counts_is_resumed_with_a_warning_and_saved_again(mak
     state = json.loads(path.read_text(encoding="utf-8"))
     del state["stateful_callbacks"]["CostCallback"]
     path.write_text(json.dumps(state), encoding="utf-8")
+    (path.parent / "manifest.json").unlink()
     resumed = make_trainer(max_steps=4, **SAVING)
     with caplog.at_level(logging.WARNING):
         resumed.train(resume_from_checkpoint=True)

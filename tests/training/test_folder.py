@@ -1,16 +1,11 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-import json
-
 import pytest
-import torch
-from safetensors.torch import save_file
 
 from vaswani_transformer.training.folder import (
     CARD_MARKER,
     check_output_dir,
     clear_run,
-    find_checkpoint,
     holds_a_run,
     set_aside_scores,
     write_results,
@@ -18,18 +13,6 @@ from vaswani_transformer.training.folder import (
 from vaswani_transformer.training.recipes import get_recipe
 
 RECIPE = get_recipe("quickstart")
-
-
-def write_checkpoint(folder, step, *, without=()):
-    checkpoint = folder / f"checkpoint-{step}"
-    checkpoint.mkdir(parents=True)
-    save_file({"weight": torch.zeros(9)}, checkpoint / "model.safetensors")
-    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
-        torch.save({"state": torch.zeros(9)}, checkpoint / name)
-    (checkpoint / "trainer_state.json").write_text(json.dumps({"global_step": step}), encoding="utf-8")
-    for name in without:
-        (checkpoint / name).unlink()
-    return checkpoint
 
 
 @pytest.mark.parametrize("name", ["recipe.json", "config.json", "model.safetensors", "snapshots", "checkpoint-5"])
@@ -69,7 +52,8 @@ def test_resume_may_train_longer(tmp_path):
 
 def test_clear_run_leaves_foreign_files(tmp_path):
     RECIPE.save(tmp_path)
-    write_checkpoint(tmp_path, 5)
+    (tmp_path / "checkpoint-5").mkdir()
+    (tmp_path / "_unfinished").mkdir()
     for name in ("test_results.json", "test_results_2.json", "trainer_state.json", "training_curves.png", "notes.txt"):
         (tmp_path / name).touch()
     clear_run(tmp_path)
@@ -103,42 +87,3 @@ def test_cleared_folder_holds_no_run(tmp_path):
     RECIPE.save(tmp_path)
     clear_run(tmp_path)
     assert not holds_a_run(tmp_path)
-
-
-def test_find_checkpoint_takes_the_newest_by_number(tmp_path):
-    for step in (5, 100, 20):
-        write_checkpoint(tmp_path, step)
-    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-100", 100)
-
-
-PARTS = ["trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensors", "rng_state.pth"]
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_find_checkpoint_refuses_an_incomplete_one_by_name(tmp_path, part):
-    write_checkpoint(tmp_path, 5)
-    write_checkpoint(tmp_path, 10, without=[part])
-    expected = rf"checkpoint-10` must be a complete checkpoint, got no {part.split('.')[0]}.*checkpoint-5"
-    with pytest.raises(FileNotFoundError, match=expected):
-        find_checkpoint(tmp_path)
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_find_checkpoint_refuses_a_truncated_file_by_name(tmp_path, part):
-    write_checkpoint(tmp_path, 5)
-    file = write_checkpoint(tmp_path, 10) / part
-    file.write_bytes(file.read_bytes()[:-4])
-    expected = rf"checkpoint-10` must be a complete checkpoint, got a broken {part}. Delete .*checkpoint-5"
-    with pytest.raises(FileNotFoundError, match=expected):
-        find_checkpoint(tmp_path)
-
-
-def test_find_checkpoint_says_to_start_again_when_the_only_one_is_incomplete(tmp_path):
-    write_checkpoint(tmp_path, 5, without=["optimizer.pt"])
-    with pytest.raises(FileNotFoundError, match="got no optimizer.*Start again with --overwrite"):
-        find_checkpoint(tmp_path)
-
-
-def test_find_checkpoint_says_how_to_start_again_when_there_is_none(tmp_path):
-    with pytest.raises(FileNotFoundError, match="--overwrite"):
-        find_checkpoint(tmp_path)

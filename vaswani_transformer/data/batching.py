@@ -11,6 +11,7 @@ import numpy as np
 from torch.utils.data import Sampler
 
 _BATCHES_PER_POOL = 100  # effective batches' worth of pairs that are sorted by length together
+_SAMPLED_BATCHES = 100  # effective batches that the share of padding is measured on
 
 
 class TokenBatchSampler(Sampler[list[int]]):
@@ -73,6 +74,7 @@ class TokenBatchSampler(Sampler[list[int]]):
                 )
         self._num_parts = world_size * accumulation_steps
         self._splits: dict[int, list[int]] = {}
+        self._first_update = 0
         self.seed = seed
         self.epoch = 0
 
@@ -83,9 +85,12 @@ class TokenBatchSampler(Sampler[list[int]]):
 
     @property
     def padding_fraction(self) -> float:
-        """Share of padding among the padded tokens of every epoch's micro-batches, both sides together."""
+        """Share of padding among the padded tokens of every epoch's micro-batches, both sides together.
+
+        Of many effective batches, 100 that are spread evenly over all lengths stand for all.
+        """
         padded = real = 0
-        for batch in range(self.num_effective_batches):
+        for batch in range(0, self.num_effective_batches, -(-self.num_effective_batches // _SAMPLED_BATCHES)):
             start = 0
             sums = self._plan.batch_lengths(batch)
             real += int(sums.sum())
@@ -98,6 +103,10 @@ class TokenBatchSampler(Sampler[list[int]]):
         """Chooses the epoch whose batches the next iteration yields; it is a function of the epoch, not of history."""
         self.epoch = epoch
 
+    def start_at(self, update: int) -> None:
+        """Lets the next iteration, and only that one, begin at an effective batch without making those before it."""
+        self._first_update = update
+
     def __len__(self) -> int:
         """Micro-batches of every epoch, over all processes."""
         return self.num_effective_batches * self._num_parts
@@ -105,7 +114,8 @@ class TokenBatchSampler(Sampler[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         rng = np.random.default_rng([self.seed, self.epoch])
         rows = self._plan.draw(rng)
-        for batch in rng.permutation(self.num_effective_batches).tolist():
+        first, self._first_update = self._first_update, 0
+        for batch in rng.permutation(self.num_effective_batches)[first:].tolist():
             start = int(self._plan.starts[batch])
             for size in self._split(batch):
                 yield rows[start : start + size].tolist()
@@ -152,7 +162,7 @@ class _Plan:
     """Which lengths stand where in every epoch, and where the effective batches start.
 
     Attributes:
-        slot_lengths: Source and target length of each place, (N, 2), the longest pair first within a batch.
+        slot_lengths: Source and target length of each place, (N, 2), the longest target first within a batch.
         starts: First place of each batch, then N, (num_batches + 1,).
         slots_by_length: Places ordered by their pair of lengths, (N,).
         length_ids: Number of each row's pair of lengths, in the same order, (N,).
@@ -171,7 +181,8 @@ class _Plan:
         order = _order_by_length(lengths, limits)
         starts = _cut(lengths[order], limits)
         batch_of_slot = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        order = order[np.lexsort((*-_length_keys(lengths[order]), batch_of_slot))]
+        # within a batch by target, then source: neighbours are alike on both sides, so the parts of a split pad little
+        order = order[np.lexsort((*-lengths[order].T, batch_of_slot))]
         length_ids = lengths[:, 0] * (lengths[:, 1].max() + 1) + lengths[:, 1]
         length_ids = np.unique(length_ids, return_inverse=True)[1].astype(np.int32)
         return cls(lengths[order], starts, np.argsort(length_ids[order], kind="stable"), length_ids)
@@ -185,7 +196,7 @@ class _Plan:
         return drawn
 
     def batch_lengths(self, batch: int) -> np.ndarray:
-        """Source and target lengths of one effective batch, (rows, 2), the longest pair first."""
+        """Source and target lengths of one effective batch, (rows, 2), the longest target first."""
         return self.slot_lengths[self.starts[batch] : self.starts[batch + 1]]
 
     def accumulation_steps(self, max_padded_tokens: int, world_size: int) -> int:
@@ -299,7 +310,9 @@ def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
     """Rows of exactly `num_parts` contiguous micro-batches, the largest padded size as small as possible."""
     if num_parts == 1:
         return [len(lengths)]
-    low, high = int(lengths.sum(axis=1).max()), len(lengths) * int(lengths.max(axis=0).sum())
+    low = high = max(int(lengths.sum(axis=1).max()), -(-int(lengths.sum()) // num_parts))
+    while len(_split_greedily(lengths, high)) > num_parts:
+        low, high = high + 1, high + -(-high // 16)
     while low < high:
         middle = (low + high) // 2
         if len(_split_greedily(lengths, middle)) <= num_parts:

@@ -1,20 +1,32 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Small files that appear whole or not at all: written beside their place, then moved there."""
+"""Files that appear whole or not at all: written beside their place, then moved there."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 
+@contextlib.contextmanager
+def writing_beside(path: Path) -> Iterator[Path]:
+    """Gives the path of a file to write, which takes the place of `path` if that succeeds and is deleted if not."""
+    beside = path.with_name(path.name + ".part")
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
 def write_text(path: Path, text: str) -> Path:
     """Writes a text file in UTF-8, in place of an older one only when it is complete, and returns its path."""
-    beside = path.with_name(path.name + ".part")
-    beside.write_text(text, encoding="utf-8")
-    os.replace(beside, path)
+    with writing_beside(path) as beside:
+        beside.write_text(text, encoding="utf-8")
     return path
 
 

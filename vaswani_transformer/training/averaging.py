@@ -8,7 +8,6 @@ Paper: section 6.1, the published models average the last 5 (base) or 20 (big) c
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -20,12 +19,21 @@ from safetensors.torch import save_file
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from transformers import TrainerCallback
 
+from .atomic import writing_beside
+from .checkpoints import (
+    MANIFEST_FILE,
+    PROGRESS_FILES,
+    STATE_FILE,
+    checkpoint_step,
+    list_checkpoints,
+    naming_the_last_checkpoint,
+)
+
 SNAPSHOT_FOLDER = "snapshots"
 WEIGHTS_FILE = "model.safetensors"
 _WEIGHTS_INDEX = "model.safetensors.index.json"
 _SNAPSHOT_PATTERN = re.compile(r"step-(\d+)\.safetensors")
-_CHECKPOINT_PATTERN = re.compile(r"checkpoint-(\d+)")
-_NOT_COPIED = (_WEIGHTS_INDEX, "trainer_state.json", "train_results.json", "test_results.json")
+_NOT_COPIED = (_WEIGHTS_INDEX, STATE_FILE, MANIFEST_FILE, PROGRESS_FILES, "train_results.json", "test_results.json")
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -37,24 +45,22 @@ def list_snapshots(output_dir: str | Path) -> list[Path]:
     """
     folder = Path(output_dir) / SNAPSHOT_FOLDER
     found = [path for path in folder.glob("step-*.safetensors") if _SNAPSHOT_PATTERN.fullmatch(path.name)]
-    return sorted(found, key=lambda path: int(_SNAPSHOT_PATTERN.fullmatch(path.name).group(1)))
+    return sorted(found, key=_snapshot_step)
 
 
-def list_checkpoints(output_dir: str | Path) -> list[Path]:
-    """Resumable checkpoints (`checkpoint-<step>`) of a run, whole or not, oldest first.
-
-    Args:
-        output_dir: Folder of the run.
-    """
-    found = [path for path in Path(output_dir).glob("checkpoint-*") if _CHECKPOINT_PATTERN.fullmatch(path.name)]
-    return sorted(found, key=lambda path: int(_CHECKPOINT_PATTERN.fullmatch(path.name).group(1)))
+def drop_later_snapshots(output_dir: str | Path, step: int) -> None:
+    """Deletes the snapshots of updates after `step`, which a run that goes on from there has yet to make."""
+    for path in list_snapshots(output_dir):
+        if _snapshot_step(path) > step:
+            path.unlink()
 
 
 class SnapshotCallback(TrainerCallback):
     """Writes the weights alone to `output_dir/snapshots/step-NNNNNNNN.safetensors` and keeps the newest ones.
 
     Snapshots count in updates, so hardware does not change the average, and they are no resumable checkpoints:
-    `save_total_limit` does not touch them.
+    `save_total_limit` does not touch them. Those that a run resumed from the newest checkpoint would hold are kept
+    besides.
 
     Args:
         snapshot_steps: Updates between two snapshots, at least 1.
@@ -74,8 +80,16 @@ class SnapshotCallback(TrainerCallback):
             return
         folder = Path(args.output_dir) / SNAPSHOT_FOLDER
         folder.mkdir(parents=True, exist_ok=True)
-        _save_weights(weights, folder / f"step-{state.global_step:08d}.safetensors")
-        for path in list_snapshots(args.output_dir)[: -self.num_kept]:
+        with naming_the_last_checkpoint(args.output_dir, f"a snapshot of update {state.global_step}"):
+            _save_weights(weights, folder / f"step-{state.global_step:08d}.safetensors")
+        self._prune(args.output_dir)
+
+    def _prune(self, output_dir: str | Path) -> None:
+        """Deletes the snapshots that neither this run nor one resumed from its newest checkpoint will average."""
+        snapshots, checkpoints = list_snapshots(output_dir), list_checkpoints(output_dir)
+        saved_step = checkpoint_step(checkpoints[-1]) if checkpoints else 0
+        of_checkpoint = [path for path in snapshots if _snapshot_step(path) <= saved_step]
+        for path in {*snapshots[: -self.num_kept]} - {*of_checkpoint[-self.num_kept :]}:
             path.unlink()
 
 
@@ -132,7 +146,8 @@ def average_checkpoints(
     weights = average_snapshots(paths)
     output_dir.mkdir(parents=True, exist_ok=True)
     for path in sorted(base.iterdir()):
-        if path.suffix in (".json", ".py", ".txt", ".jinja") and path.name not in _NOT_COPIED:
+        is_copied = not any(path.match(pattern) for pattern in _NOT_COPIED)
+        if is_copied and path.suffix in (".json", ".py", ".txt", ".jinja"):
             shutil.copy2(path, output_dir / path.name)
     _save_weights(weights, output_dir / WEIGHTS_FILE)
     return output_dir
@@ -164,9 +179,13 @@ def _full_state_dict(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def _save_weights(weights: dict[str, torch.Tensor], path: Path) -> None:
     """Writes a safetensors file beside its place, then moves it there."""
-    beside = path.with_name(path.name + ".part")
-    save_file(weights, beside, metadata={"format": "pt"})
-    os.replace(beside, path)
+    with writing_beside(path) as beside:
+        save_file(weights, beside, metadata={"format": "pt"})
+
+
+def _snapshot_step(path: Path) -> int:
+    """Number of the last update before a snapshot, from its name."""
+    return int(_SNAPSHOT_PATTERN.fullmatch(path.name).group(1))
 
 
 def _expand_inputs(inputs: str | Path | Sequence[str | Path]) -> list[Path]:

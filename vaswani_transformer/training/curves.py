@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from transformers.utils import logging
 
 from ..evaluation.files import open_output
-from .averaging import list_checkpoints
+from .checkpoints import list_checkpoints
 from .folder import CURVES_FILE, STATE_FILE
 
 if TYPE_CHECKING:

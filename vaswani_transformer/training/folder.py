@@ -1,25 +1,22 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A run's folder: who may write into it, what is resumed from it, and how results get there."""
+"""A run's folder: who may write into it, and how results get there."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import shutil
-import zipfile
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
 from .atomic import write_json
-from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE, list_checkpoints
+from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE
+from .checkpoints import STAGING_FOLDER, STATE_FILE, list_checkpoints
 from .recipes import RECIPE_FILE, Recipe
 
 RESULTS_FILE = "train_results.json"
 TEST_RESULTS = "test_results*.json"
-STATE_FILE = "trainer_state.json"
 CARD_FILE = "README.md"
 CURVES_FILE = "training_curves.png"
 CARD_MARKER = (
@@ -29,13 +26,6 @@ CARD_MARKER = (
 # A folder with one of the first holds a run; the others only go with it.
 _RUN_FILES = (RECIPE_FILE, RESULTS_FILE, "test_results.json", "config.json", "generation_config.json", WEIGHTS_FILE)
 _DELETED_WITH_A_RUN = (TEST_RESULTS, f"after-*-updates-{TEST_RESULTS}", STATE_FILE, CURVES_FILE)
-_CHECKPOINT_PARTS = (
-    ("model*.safetensors", "pytorch_model_fsdp*"),
-    ("optimizer*",),
-    ("scheduler.pt",),
-    ("rng_state*.pth",),
-    (STATE_FILE,),
-)
 
 # Changing these does not change the updates already made, so a resumed run may.
 _FREE_TO_CHANGE = frozenset(
@@ -100,7 +90,7 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
 def clear_run(output_dir: str | Path) -> None:
     """Deletes the run in a folder, with every `test_results*.json`; files of other origin stay."""
     output_dir = Path(output_dir)
-    for folder in (*list_checkpoints(output_dir), output_dir / SNAPSHOT_FOLDER):
+    for folder in (*list_checkpoints(output_dir), output_dir / SNAPSHOT_FOLDER, output_dir / STAGING_FOLDER):
         shutil.rmtree(folder, ignore_errors=True)
     for pattern in (*_RUN_FILES, *_DELETED_WITH_A_RUN):
         for path in output_dir.glob(pattern):
@@ -135,26 +125,6 @@ def set_aside_scores(output_dir: str | Path, num_steps: int) -> list[Path]:
     return [path.replace(path.with_name(f"after-{earlier}-updates-{path.name}")) for path in results]
 
 
-def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
-    """Newest resumable checkpoint of a run and the number of its last update.
-
-    Raises:
-        FileNotFoundError: If there is none, or if the newest one is incomplete; the message names it.
-    """
-    checkpoints = list_checkpoints(output_dir)
-    if not checkpoints:
-        raise FileNotFoundError(
-            f"`output_dir` must hold a checkpoint to resume from, got {output_dir} without one. Start again with "
-            "--overwrite."
-        )
-    newest = checkpoints[-1]
-    if faults := _faults(newest):
-        before = [path.name for path in checkpoints[-2:-1]]
-        advice = f"Delete this folder to go on from {before[0]}" if before else "Start again with --overwrite"
-        raise FileNotFoundError(f"`{newest}` must be a complete checkpoint, got {', '.join(faults)}. {advice}.")
-    return newest, json.loads((newest / STATE_FILE).read_text(encoding="utf-8"))["global_step"]
-
-
 def write_results(output_dir: str | Path, results: dict[str, Any]) -> Path:
     """Writes `train_results.json` into a folder, atomically, and returns the file's path."""
     return write_json(Path(output_dir) / RESULTS_FILE, results)
@@ -164,28 +134,6 @@ def read_results(output_dir: str | Path) -> dict[str, Any]:
     """What `train_results.json` in a folder says; nothing if there is none."""
     path = Path(output_dir) / RESULTS_FILE
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def _faults(checkpoint: Path) -> list[str]:
-    """What a checkpoint lacks to be resumed with the same result, and which of its files are cut short."""
-    faults = []
-    for patterns in _CHECKPOINT_PARTS:
-        if not any(any(checkpoint.glob(pattern)) for pattern in patterns):
-            faults.append(f"no {patterns[0]}")
-    return faults + [f"a broken {path.name}" for path in sorted(checkpoint.iterdir()) if not _is_whole(path)]
-
-
-def _is_whole(path: Path) -> bool:
-    """Whether a file of a checkpoint has the form its kind has; other kinds count as whole."""
-    try:
-        if path.suffix == ".safetensors":
-            with safe_open(path, framework="pt"):
-                return True
-        if path.name == STATE_FILE:
-            return "global_step" in json.loads(path.read_text(encoding="utf-8"))
-    except (SafetensorError, ValueError):
-        return False
-    return path.suffix not in (".pt", ".pth") or zipfile.is_zipfile(path)
 
 
 def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:

@@ -19,12 +19,16 @@ from transformers.utils.hub import PushInProgress
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .averaging import SNAPSHOT_FOLDER
 from .card import keep_card
+from .checkpoints import MANIFEST_FILE, PROGRESS_FILES, STATE_FILE
 from .folder import CARD_FILE
 from .publish import push_model
 
 logger = logging.get_logger(__name__)
 
-_STATE = ("optimizer*", "scheduler*", "scaler*", "rng_state*", "trainer_state.json", "training_args.bin")
+_STATE = (
+    *("optimizer*", "scheduler*", "scaler*", "rng_state*", "training_args.bin"),
+    *(STATE_FILE, MANIFEST_FILE, PROGRESS_FILES),
+)
 
 
 class HubTrainer(Seq2SeqTrainer):

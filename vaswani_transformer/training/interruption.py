@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 
 import torch
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerState, TrainingArguments
 from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
@@ -23,7 +23,7 @@ class TrainingInterrupted(KeyboardInterrupt):
 
 
 class StopCallback(TrainerCallback):
-    """Raises `TrainingInterrupted` at the end of the update (or evaluation batch) during which a stop was requested.
+    """Raises `TrainingInterrupted` after the update, or in the evaluation, during which a stop was requested.
 
     With several processes all of them stop after the same update; they agree on it every 10 updates.
 
@@ -34,8 +34,8 @@ class StopCallback(TrainerCallback):
     def __init__(self):
         self.requested = False
 
-    def on_step_end(self, args, state, control, **kwargs):
-        """Stops after a finished update."""
+    def stop_if_requested(self, args: TrainingArguments, state: TrainerState) -> None:
+        """Stops after an update that is logged, evaluated and saved where that was due."""
         if args.world_size == 1:
             stop = self.requested
         elif state.global_step % _UPDATES_BETWEEN_AGREEMENTS == 0:
@@ -46,7 +46,7 @@ class StopCallback(TrainerCallback):
             raise TrainingInterrupted
 
     def on_prediction_step(self, args, state, control, **kwargs):
-        """Stops inside an evaluation, which changes no state; several processes wait for its end instead."""
+        """Stops inside an evaluation, which is made anew at the resume; several processes wait for its end instead."""
         if self.requested and args.world_size == 1:
             raise TrainingInterrupted
 

@@ -34,11 +34,12 @@ from ..data import (
 from ..evaluation.labels import DECODING
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
-from .averaging import write_average
+from .averaging import drop_later_snapshots, write_average
 from .card import refresh_card
+from .checkpoints import find_checkpoint
 from .cost import measure_cost
 from .curves import draw_run
-from .folder import check_output_dir, clear_run, find_checkpoint, read_results, set_aside_scores, write_results
+from .folder import check_output_dir, clear_run, read_results, set_aside_scores, write_results
 from .recipes import TRANSLATION_METRICS, Recipe
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
@@ -75,9 +76,9 @@ def train(
 
     Returns:
         Results as written to `train_results.json`: the library's `train_*` figures, the training's cost (see
-        `training.cost.measure_cost`), the number of updates, pairs, parameters and averaged snapshots, what cleaning
-        dropped, and as `last_eval_*` the figures of the last validation during training. Those are of the weights at
-        that update, not of an average or best checkpoint.
+        `training.cost.measure_cost`), the layout it ran on, the number of updates, pairs, parameters and averaged
+        snapshots, what cleaning dropped, and as `last_eval_*` the figures of the last validation during training.
+        Those are of the weights at that update, not of an average or best checkpoint.
 
     Raises:
         ValueError: If the folder holds another run, or a value does not fit; nothing is lost then.
@@ -204,6 +205,7 @@ def build_trainer(
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     """One paragraph on what is about to be trained: size, batches, devices, updates, learning rate, precision."""
     arguments, updates = trainer.args, trainer.train_batches().num_effective_batches
+    padding = trainer.layout()["train_padding_fraction"]
     warmup, budget = int(arguments.warmup_steps), arguments.max_padded_tokens_per_device
     peak = arguments.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
     precision = "bf16" if arguments.bf16 else "fp16" if arguments.fp16 else "fp32"
@@ -214,7 +216,8 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
         f"An update holds up to {arguments.max_source_tokens_per_batch:,} source and "
         f"{arguments.max_target_tokens_per_batch:,} target tokens, split over {arguments.world_size} device(s) x "
         f"{arguments.gradient_accumulation_steps} accumulation step(s), "
-        f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time. "
+        f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time, "
+        f"{padding:.1%} of them padding. "
         f"Learning rate up to {peak:.2e} at update {warmup:,}; {precision} on {arguments.device}."
     )
 
@@ -293,8 +296,8 @@ def _start_folder(recipe: Recipe, output_dir: Path, tokenizer: PreTrainedTokeniz
     """Writes recipe and tokenizer into a folder, after deleting another run in it unless that is resumed."""
     if not resume:
         clear_run(output_dir)
-    output_dir.mkdir(parents=True, exist_ok=True)
-    tokenizer.save_pretrained(output_dir)
+        output_dir.mkdir(parents=True, exist_ok=True)
+        tokenizer.save_pretrained(output_dir)
     recipe.save(output_dir)
 
 
@@ -340,6 +343,8 @@ def _restore_finished(
     trainer.cost.restore(trainer.state)
     best = trainer.state.best_model_checkpoint if recipe.load_best_model else None
     trainer._load_from_checkpoint(best or str(checkpoint))
+    if trainer.is_world_process_zero():
+        drop_later_snapshots(trainer.args.output_dir, finished_steps)
     earlier = read_results(trainer.args.output_dir)
     return TrainOutput(finished_steps, math.nan, earlier if earlier.get("train_steps") == finished_steps else {})
 
@@ -358,6 +363,7 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
         figures |= measure_cost(trainer)
     results = {
         "recipe": recipe.name,
+        **trainer.layout(),
         **figures,
         **_last_validation(trainer),
         "train_steps": output.global_step,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
 from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase
 from transformers.trainer_utils import has_length
@@ -17,9 +18,10 @@ from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import TokenBatchSampler, TranslationCollator, plan_accumulation_steps
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import SnapshotCallback
+from .checkpointing_trainer import CheckpointingTrainer
 from .cost import CostCallback
-from .evaluating_trainer import EvaluatingTrainer, unsmoothed_loss
-from .interruption import StopCallback, TrainingInterrupted, ignore_interrupts, stop_signals
+from .evaluating_trainer import unsmoothed_loss
+from .interruption import ignore_interrupts
 from .schedule import create_paper_schedule, paper_peak_learning_rate
 from .validation import pair_lengths
 
@@ -30,7 +32,7 @@ _SHORT_WARMUP = 1000  # updates
 _SMALL_BATCH = 4096  # target tokens
 
 
-class VaswaniTransformerTrainer(EvaluatingTrainer):
+class VaswaniTransformerTrainer(CheckpointingTrainer):
     """`Seq2SeqTrainer` that trains the way the paper does; a drop-in for it.
 
     The training set needs the columns `input_ids` and `labels` (both ending in `</s>`); `source_length` and
@@ -92,12 +94,11 @@ class VaswaniTransformerTrainer(EvaluatingTrainer):
             data_collator = TranslationCollator(processing_class)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         self.label_smoother = None
-        self._nll_since_log, self._step_of_last_log = None, 0
         self._install_defaults()
         _warn_of_danger(self.args, self.model.config)
 
     def _install_defaults(self) -> None:
-        """Adds the BLEU metric and the callbacks that count, snapshot and stop."""
+        """Adds the BLEU metric and the callbacks that count and snapshot."""
         args = self.args
         scores_ids = args.predict_with_generate and not args.batch_eval_metrics
         if self.compute_metrics is None and scores_ids and isinstance(self.processing_class, PreTrainedTokenizerBase):
@@ -108,27 +109,12 @@ class VaswaniTransformerTrainer(EvaluatingTrainer):
         self.add_callback(CostCallback())
         if args.num_averaged_snapshots > 0:
             self.add_callback(SnapshotCallback(args.snapshot_steps, args.num_averaged_snapshots))
-        self._stop = StopCallback()
-        self.add_callback(self._stop)
 
     def train(self, resume_from_checkpoint=None, **kwargs):
-        """Trains as the library does; SIGINT and SIGTERM save a resumable checkpoint first.
-
-        Raises:
-            KeyboardInterrupt: After such a signal, when the checkpoint is written.
-            ValueError: If the loss stops being a number.
-        """
-        self._nll_since_log, self._step_of_last_log = None, 0
+        """Trains; see `CheckpointingTrainer.train`."""
         if hasattr(self.model, "_loading_info"):
             self.model._loading_info = {}  # weights that were missing in its checkpoint are about to be trained
-        with stop_signals(self._stop, self.args.world_size):
-            try:
-                return super().train(resume_from_checkpoint, **kwargs)
-            except TrainingInterrupted:
-                if self.state.global_step > 0:
-                    self._save_checkpoint(self.model_wrapped, trial=None)
-                    logger.warning(f"Stopped after update {self.state.global_step}; resume from its checkpoint.")
-                raise
+        return super().train(resume_from_checkpoint, **kwargs)
 
     def train_batches(self) -> TokenBatchSampler:
         """The micro-batches of the training set, for all processes and epochs."""
@@ -143,6 +129,15 @@ class VaswaniTransformerTrainer(EvaluatingTrainer):
                 seed=self.args.seed if self.args.data_seed is None else self.args.data_seed,
             )
         return self._train_batches
+
+    def layout(self) -> dict[str, Any]:
+        """How an update is split, under the names of `train_results.json`; the share of padding is of all tokens."""
+        return {
+            "train_processes": self.args.world_size,
+            "train_accumulation_steps": self.args.gradient_accumulation_steps,
+            "train_max_padded_tokens_per_device": self.args.max_padded_tokens_per_device,
+            "train_padding_fraction": None if self._train_lengths is None else self.train_batches().padding_fraction,
+        }
 
     def get_train_dataloader(self) -> DataLoader:
         """Data loader of token-bounded micro-batches; a stream without length is batched by sentences."""
@@ -170,6 +165,13 @@ class VaswaniTransformerTrainer(EvaluatingTrainer):
             loader.batch_sampler.set_epoch = sampler.set_epoch
         return loader
 
+    def _start_loader_at(self, loader, num_batches):
+        """The data loader, whose next epoch starts at a later batch."""
+        if self._train_lengths is None:
+            return super()._start_loader_at(loader, num_batches)
+        self.train_batches().start_at(num_batches // self.args.gradient_accumulation_steps)
+        return loader
+
     def get_total_train_batch_size(self, args) -> int:
         """Mean number of pairs of an update, from which the library reports samples per second."""
         if self._train_lengths is None:
@@ -186,7 +188,7 @@ class VaswaniTransformerTrainer(EvaluatingTrainer):
     @staticmethod
     def get_optimizer_cls_and_kwargs(args, model=None):
         """Optimiser class and arguments; the paper's peak learning rate where `learning_rate` is None."""
-        optimizer_cls, kwargs = EvaluatingTrainer.get_optimizer_cls_and_kwargs(args, model)
+        optimizer_cls, kwargs = CheckpointingTrainer.get_optimizer_cls_and_kwargs(args, model)
         if args.learning_rate is None:
             kwargs["lr"] = paper_peak_learning_rate(model.config.d_model, int(args.warmup_steps))
         return optimizer_cls, kwargs
@@ -198,8 +200,7 @@ class VaswaniTransformerTrainer(EvaluatingTrainer):
         outputs = model(**self._loss_inputs(inputs, return_outputs), num_items_in_batch=num_items_in_batch)
         loss = outputs["loss"]
         if self.model.training:
-            nll = unsmoothed_loss(outputs).detach().sum()
-            self._nll_since_log = nll if self._nll_since_log is None else self._nll_since_log + nll
+            self._nll_since_log = self._nll_since_log + unsmoothed_loss(outputs).detach().sum()
         if self.args.average_tokens_across_devices and num_items_in_batch is not None:
             # each process's share of one sum, which the averaging of gradients divides by the number of processes
             loss = loss * (self.accelerator.num_processes if self.args.n_gpu <= 1 else self.args.n_gpu)
@@ -209,11 +210,11 @@ class VaswaniTransformerTrainer(EvaluatingTrainer):
         """Logs as the library does, with `nll` beside `loss`; raises ValueError when the loss is no number."""
         if "loss" in logs:
             self._raise_if_diverged(logs["loss"])
-            if self._nll_since_log is not None:
-                updates = self.state.global_step - max(self._step_of_last_log, self._initial_global_step)
+            if torch.is_tensor(self._nll_since_log):
+                updates = self.state.global_step - self._step_of_last_log
                 reduction = "sum" if self.args.average_tokens_across_devices else "mean"
                 logs["nll"] = self.accelerator.reduce(self._nll_since_log, reduction).item() / max(updates, 1)
-            self._nll_since_log, self._step_of_last_log = None, self.state.global_step
+            self._nll_since_log, self._step_of_last_log = 0.0, self.state.global_step
         if "train_runtime" in logs:  # the last line; the library returns the same dict as the training's metrics
             self.cost.stop()
             logs.update(self.cost.metrics())

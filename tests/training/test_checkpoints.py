@@ -1,0 +1,151 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import errno
+import json
+
+import pytest
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from vaswani_transformer.training.checkpoints import (
+    check_checkpoint,
+    clear_staging,
+    find_checkpoint,
+    list_checkpoints,
+    naming_the_last_checkpoint,
+    publish_checkpoint,
+    rotate_checkpoints,
+)
+
+PARTS = ["trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensors", "rng_state.pth"]
+
+
+def write_checkpoint(folder, step, *, without=()):
+    """A checkpoint as earlier versions of the package wrote it, without a manifest."""
+    checkpoint = folder / f"checkpoint-{step}"
+    checkpoint.mkdir(parents=True)
+    save_file({"weight": torch.zeros(9)}, checkpoint / "model.safetensors")
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        torch.save({"state": torch.zeros(9)}, checkpoint / name)
+    (checkpoint / "trainer_state.json").write_text(json.dumps({"global_step": step}), encoding="utf-8")
+    for name in without:
+        (checkpoint / name).unlink()
+    return checkpoint
+
+
+def publish(folder, step):
+    """A checkpoint as it is written now."""
+    staged = write_checkpoint(folder / "_unfinished", step)
+    (staged / "shards").mkdir()
+    (staged / "shards" / "0.distcp").write_bytes(b"shard")
+    publish_checkpoint(staged, folder)
+    return folder / f"checkpoint-{step}"
+
+
+def test_find_checkpoint_takes_the_newest_by_number(tmp_path):
+    for step in (5, 100, 20):
+        write_checkpoint(tmp_path, step)
+    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-100", 100)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_find_checkpoint_passes_over_an_incomplete_one_with_a_warning(tmp_path, part, caplog):
+    write_checkpoint(tmp_path, 5)
+    write_checkpoint(tmp_path, 10, without=[part])
+    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-5", 5)
+    assert f"checkpoint-10` must be a complete checkpoint, got no {part.split('.')[0]}" in caplog.text
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_find_checkpoint_passes_over_a_truncated_file_with_a_warning(tmp_path, part, caplog):
+    write_checkpoint(tmp_path, 5)
+    file = write_checkpoint(tmp_path, 10) / part
+    file.write_bytes(file.read_bytes()[:-4])
+    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-5", 5)
+    assert f"checkpoint-10` must be a complete checkpoint, got a broken {part}" in caplog.text
+
+
+@pytest.mark.parametrize("part", [*PARTS, "shards/0.distcp", "manifest.json"])
+def test_find_checkpoint_notices_one_flipped_bit_in_any_file(tmp_path, part):
+    file = publish(tmp_path, 10) / part
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(FileNotFoundError, match=r"checkpoint-10 has (a broken|no) "):
+        find_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("part", [*PARTS, "shards/0.distcp"])
+def test_check_checkpoint_notices_a_missing_file(tmp_path, part):
+    checkpoint = publish(tmp_path, 10)
+    (checkpoint / part).unlink()
+    with pytest.raises(ValueError, match=f"must be a whole checkpoint, got .*checkpoint-10 with a broken {part}"):
+        check_checkpoint(checkpoint)
+
+
+def test_files_that_were_added_to_a_checkpoint_do_no_harm(tmp_path):
+    checkpoint = publish(tmp_path, 10)
+    (checkpoint / "test_results.json").write_text("{}", encoding="utf-8")
+    assert find_checkpoint(tmp_path)[0] == check_checkpoint(checkpoint) == checkpoint
+
+
+def test_find_checkpoint_says_how_to_start_again_when_there_is_none(tmp_path):
+    with pytest.raises(FileNotFoundError, match="without one. Start again with --overwrite"):
+        find_checkpoint(tmp_path)
+
+
+def test_find_checkpoint_ignores_one_that_was_being_written(tmp_path):
+    write_checkpoint(tmp_path, 5)
+    write_checkpoint(tmp_path / "_unfinished", 10)
+    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-5", 5)
+
+
+@pytest.mark.parametrize("moment", [1, 2])
+def test_checkpoint_is_found_though_the_move_to_its_place_was_cut_short(tmp_path, monkeypatch, moment):
+    from vaswani_transformer.training import checkpoints
+
+    publish(tmp_path, 10)
+    real, calls = checkpoints.os.replace, []
+
+    def die(*paths):
+        calls.append(paths)
+        if len(calls) == moment:
+            raise KeyboardInterrupt
+        real(*paths)
+
+    staged = write_checkpoint(tmp_path / "_unfinished", 10)
+    monkeypatch.setattr(checkpoints, "write_json", lambda path, value: path.write_text(json.dumps(value)))
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints.os, "replace", die)
+        with pytest.raises(KeyboardInterrupt):
+            publish_checkpoint(staged, tmp_path)
+    assert find_checkpoint(tmp_path)[1] == 10
+    clear_staging(tmp_path)
+    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-10", 10)
+
+
+@pytest.mark.parametrize(
+    ("limit", "best", "left"),
+    [(None, None, [1, 2, 3, 9]), (1, None, [3]), (2, None, [3, 9]), (1, 1, [1, 3]), (3, 1, [1, 3, 9])],
+)
+def test_rotation_never_deletes_the_newest_that_is_whole_nor_the_best(tmp_path, limit, best, left):
+    for step in (1, 2, 9):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    newest = publish(tmp_path, 3)
+    rotate_checkpoints(newest, limit, best and tmp_path / f"checkpoint-{best}")
+    assert [path.name for path in list_checkpoints(tmp_path)] == [f"checkpoint-{step}" for step in left]
+
+
+@pytest.mark.parametrize("kind", [OSError, RuntimeError, SafetensorError])
+def test_failure_to_write_names_the_last_whole_checkpoint(tmp_path, kind):
+    publish(tmp_path, 5)
+    expected = r"must take it, got an error .*full.*resume: .*checkpoint-5 is the last whole"
+    with pytest.raises(OSError, match=expected), naming_the_last_checkpoint(tmp_path, "it"):
+        raise kind("full")
+
+
+def test_failure_to_write_the_first_checkpoint_says_to_start_again(tmp_path):
+    expected = "No space left.*start again: there is no whole checkpoint yet"
+    with pytest.raises(OSError, match=expected), naming_the_last_checkpoint(tmp_path, "it"):
+        raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,0 +1,104 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The same training on any layout: processes x accumulation against one process on whole effective batches."""
+
+import os
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import pytest
+import torch
+
+SCRIPT = Path(__file__).with_name("layouts.py")
+TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+LAYOUTS = [(1, 4), (2, 2), (4, 1)]
+
+pytestmark = [pytest.mark.multi_process, pytest.mark.slow]
+
+
+def run(output_dir, num_processes, steps):
+    """What the script leaves on one layout, by dtype."""
+    command = [sys.executable, str(SCRIPT), str(output_dir), str(steps)]
+    if num_processes > 1:
+        command[1:1] = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_processes}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPT.parents[2])}
+    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    found = {}
+    for dtype, tolerance in TOLERANCE.items():
+        results = torch.load(output_dir / dtype / "results.pt", weights_only=True)
+        seen = [torch.load(output_dir / dtype / f"seen_{rank}.pt", weights_only=True) for rank in range(num_processes)]
+        found[dtype] = {**results, "seen": seen, "tolerance": tolerance}
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """One process on whole batches."""
+    return run(tmp_path_factory.mktemp("whole"), 1, 1)
+
+
+@pytest.fixture(scope="module", params=LAYOUTS, ids=lambda layout: "x".join(map(str, layout)))
+def layout(request, tmp_path_factory):
+    """Results of one layout by dtype, and its accumulation steps."""
+    found = run(tmp_path_factory.mktemp("layout"), *request.param)
+    assert found["float32"]["world_size"] == request.param[0]
+    return found, request.param[1]
+
+
+@pytest.fixture(params=TOLERANCE)
+def pair(request, layout, whole):
+    """Results of one layout and of one process on whole batches, with the accumulation steps of the first."""
+    return layout[0][request.param], whole[request.param], layout[1]
+
+
+def distance(found, expected):
+    """Largest relative distance of two sets of tensors, by the norm of each tensor."""
+    return max(((found[name] - expected[name]).norm() / expected[name].norm()).item() for name in expected)
+
+
+def test_gradients_before_the_optimiser_equal_those_of_the_whole_batch(pair):
+    found, expected, _ = pair
+    distances = [distance(*gradients) for gradients in zip(found["gradients"], expected["gradients"], strict=True)]
+    assert len(distances) == 3
+    assert max(distances) < found["tolerance"]
+
+
+def test_weights_are_equal_after_twenty_updates_that_moved_them(pair):
+    found, expected, _ = pair
+    moved = [(expected["weights"][name] - start).norm() / start.norm() for name, start in expected["before"].items()]
+    assert min(moved) > 0.01
+    assert distance(found["weights"], expected["weights"]) < 10 * found["tolerance"]
+
+
+def test_logged_losses_are_equal(pair):
+    found, expected, _ = pair
+    assert len(found["logs"]) == len(expected["logs"]) > 6
+    for line, other in zip(found["logs"], expected["logs"], strict=True):
+        assert line == pytest.approx(other, rel=1e-5)
+
+
+def test_losses_and_perplexity_of_the_evaluation_are_equal(pair):
+    found, expected, _ = pair
+    for name in ("eval_loss", "eval_nll", "eval_perplexity"):
+        assert found["metrics"][name] == pytest.approx(expected["metrics"][name], rel=10 * found["tolerance"])
+
+
+def test_every_update_has_the_pairs_of_the_whole_batch_and_no_pair_is_seen_twice(pair):
+    found, expected, steps = pair
+    epoch = found["updates_per_epoch"]
+    updates = [
+        sorted(chain(*(rows for rank in found["seen"] for rows in rank[update * steps : (update + 1) * steps])))
+        for update in range(2 * epoch)
+    ]
+    assert updates == [sorted(rows) for rows in expected["seen"][0][: 2 * epoch]]
+    for number in range(2):
+        assert sorted(chain(*updates[number * epoch : (number + 1) * epoch])) == list(range(60))
+
+
+def test_processes_hold_unequal_numbers_of_pairs(pair):
+    found, _, _ = pair
+    if found["world_size"] > 1:
+        assert len({len(rank[0]) for rank in found["seen"]}) > 1

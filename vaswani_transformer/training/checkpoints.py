@@ -1,0 +1,191 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Resumable checkpoints on disk: how one appears whole or not at all, how a broken one is noticed, which are kept."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+from transformers.utils import logging
+
+from .atomic import write_json
+
+logger = logging.get_logger(__name__)
+
+STATE_FILE = "trainer_state.json"
+MANIFEST_FILE = "manifest.json"
+PROGRESS_FILES = "progress_*.json"
+STAGING_FOLDER = "_unfinished"  # a name that is never pushed and never taken for a checkpoint
+_CHECKPOINT_PATTERN = re.compile(r"checkpoint-(\d+)")
+_PARTS = (
+    ("model*.safetensors", "adapter_model*.safetensors", "pytorch_model_fsdp*"),
+    ("optimizer*",),
+    ("scheduler.pt",),
+    ("rng_state*.pth",),
+    (STATE_FILE,),
+)
+_FAILURES = (OSError, RuntimeError, SafetensorError)  # what the writers of the libraries raise on a full disk
+
+
+def list_checkpoints(output_dir: str | Path) -> list[Path]:
+    """Resumable checkpoints (`checkpoint-<step>`) of a run, whole or not, oldest first.
+
+    Args:
+        output_dir: Folder of the run.
+    """
+    found = [path for path in Path(output_dir).glob("checkpoint-*") if _CHECKPOINT_PATTERN.fullmatch(path.name)]
+    return sorted(found, key=checkpoint_step)
+
+
+def checkpoint_step(checkpoint: Path) -> int:
+    """Number of the last update before a checkpoint, from its name."""
+    return int(_CHECKPOINT_PATTERN.fullmatch(checkpoint.name).group(1))
+
+
+def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
+    """Newest whole checkpoint of a run and the number of its last update; warns of broken ones that are newer.
+
+    Raises:
+        FileNotFoundError: If there is none; the message names the broken ones.
+    """
+    output_dir, broken = Path(output_dir), []
+    staged = [path for path in list_checkpoints(output_dir / STAGING_FOLDER) if (path / MANIFEST_FILE).is_file()]
+    for checkpoint in sorted([*staged, *list_checkpoints(output_dir)], key=checkpoint_step, reverse=True):
+        if not (faults := _faults(checkpoint)):
+            return checkpoint, json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8"))["global_step"]
+        broken.append(f"{checkpoint} has {', '.join(faults)}")
+        logger.warning(f"`{checkpoint}` must be a complete checkpoint, got {', '.join(faults)}. It is passed over.")
+    found = "; ".join(broken) if broken else f"{output_dir} without one"
+    raise FileNotFoundError(
+        f"`output_dir` must hold a complete checkpoint to resume from, got {found}. Start again with --overwrite."
+    )
+
+
+def check_checkpoint(checkpoint: str | Path) -> Path:
+    """Refuses a checkpoint with a file that is not as it was saved.
+
+    Raises:
+        ValueError: If it has such a file, or less of one than was written.
+    """
+    if faults := _changed_files(Path(checkpoint)):
+        raise ValueError(
+            f"`resume_from_checkpoint` must be a whole checkpoint, got {checkpoint} with {', '.join(faults)}. Pass "
+            "True to go on from the newest whole one."
+        )
+    return Path(checkpoint)
+
+
+def publish_checkpoint(staged: Path, output_dir: Path) -> None:
+    """Moves a checkpoint that is wholly written into the run's folder, with a manifest of its files.
+
+    At any moment `find_checkpoint` finds it or what it replaces.
+    """
+    files = sorted(path for path in staged.rglob("*") if path.is_file())
+    write_json(staged / MANIFEST_FILE, {path.relative_to(staged).as_posix(): _fingerprint(path) for path in files})
+    checkpoint = output_dir / staged.name
+    if checkpoint.exists():
+        os.replace(checkpoint, staged.with_name("replaced"))
+    os.replace(staged, checkpoint)
+
+
+def clear_staging(output_dir: str | Path) -> None:
+    """Deletes what is left of a save that failed or was killed; a checkpoint that lacked only its place gets it."""
+    staging = Path(output_dir) / STAGING_FOLDER
+    for staged in list_checkpoints(staging):
+        if (staged / MANIFEST_FILE).is_file() and not (staging.parent / staged.name).exists():
+            os.replace(staged, staging.parent / staged.name)
+    shutil.rmtree(staging, ignore_errors=True)
+
+
+def rotate_checkpoints(newest: Path, limit: int | None, best: str | Path | None = None) -> None:
+    """Deletes a run's oldest checkpoints until `limit` are left; never the newest, which is whole, nor the best.
+
+    Args:
+        newest: The checkpoint just published.
+        limit: Checkpoints to keep; None or 0 keeps all.
+        best: A checkpoint to keep besides.
+    """
+    if not limit or limit < 0:
+        return
+    kept = {newest.resolve(), Path(best or newest).resolve()}
+    others = [path for path in list_checkpoints(newest.parent) if path.resolve() not in kept]
+    for path in others[: max(len(others) + len(kept) - max(limit, len(kept)), 0)]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def naming_the_last_checkpoint(output_dir: str | Path, what: str) -> Iterator[None]:
+    """Gives a failure to write, such as that of a full disk, a message that says from where the run can go on.
+
+    Args:
+        output_dir: Folder of the run.
+        what: What is being written.
+
+    Raises:
+        OSError: If writing fails.
+    """
+    try:
+        yield
+    except _FAILURES as error:
+        try:
+            advice = f"resume: {find_checkpoint(output_dir)[0]} is the last whole checkpoint"
+        except FileNotFoundError:
+            advice = "start again: there is no whole checkpoint yet"
+        raise OSError(
+            f"`output_dir` must take {what}, got an error in {output_dir}: {error}. What was written of it is "
+            f"deleted. Make room or mend the cause, then {advice}."
+        ) from error
+
+
+def _faults(checkpoint: Path) -> list[str]:
+    """What a checkpoint lacks to be resumed with the same result, and which of its files are not as saved."""
+    faults = []
+    for patterns in _PARTS:
+        if not any(any(checkpoint.glob(pattern)) for pattern in patterns):
+            faults.append(f"no {patterns[0]}")
+    if (checkpoint / MANIFEST_FILE).is_file():
+        return faults + _changed_files(checkpoint)
+    # of an earlier version of this package, or without its trainer
+    return faults + [f"a broken {path.name}" for path in sorted(checkpoint.iterdir()) if not _is_well_formed(path)]
+
+
+def _changed_files(checkpoint: Path) -> list[str]:
+    """Files that are missing or not as the manifest says; none where there is no manifest."""
+    manifest = checkpoint / MANIFEST_FILE
+    if not manifest.is_file():
+        return []
+    try:
+        files = dict(json.loads(manifest.read_text(encoding="utf-8")))
+    except ValueError:
+        return [f"a broken {MANIFEST_FILE}"]
+    return [f"a broken {name}" for name, saved in files.items() if _fingerprint(checkpoint / name) != saved]
+
+
+def _fingerprint(path: Path) -> dict[str, int | str] | None:
+    """Size and SHA-256 of a file; None if there is none."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _is_well_formed(path: Path) -> bool:
+    """Whether a file of a checkpoint has the form its kind has; other kinds count as whole."""
+    try:
+        if path.suffix == ".safetensors":
+            with safe_open(path, framework="pt"):
+                return True
+        if path.name == STATE_FILE:
+            return "global_step" in json.loads(path.read_text(encoding="utf-8"))
+    except (SafetensorError, ValueError):
+        return False
+    return path.suffix not in (".pt", ".pth") or zipfile.is_zipfile(path)
