@@ -54,21 +54,30 @@ def note_fusing():
 # ---- the trainer ----
 
 
-def train(folder, resume=None, **options):
-    """Trains 4 updates with two accumulation steps and dropout, and saves; returns the log and the evaluation.
-
-    Models are left in the subfolder `whole` or, after resuming, `resumed`.
-    """
+def make_trainer(folder, **options):
+    """Trainer for 4 updates with two accumulation steps and dropout."""
     tokenizer = make_tokenizer()
     dataset = tokenize(tokenizer, make_pairs(60))
     options |= {"save_strategy": "steps", "save_steps": 2, "num_averaged_snapshots": 1, "snapshot_steps": 4}
     options |= {"gradient_accumulation_steps": 2, "eval_dataset": dataset.select(range(5)), "dropout": 0.1}
-    trainer = build_trainer(tokenizer, dataset, folder, **options)
+    return build_trainer(tokenizer, dataset, folder, **options)
+
+
+def train(folder, name, resume=None, **options):
+    """Log and evaluation of a training, whose model is left in the subfolder `name`."""
+    trainer = make_trainer(folder, **options)
     trainer.train(resume_from_checkpoint=resume)
     metrics = trainer.evaluate(num_beams=1, max_new_tokens=3)
-    trainer.save_model(str(folder / ("resumed" if resume else "whole")))
+    trainer.save_model(str(folder / name))
     log = [[entry["loss"], entry["nll"]] for entry in trainer.state.log_history if "nll" in entry]
     return {"log": log, "eval_nll": metrics["eval_nll"]}
+
+
+def restore(folder, **options):
+    """Leaves the last checkpoint's model in the subfolder `restored`, without training."""
+    trainer = make_trainer(folder, **options)
+    trainer._load_from_checkpoint(str(folder / "checkpoint-4"))
+    trainer.save_model(str(folder / "restored"))
 
 
 # ---- the model alone, in float64 ----
@@ -158,10 +167,12 @@ def main(folder, layout):
         allow_fsdp_on_cpus()
         options = FSDP
     fused = note_fusing()
-    results["fp32"] = train(folder / "fp32", **options)
-    results["resumed"] = train(folder / "fp32", resume=str(folder / "fp32" / "checkpoint-2"), **options)
+    first = folder / "fp32"
+    results["fp32"] = train(first, "whole", **options)
+    results["resumed"] = train(first, "resumed", resume=str(first / "checkpoint-2"), **options)
     results["fused"] = list(fused)
-    results["bf16"] = train(folder / "bf16", bf16=True, **options)
+    restore(first, **options)
+    results["bf16"] = train(folder / "bf16", "whole", bf16=True, **options)
     if layout == "fsdp":
         expected = three_updates()
         results["by hand"] = compare(shard_by_hand, expected)

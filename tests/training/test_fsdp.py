@@ -75,6 +75,11 @@ def test_fsdp_resumes_bit_for_bit(sharded):
 
 
 @slow_in_two_processes
+def test_finished_run_is_restored_under_fsdp(sharded):
+    assert differing(sharded[0] / "fp32" / "restored" / MODEL, sharded[0] / "fp32" / "whole" / MODEL) == []
+
+
+@slow_in_two_processes
 def test_fsdp_fuses_the_loss_in_every_step(sharded):
     assert sharded[1]["fused"] and all(sharded[1]["fused"])
 

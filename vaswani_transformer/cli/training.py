@@ -104,9 +104,7 @@ def _run_train(args: argparse.Namespace) -> None:
     switches = {"overwrite": args.overwrite, "resume": args.resume}
     if args.resume_or_start:
         if any(switches.values()):
-            raise ValueError(
-                "`resume_or_start` must stand alone, got `resume` or `overwrite` with it. Drop the latter."
-            )
+            raise ValueError("`resume` and `overwrite` must be off with `resume_or_start`, got one of them. Drop it.")
         switches = start_or_resume(args.output_dir, recipe)
     results = train(
         recipe,

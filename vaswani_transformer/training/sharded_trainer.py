@@ -73,12 +73,12 @@ class ShardedTrainer(Seq2SeqTrainer):
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         """Saves a model that FSDP2 has wrapped as the class it was, each tied tensor once."""
         model, wrapped = self.model, type(self.model)
-        if not isinstance(model, FSDPModule):
-            super()._save(output_dir, state_dict)
-            return
-        model.__class__ = wrapped.__mro__[wrapped._orig_cls_mro_index]
+        if self.is_fsdp_enabled and state_dict:
+            state_dict = without_tied(model, state_dict)
+        if isinstance(model, FSDPModule):
+            model.__class__ = wrapped.__mro__[wrapped._orig_cls_mro_index]
         try:
-            super()._save(output_dir, without_tied(model, state_dict) if state_dict else state_dict)
+            super()._save(output_dir, state_dict)
         finally:
             model.__class__ = wrapped
 
