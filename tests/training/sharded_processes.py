@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from accelerate.state import AcceleratorState, PartialState
 from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
-from accelerate.utils.fsdp_utils import fsdp2_apply_ac, fsdp2_prepare_model
+from accelerate.utils.fsdp_utils import fsdp2_prepare_model
 from tiny import make_model
 from torch.distributed.fsdp import fully_shard
 from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
@@ -83,7 +83,7 @@ def restore(folder, **options):
 # ---- the model alone, in float64 ----
 
 
-def shard_by_hand(model, checkpoint=False):
+def shard_by_hand(model):
     """Each layer by itself, and the root with the tied embedding and head."""
     for module in model.modules():
         if isinstance(module, LAYERS):
@@ -91,7 +91,7 @@ def shard_by_hand(model, checkpoint=False):
     return fully_shard(model)
 
 
-def shard_as_accelerate(model, checkpoint=False):
+def shard_as_accelerate(model):
     """The groups that accelerate makes: as by hand, but embedding and head in one of their own."""
     model.set_input_embeddings(model.get_input_embeddings())
     plugin = FullyShardedDataParallelPlugin(
@@ -99,17 +99,22 @@ def shard_as_accelerate(model, checkpoint=False):
         auto_wrap_policy="TRANSFORMER_BASED_WRAP",
         transformer_cls_names_to_wrap=["EncoderLayer", "DecoderLayer"],
         cpu_ram_efficient_loading=False,
-        activation_checkpointing=checkpoint,
     )
     state = SimpleNamespace(fsdp_plugin=plugin)
     accelerator = SimpleNamespace(state=state, mixed_precision="no", is_main_process=False, device="cpu")
-    return fsdp2_prepare_model(accelerator, fsdp2_apply_ac(accelerator, model) if checkpoint else model)
+    return fsdp2_prepare_model(accelerator, model)
 
 
-def three_updates(shard=None, rank=0, num_processes=1, **options):
+def shard_with_checkpointing(model):
+    """The same, and each layer is computed again in the backward pass."""
+    model.gradient_checkpointing_enable()
+    return shard_as_accelerate(model)
+
+
+def three_updates(shard=None, rank=0, num_processes=1, dropout=0.0):
     """Losses, first gradient and final weights of 3 updates on a batch of which each process has its rows."""
-    model = make_model().double().train()
-    model = model if shard is None else shard(model, **options)
+    model = make_model(dropout=dropout).double().train()
+    model = model if shard is None else shard(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
     generator = torch.Generator().manual_seed(1)
     source, target = (torch.randint(3, 300, (4, length), generator=generator) for length in (5, 6))
@@ -142,11 +147,10 @@ def whole(tensor):
 
 
 def compare(shard, expected, **options):
-    """Largest differences of loss, gradients and weights from one process, and whether the loss was fused."""
+    """Largest differences of loss, gradients and weights from what is expected, and whether the loss was fused."""
     decisions = note_fusing()
     rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
     losses, first, weights = three_updates(shard, rank, size, **options)
-    first = {name.replace("_checkpoint_wrapped_module.", ""): grad for name, grad in first.items()}
     return {
         "loss": max(abs(own - other) for own, other in zip(losses, expected[0], strict=True)),
         "gradient": largest_difference(first, expected[1]),
@@ -177,7 +181,10 @@ def main(folder, layout):
         expected = three_updates()
         results["by hand"] = compare(shard_by_hand, expected)
         results["as accelerate"] = compare(shard_as_accelerate, expected)
-        results["with checkpointing"] = compare(shard_as_accelerate, expected, checkpoint=True)
+        results["with checkpointing"] = compare(shard_with_checkpointing, expected)
+        rank = torch.distributed.get_rank()
+        expected = three_updates(shard_as_accelerate, rank, 2, dropout=0.1)
+        results["with checkpointing and dropout"] = compare(shard_with_checkpointing, expected, dropout=0.1)
     if torch.distributed.get_rank() == 0:
         (folder / "results.json").write_text(json.dumps(results), encoding="utf-8")
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM
 
 from vaswani_transformer.training.averaging import list_snapshots
-from vaswani_transformer.training.sharded_trainer import check_plugin
+from vaswani_transformer.training.sharded_trainer import check_plugin, check_tied
 
 SCRIPT = Path(__file__).with_name("sharded_processes.py")
 MODEL = "model.safetensors"
@@ -100,10 +100,12 @@ def test_snapshot_under_fsdp_holds_the_whole_model(sharded):
 
 
 @slow_in_two_processes
-@pytest.mark.parametrize("groups", ["by hand", "as accelerate", "with checkpointing"])
-def test_fully_sharded_model_learns_what_one_process_learns(sharded, groups):
+@pytest.mark.parametrize(
+    "groups", ["by hand", "as accelerate", "with checkpointing", "with checkpointing and dropout"]
+)
+def test_fully_sharded_model_learns_what_it_would_otherwise(sharded, groups):
     result = sharded[1][groups]
-    assert all(result["fused"])
+    assert result["fused"] and all(result["fused"])
     assert max(result["loss"], result["gradient"], result["weights"]) < 1e-10
 
 
@@ -124,8 +126,19 @@ def test_fsdp_is_refused_where_accelerate_would_ignore_it(make_trainer, monkeypa
             {"fsdp_version": 2, "state_dict_type": "SHARDED_STATE_DICT"},
             "`fsdp_state_dict_type` must be FULL_STATE_DICT, got SHARDED_STATE_DICT",
         ),
+        (
+            {"fsdp_version": 2, "state_dict_type": "FULL_STATE_DICT", "activation_checkpointing": True},
+            "`fsdp_activation_checkpointing` must be off, got it on",
+        ),
     ],
 )
-def test_fsdp_that_leaves_no_model_is_refused(options, name):
+def test_fsdp_that_trains_wrongly_or_leaves_no_model_is_refused(options, name):
     with pytest.raises(ValueError, match=name):
         check_plugin(FullyShardedDataParallelPlugin(**options))
+
+
+def test_fsdp_that_unties_the_head_is_refused(tiny_model):
+    check_tied(tiny_model)
+    tiny_model.lm_head.weight = torch.nn.Parameter(tiny_model.lm_head.weight.clone())
+    with pytest.raises(ValueError, match="`accelerate` must be at least 1.15"):
+        check_tied(tiny_model)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
-from transformers import Seq2SeqTrainer
+from transformers import PreTrainedModel, Seq2SeqTrainer
 
 from .averaging import WEIGHTS_FILE, without_tied
 
@@ -52,7 +53,10 @@ class ShardedTrainer(Seq2SeqTrainer):
         """As the library's; with FSDP both stacks look up their tokens in one module, as FSDP2 shards it only once."""
         if self.is_fsdp_enabled:
             self.model.set_input_embeddings(self.model.get_input_embeddings())
-        return super()._prepare_for_training(*args, **kwargs)
+        prepared = super()._prepare_for_training(*args, **kwargs)
+        if self.is_fsdp_enabled:
+            check_tied(self.model)
+        return prepared
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: torch.nn.Module | None = None) -> None:
         """Loads a checkpoint's weights; with FSDP those for `from_pretrained`, which each process reads."""
@@ -84,11 +88,26 @@ class ShardedTrainer(Seq2SeqTrainer):
 
 
 def check_plugin(plugin: Any) -> None:
-    """Raises ValueError on FSDP of the first version, and on a state dict type that ends without a model."""
+    """Raises ValueError on what would train otherwise than without FSDP, or end without a model."""
     if plugin.fsdp_version != 2:
         raise ValueError(f"`fsdp_version` must be 2, got {plugin.fsdp_version}. Set it in the accelerate config.")
     if (kind := plugin.state_dict_type.name) != "FULL_STATE_DICT":
         raise ValueError(
             f"`fsdp_state_dict_type` must be FULL_STATE_DICT, got {kind}. Set it in the accelerate config; of shards "
             "the library makes no model that loads."
+        )
+    if plugin.activation_checkpointing:
+        raise ValueError(
+            "`fsdp_activation_checkpointing` must be off, got it on. Accelerate computes the layers again with other "
+            "dropout masks; `gradient_checkpointing` of the training arguments keeps them."
+        )
+
+
+def check_tied(model: PreTrainedModel) -> None:
+    """Raises ValueError when sharding has made two matrices of a tied embedding and head."""
+    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    if model.config.tie_word_embeddings and embedding.weight is not head.weight:
+        raise ValueError(
+            f"`accelerate` must be at least 1.15 for FSDP with tied embeddings, got {version('accelerate')}, which "
+            "unties them. Install a newer one."
         )
