@@ -76,14 +76,17 @@ def can_fuse(head: nn.Module) -> bool:
     """Whether `fused_translation_loss` computes what this output projection would.
 
     It does for a plain `nn.Linear` without bias. Adapters, quantisation, parametrisations, hooks, offloading and
-    sharding change what calling the module means, and a compiled model fuses by itself.
+    sharding change what calling the module means, and a compiled model fuses by itself. FSDP2 puts a class and two
+    hooks of its own before the module; once its weight is gathered, as the tied embedding's is, they change nothing.
     """
+    is_fsdp = hasattr(head, "unshard")
+    hooks = head._forward_pre_hooks, head._forward_hooks, head._backward_pre_hooks, head._backward_hooks
     return (
-        type(head) is nn.Linear
+        (type(head).__mro__[2] if is_fsdp else type(head)) is nn.Linear
         and head.bias is None
         and type(head.weight) is nn.Parameter
         and "forward" not in vars(head)
-        and not any((head._forward_pre_hooks, head._forward_hooks, head._backward_pre_hooks, head._backward_hooks))
+        and sum(map(len, hooks)) == (2 if is_fsdp else 0)
         and not is_torchdynamo_compiling()
     )
 

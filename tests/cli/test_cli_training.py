@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 
 from vaswani_transformer import cli
 from vaswani_transformer.cli import main, training
-from vaswani_transformer.training.recipes import RECIPES, Recipe
+from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -156,6 +156,20 @@ def test_train_with_overwrite_keeps_the_old_run_when_the_data_are_wrong(corpus, 
     Path("run/config.json").write_text("precious")
     refused(capsys, train_arguments("--overwrite", train_source="nowhere.en"))
     assert Path("run/config.json").read_text() == "precious"
+
+
+def test_train_with_resume_or_start_does_both(corpus):
+    assert main(train_arguments("--resume-or-start", max_steps="2")) == 0
+    first = json.loads(Path("run/train_results.json").read_text())
+    assert main(train_arguments("--resume-or-start")) == 0
+    assert (first["train_steps"], json.loads(Path("run/train_results.json").read_text())["train_steps"]) == (2, 4)
+
+
+@pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
+def test_train_refuses_resume_or_start_with_another_switch(flag, corpus, capsys):
+    get_recipe("quickstart").save(corpus)
+    error = refused(capsys, train_arguments("--resume-or-start", flag, output_dir="."))
+    assert "`--resume` and `--overwrite` must be off with `--resume-or-start`" in error
 
 
 def test_train_tokenizer_never_overwrites_without_being_told(corpus, capsys):

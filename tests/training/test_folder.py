@@ -8,6 +8,7 @@ from vaswani_transformer.training.folder import (
     clear_run,
     holds_a_run,
     set_aside_scores,
+    start_or_resume,
     write_results,
 )
 from vaswani_transformer.training.recipes import get_recipe
@@ -87,3 +88,36 @@ def test_cleared_folder_holds_no_run(tmp_path):
     RECIPE.save(tmp_path)
     clear_run(tmp_path)
     assert not holds_a_run(tmp_path)
+
+
+# ---- one command that starts or resumes ----
+
+
+def test_start_or_resume_goes_on_from_a_checkpoint(tmp_path):
+    RECIPE.save(tmp_path)
+    (tmp_path / "checkpoint-5").mkdir()
+    assert start_or_resume(tmp_path, RECIPE) == {"resume": True, "overwrite": False}
+
+
+def test_start_or_resume_starts_where_there_is_nothing(tmp_path):
+    assert start_or_resume(tmp_path / "new", RECIPE) == {"resume": False, "overwrite": False}
+
+
+def test_start_or_resume_starts_anew_what_was_lost_before_its_first_checkpoint(tmp_path):
+    RECIPE.save(tmp_path)
+    assert start_or_resume(tmp_path, RECIPE) == {"resume": False, "overwrite": True}
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "train_results.json"])
+def test_start_or_resume_never_overwrites_a_model(tmp_path, name):
+    RECIPE.save(tmp_path)
+    (tmp_path / name).touch()
+    switches = start_or_resume(tmp_path, RECIPE)
+    with pytest.raises(ValueError, match="`output_dir` must not hold another run"):
+        check_output_dir(tmp_path, RECIPE, **switches)
+
+
+def test_start_or_resume_refuses_another_recipes_beginnings(tmp_path):
+    RECIPE.save(tmp_path)
+    with pytest.raises(ValueError, match="d_model 128 instead of 64"):
+        start_or_resume(tmp_path, get_recipe("quickstart", d_model=64))

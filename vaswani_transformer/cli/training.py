@@ -74,6 +74,11 @@ def describe_train(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="delete another run in the output folder first")
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in the output folder")
+    parser.add_argument(
+        "--resume-or-start",
+        action="store_true",
+        help="resume, or start where no checkpoint is yet: the same command again after a lost machine",
+    )
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16; weights and optimiser stay in fp32")
     parser.add_argument("--use-cpu", action="store_true", help="train on the CPU although there is a GPU")
     fields = parser.add_argument_group(
@@ -93,13 +98,18 @@ def describe_train(parser: argparse.ArgumentParser) -> None:
 
 def _run_train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
+    from ..training.folder import start_or_resume
     from ..training.run import train
 
+    switches = {"overwrite": args.overwrite, "resume": args.resume}
+    if args.resume_or_start:
+        if any(switches.values()):
+            raise ValueError("`resume` and `overwrite` must be off with `resume_or_start`, got one of them. Drop it.")
+        switches = start_or_resume(args.output_dir, recipe)
     results = train(
         recipe,
         args.output_dir,
-        overwrite=args.overwrite,
-        resume=args.resume,
+        **switches,
         bf16=args.bf16,
         use_cpu=args.use_cpu,
     )

@@ -97,7 +97,8 @@ class EvaluatingTrainer(HubTrainer):
         options = {name: value for name, value in (gen_kwargs or self._gen_kwargs).items() if value is not None}
         options.setdefault("synced_gpus", is_deepspeed_zero3_enabled() or is_fsdp_managed_module(self.model))
         inputs = {"input_ids": inputs["input_ids"], "attention_mask": inputs.get("attention_mask")}
-        return self.model.generate(**inputs, **options)
+        with self.compute_loss_context_manager():
+            return self.model.generate(**inputs, **options)
 
     def _without_ignored(self, predictions):
         """Generated ids with the -100 that batches are joined with replaced by the padding id."""

@@ -87,6 +87,32 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
         )
 
 
+def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
+    """Switches for a run whose command is repeated until it is finished, as schedulers do after a lost machine.
+
+    Args:
+        output_dir: Folder of the run.
+        recipe: Recipe about to be trained.
+
+    Returns:
+        `resume` and `overwrite` as for `train`: a run with a checkpoint goes on, one that was lost before its first
+        starts anew. Where there is no run, and where there is another, both are off.
+
+    Raises:
+        ValueError: If the run lost before its first checkpoint is another recipe's.
+    """
+    output_dir = Path(output_dir)
+    resume = bool(list_checkpoints(output_dir))
+    was_lost = (
+        not resume
+        and (output_dir / RECIPE_FILE).is_file()
+        and not any((output_dir / name).exists() for name in (WEIGHTS_FILE, RESULTS_FILE))
+    )
+    if was_lost:
+        _check_same_recipe(Recipe.load(output_dir), recipe)
+    return {"resume": resume, "overwrite": was_lost}
+
+
 def clear_run(output_dir: str | Path) -> None:
     """Deletes the run in a folder, with every `test_results*.json`; files of other origin stay."""
     output_dir = Path(output_dir)

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 from huggingface_hub import CommitInfo, ModelCard, run_as_future, upload_folder
-from transformers import Seq2SeqTrainer
 from transformers.trainer_utils import HubStrategy
 from transformers.utils import logging
 from transformers.utils.hub import PushInProgress
@@ -22,6 +21,7 @@ from .card import keep_card
 from .checkpoints import MANIFEST_FILE, PROGRESS_FILES, STATE_FILE
 from .folder import CARD_FILE
 from .publish import push_model
+from .sharded_trainer import ShardedTrainer
 
 logger = logging.get_logger(__name__)
 
@@ -31,7 +31,7 @@ _STATE = (
 )
 
 
-class HubTrainer(Seq2SeqTrainer):
+class HubTrainer(ShardedTrainer):
     """`Seq2SeqTrainer` that pushes what `push_model` pushes, and keeps the card that a run's folder has.
 
     The library's trainer would upload the whole folder, with the snapshots and with `training_args.bin`, a pickle that

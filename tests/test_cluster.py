@@ -1,0 +1,198 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What `scripts/cluster` holds: configs that accelerate reads as meant, a Slurm script that starts and requeues."""
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from accelerate.commands import launch
+from accelerate.utils import FullyShardedDataParallelPlugin
+from torch.distributed import run
+from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
+
+from vaswani_transformer import cli
+from vaswani_transformer.modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from vaswani_transformer.training.sharded_trainer import check_plugin
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "scripts" / "cluster"
+README = (FOLDER / "README.md").read_text(encoding="utf-8")
+CONFIGS = sorted(path.name for path in FOLDER.glob("*.yaml"))
+SEVERAL = [name for name in CONFIGS if name != "1-gpu.yaml"]
+TRAIN = ["scripts/train.py", "--output-dir", "run"]
+
+
+def launcher_arguments(words):
+    """Options of an `accelerate launch` command, with those of its config file."""
+    return launch._validate_launch_command(launch.launch_command_parser().parse_args(words))[0]
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Function that gives torchrun's own view of a command, and the environment of its processes, starting none."""
+
+    def start(words):
+        seen = {}
+
+        def record(arguments):
+            seen["config"], _, seen["command"] = run.config_from_args(arguments)
+            seen["environment"] = dict(os.environ)
+
+        monkeypatch.setattr(run, "run", record)
+        monkeypatch.setattr("accelerate.utils.launch.is_port_in_use", lambda port: False)
+        launch.launch_command(launch.launch_command_parser().parse_args(words))
+        return seen
+
+    return start
+
+
+def test_there_is_a_config_for_each_layout():
+    assert CONFIGS == [
+        "1-gpu.yaml",
+        "2x8-gpus-ddp.yaml",
+        "2x8-gpus-fsdp2.yaml",
+        "8-gpus-ddp.yaml",
+        "8-gpus-fsdp2.yaml",
+    ]
+
+
+def test_one_gpu_is_one_process_that_sees_one_gpu():
+    arguments = launcher_arguments(["--config_file", str(FOLDER / "1-gpu.yaml"), *TRAIN])
+    assert (arguments.num_processes, arguments.gpu_ids) == (1, "0")  # of several, the Trainer would use DataParallel
+    assert not (arguments.multi_gpu or arguments.use_fsdp or arguments.cpu)
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_config_starts_8_processes_on_each_machine(name, started):
+    config = started(["--config_file", str(FOLDER / name), *TRAIN])["config"]
+    num_machines = 2 if name.startswith("2x8") else 1
+    assert (config.min_nodes, config.max_nodes, config.nproc_per_node) == (num_machines, num_machines, 8)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_config_leaves_the_precision_to_the_training_command(name):
+    assert launcher_arguments(["--config_file", str(FOLDER / name), *TRAIN]).mixed_precision == "no"
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_config_asks_for_fsdp_when_it_says_so(name, started):
+    environment = started(["--config_file", str(FOLDER / name), *TRAIN])["environment"]
+    assert environment.get("ACCELERATE_USE_FSDP", "false") == ("true" if "fsdp2" in name else "false")
+
+
+@pytest.mark.parametrize("name", [name for name in CONFIGS if "fsdp2" in name])
+def test_config_of_fsdp2_wraps_each_layer_and_saves_whole_models(name, started, monkeypatch):
+    environment = started(["--config_file", str(FOLDER / name), *TRAIN])["environment"]
+    for variable, value in environment.items():
+        if variable.startswith("FSDP_"):
+            monkeypatch.setenv(variable, value)
+    plugin = FullyShardedDataParallelPlugin()
+    check_plugin(plugin)
+    assert plugin.auto_wrap_policy is transformer_auto_wrap_policy
+    assert set(plugin.transformer_cls_names_to_wrap) == {*VaswaniTransformerForConditionalGeneration._no_split_modules}
+    assert plugin.reshard_after_forward is True
+    assert not plugin.cpu_ram_efficient_loading and not plugin.activation_checkpointing
+
+
+# ---- the Slurm script ----
+
+
+@pytest.fixture
+def slurm(tmp_path):
+    """Function that starts the script with `srun` and `scontrol` that write down their arguments."""
+
+    def start(srun="exit 0", **environment):
+        tools = {"srun": srun, "scontrol": '[ "$1" != show ] || printf "node-a\\nnode-b\\n"'}
+        for name, does in tools.items():
+            text = f'#!/usr/bin/env bash\nprintf "%s\\n" "{name} $*" >> "{tmp_path}/calls"\n{does}\n'
+            (tmp_path / name).write_text(text, encoding="utf-8")
+            (tmp_path / name).chmod(0o755)
+        job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "node-[a-b]", "SLURM_NNODES": "2", "SLURM_GPUS_ON_NODE": "8"}
+        return subprocess.Popen(
+            ["bash", str(FOLDER / "train.slurm"), "--recipe", "quickstart", "--output-dir", "my runs"],
+            env={**os.environ, **job, **environment, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+            cwd=ROOT,
+        )
+
+    def calls():
+        return (tmp_path / "calls").read_text(encoding="utf-8").splitlines() if (tmp_path / "calls").exists() else []
+
+    start.calls = calls
+    return start
+
+
+def test_slurm_script_is_bash():
+    subprocess.run(["bash", "-n", str(FOLDER / "train.slurm")], check=True)
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp2"])
+def test_slurm_script_starts_one_launcher_a_node_at_the_first_node(kind, slurm, started):
+    environment = {} if kind == "ddp" else {"CONFIG": "scripts/cluster/2x8-gpus-fsdp2.yaml"}
+    assert slurm(**environment).wait(30) == 0
+    words = next(call for call in slurm.calls() if call.startswith("srun ")).split()
+    seen = started(words[words.index("launch") + 1 :])
+    config = seen["config"]
+    assert (config.max_nodes, config.nproc_per_node, config.max_restarts) == (2, 8, 3)
+    assert (config.rdzv_backend, config.rdzv_endpoint) == ("c10d", "node-a:29500")
+    assert seen["environment"].get("ACCELERATE_USE_FSDP", "false") == ("true" if kind == "fsdp2" else "false")
+    assert words[words.index("scripts/train.py") + 1 :][:3] == ["--resume-or-start", "--recipe", "quickstart"]
+
+
+def test_slurm_script_gives_a_failure_back_and_does_not_repeat_it(slurm):
+    assert slurm(srun="exit 2").wait(30) == 2
+    assert not [call for call in slurm.calls() if "requeue" in call]
+
+
+def test_slurm_script_stops_the_training_and_queues_again_at_the_time_limit(slurm):
+    write = 'printf "%s\\n" {} >> "$(dirname "$0")/calls"'.format
+    training = f"trap '{write('stopped')}; exit 130' TERM\n{write('ready')}\nwhile true; do sleep 0.05; done"
+    job = slurm(srun=training)
+    deadline = time.monotonic() + 30
+    while "ready" not in slurm.calls():
+        assert time.monotonic() < deadline, slurm.calls()
+        time.sleep(0.05)
+    job.send_signal(signal.SIGTERM)
+    job.wait(30)
+    assert slurm.calls()[-2:] == ["stopped", "scontrol requeue 7"]
+
+
+# ---- README ----
+
+
+def commands():
+    """The launch commands of the README, as lists of words."""
+    lines = "\n".join(re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)).replace("\\\n", " ").splitlines()
+    return [shlex.split(line, comments=True) for line in lines if "scripts/train.py" in line]
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_training_command_of_the_readme_is_understood(words):
+    cli._build_parser().parse_args(["train", *words[words.index("scripts/train.py") + 1 :]])
+
+
+@pytest.mark.parametrize("words", [words for words in commands() if words[0] != "sbatch"], ids=" ".join)
+def test_launch_command_of_the_readme_starts_what_it_says(words, started):
+    launcher = [*words[: words.index("scripts/train.py")], *TRAIN]
+    launcher = [str(ROOT / word) if word.endswith(".yaml") else word for word in launcher]
+    if launcher[0] == "torchrun":
+        config = run.config_from_args(run.parse_args(launcher[1:]))[0]
+    elif "1-gpu.yaml" in " ".join(words):
+        assert launcher_arguments(launcher[2:]).num_processes == 1
+        return
+    else:
+        config = started(launcher[2:])["config"]
+    processes = 2 if "--use-cpu" in words else 8
+    machines = 2 if "--nnodes" in words or "2x8" in " ".join(words) else 1
+    assert (config.max_nodes, config.nproc_per_node) == (machines, processes)
+    if machines > 1:
+        assert (config.rdzv_backend, config.rdzv_endpoint, config.max_restarts) == ("c10d", "node-0:29500", 3)
+
+
+def test_readme_names_every_file_of_the_folder():
+    assert [name for name in (*CONFIGS, "train.slurm") if f"`{name}`" not in README] == []
