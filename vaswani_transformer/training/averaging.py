@@ -253,17 +253,25 @@ def _check_same_names(first_path, first, other_path, other) -> None:
 
 
 def _mean(files: list[Path], name: str) -> torch.Tensor:
-    """Mean of one tensor over files, accumulated in float64; an integer tensor is the last file's."""
-    total, first = None, None
+    """Mean of one tensor over files, accumulated in float64; an integer tensor is the last file's.
+
+    Each file is open only while it is added, and nothing but the sum is held in float64.
+    """
+    total, kind = None, None
     for file in files:
         with safe_open(file, framework="pt") as weights:
             tensor = weights.get_tensor(name)
-        if first is None:
-            first, total = tensor, torch.zeros(tensor.shape, dtype=torch.float64)
-        if (tensor.shape, tensor.dtype) != (first.shape, first.dtype):
+        if kind is None:
+            kind, total = (tensor.shape, tensor.dtype), torch.zeros(tensor.shape, dtype=torch.float64)
+        if (tensor.shape, tensor.dtype) != kind:
             raise ValueError(
                 f"`{name}` must have one shape and dtype in every input, got {tuple(tensor.shape)} {tensor.dtype} "
-                f"in {file} and {tuple(first.shape)} {first.dtype} in {files[0]}. Average checkpoints of one run."
+                f"in {file} and {tuple(kind[0])} {kind[1]} in {files[0]}. Average checkpoints of one run."
             )
-        total += tensor.double()
-    return (total / len(files)).to(first.dtype) if first.is_floating_point() else tensor
+        total += tensor
+        if file != files[-1]:
+            del tensor  # before the next is read
+    if not tensor.is_floating_point():
+        return tensor
+    del tensor
+    return total.div_(len(files)).to(kind[1])
