@@ -31,13 +31,14 @@ class Recorder(TrainerCallback):
 
 
 class Counting:
-    """A collator that notes which pairs it was given, by the id in their first column."""
+    """A collator that notes which pairs and how many target tokens it was given."""
 
     def __init__(self, collator):
-        self.collator, self.seen = collator, []
+        self.collator, self.seen, self.tokens = collator, [], []
 
     def __call__(self, rows):
         self.seen.append([row["pair"] for row in rows])
+        self.tokens.append(sum(len(row["labels"]) for row in rows))
         return self.collator([{name: row[name] for name in ("input_ids", "labels")} for row in rows])
 
 
@@ -71,7 +72,7 @@ def main(output_dir, dtype, accumulation_steps):
     metrics = trainer.evaluate()
     rank = trainer.args.process_index
     output_dir.mkdir(parents=True, exist_ok=True)
-    torch.save(counted.seen, output_dir / f"seen_{rank}.pt")
+    torch.save({"pairs": counted.seen, "tokens": counted.tokens}, output_dir / f"seen_{rank}.pt")
     if rank == 0:
         names = ("loss", "nll", "train_loss")
         logs = [{name: line[name] for name in names if name in line} for line in trainer.state.log_history]

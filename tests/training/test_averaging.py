@@ -1,6 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
+import os
+import subprocess
+import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -141,3 +145,30 @@ def test_write_average_replaces_the_final_weights(tmp_path):
     assert write_average(tmp_path, 5) == 2
     expected = (models[0].lm_head.weight.double() + models[1].lm_head.weight.double()) / 2
     assert torch.equal(load_file(tmp_path / "model.safetensors")["model.shared.weight"], expected.float())
+
+
+MEASURE = """
+import resource, sys
+from pathlib import Path
+import torch
+from vaswani_transformer.training.averaging import list_snapshots, write_average
+(folder,) = map(Path, sys.argv[1:])
+torch.zeros(1).double()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+assert write_average(folder, 5) == 5
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+"""
+
+
+@pytest.mark.heavy
+def test_averaging_takes_the_memory_of_at_most_two_models(tmp_path):
+    (tmp_path / "snapshots").mkdir()
+    for step in range(5):
+        tensors = {f"layer{index}": torch.full((1024, 1024), float(step)) for index in range(31)}
+        tensors["shared"] = torch.full((37000, 512), float(step))
+        save_file(tensors, tmp_path / "snapshots" / f"step-{step:08d}.safetensors")
+    command = [sys.executable, "-c", MEASURE, str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    peak = int(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert peak < 2 * list_snapshots(tmp_path)[0].stat().st_size
+    assert load_file(tmp_path / "model.safetensors")["shared"].unique().tolist() == [2.0]

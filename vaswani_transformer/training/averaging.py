@@ -12,6 +12,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -34,6 +35,7 @@ WEIGHTS_FILE = "model.safetensors"
 _WEIGHTS_INDEX = "model.safetensors.index.json"
 _SNAPSHOT_PATTERN = re.compile(r"step-(\d+)\.safetensors")
 _NOT_COPIED = (_WEIGHTS_INDEX, STATE_FILE, MANIFEST_FILE, PROGRESS_FILES, "train_results.json", "test_results.json")
+_ELEMENTS_AT_A_TIME = 2**20
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
@@ -258,17 +260,35 @@ def _check_same_names(first_path, first, other_path, other) -> None:
 
 
 def _mean(files: list[Path], name: str) -> torch.Tensor:
-    """Mean of one tensor over files, accumulated in float64; an integer tensor is the last file's."""
-    total, first = None, None
+    """Mean of one tensor over files, accumulated in float64; an integer tensor is the last file's.
+
+    It is made some rows at a time, so that neither the files nor the sum in float64 take much memory.
+    """
+    with safe_open(files[0], framework="pt") as weights:
+        mean = weights.get_tensor(name).clone()
     for file in files:
         with safe_open(file, framework="pt") as weights:
-            tensor = weights.get_tensor(name)
-        if first is None:
-            first, total = tensor, torch.zeros(tensor.shape, dtype=torch.float64)
-        if (tensor.shape, tensor.dtype) != (first.shape, first.dtype):
-            raise ValueError(
-                f"`{name}` must have one shape and dtype in every input, got {tuple(tensor.shape)} {tensor.dtype} "
-                f"in {file} and {tuple(first.shape)} {first.dtype} in {files[0]}. Average checkpoints of one run."
-            )
-        total += tensor.double()
-    return (total / len(files)).to(first.dtype) if first.is_floating_point() else tensor
+            _check_same_kind(mean, weights.get_tensor(name), name, files[0], file)
+    if mean.dim() == 0 or not mean.is_floating_point():
+        tensors = [_rows(file, name, ...) for file in files]
+        return torch.stack(tensors).double().mean(dim=0).to(mean.dtype) if mean.is_floating_point() else tensors[-1]
+    num_rows = max(1, _ELEMENTS_AT_A_TIME * len(mean) // mean.numel()) if mean.numel() else len(mean)
+    for start in range(0, len(mean), num_rows):
+        rows = slice(start, start + num_rows)
+        mean[rows] = (sum(_rows(file, name, rows).double() for file in files) / len(files)).to(mean.dtype)
+    return mean
+
+
+def _rows(file: Path, name: str, rows: Any) -> torch.Tensor:
+    """Some rows of a tensor; the file is open only while they are copied."""
+    with safe_open(file, framework="pt") as weights:
+        return weights.get_tensor(name)[rows].clone()
+
+
+def _check_same_kind(first: torch.Tensor, other: torch.Tensor, name: str, first_file: Path, file: Path) -> None:
+    """Raises ValueError when a tensor differs in shape or dtype between two files."""
+    if (other.shape, other.dtype) != (first.shape, first.dtype):
+        raise ValueError(
+            f"`{name}` must have one shape and dtype in every input, got {tuple(other.shape)} {other.dtype} in {file} "
+            f"and {tuple(first.shape)} {first.dtype} in {first_file}. Average checkpoints of one run."
+        )
