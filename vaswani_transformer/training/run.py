@@ -75,8 +75,7 @@ def train(
         bf16: Compute in bfloat16 where it is safe; weights stay in float32.
         fp16: Compute in float16; post-norm models tend to diverge in it.
         use_cpu: Ignore accelerators.
-        report_to: The library's names of trackers that receive the log, such as "tensorboard", which writes into
-            `output_dir/runs` (or the environment's TENSORBOARD_LOGGING_DIR).
+        report_to: Trackers of the library that receive the log; "tensorboard" writes into `output_dir/runs`.
 
     Returns:
         Results as written to `train_results.json`: the library's `train_*` figures, the training's cost (see
