@@ -217,7 +217,7 @@ def train_control(control: str, recipe: Recipe, output_dir: str | Path, **option
         control: "marian" or "torch".
         recipe: What to train; one that stops by translations stops by the loss.
         output_dir: Folder of the run.
-        **options: As for `train`: `overwrite`, `resume`, `bf16`, `use_cpu`.
+        **options: As for `train`: `overwrite`, `resume`, `bf16`, `use_cpu`, `report_to`.
 
     Returns:
         Results as written to `train_results.json`.
@@ -293,7 +293,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     logging.basicConfig(format="%(message)s")
     logging.getLogger("vaswani_transformer").setLevel(logging.INFO if is_main_process() else logging.ERROR)
-    options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu")}
+    options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu", "report_to")}
     try:
         results = train_control(args.control, chosen_recipe(args), args.output_dir, **options)
     except (ValueError, TypeError, OSError, ImportError) as error:

@@ -67,6 +67,24 @@ def test_train_tokenizer_saves_what_autotokenizer_loads(corpus, capsys):
     assert tokenizer.decode(tokenizer("Ein Hund")["input_ids"], skip_special_tokens=True) == "Ein Hund"
 
 
+def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corpus, capsys):
+    assert main(train_arguments(validation_source="train.en", validation_target="train.de", eval_steps="2")) == 0
+    output, error = capsys.readouterr()
+    results = json.loads(Path("run/train_results.json").read_text())
+    assert output.splitlines()[0] == "Trained custom: 4 updates on 40 pairs."
+    for part in (f"BLEU {results['average_eval_sacrebleu']:.2f}", f"BLEU {results['best_eval_sacrebleu']:.2f}"):
+        assert part in output
+    assert output.splitlines()[-1].endswith("vaswani-transformer translate --model run --input FILE")
+    assert error.count("tokens/s  ETA") == 2
+    assert error.count("validation after ") == 2
+
+
+def test_train_refuses_an_unknown_tracker_before_anything_is_read(corpus, capsys):
+    error = refused(capsys, train_arguments("--report-to", "tensorbord", "wandb"))
+    assert "`--report-to` must be one of " in error and "'tensorbord'" in error
+    assert not Path("run").exists()
+
+
 @pytest.mark.slow
 def test_interrupted_training_exits_130_and_resumes(corpus):
     command = [sys.executable, str(REPOSITORY / "scripts" / "train.py")]

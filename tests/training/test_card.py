@@ -148,6 +148,11 @@ def test_card_tells_whose_the_last_validations_figures_are(folder, averaged, bes
     assert rows(text)["last validation"] == [f"perplexity 12.346, nll 2.513; of the weights at that update{note}"]
 
 
+def test_card_tells_the_averages_own_validation(folder):
+    text = written(folder, num_averaged_snapshots=4, average_eval_perplexity=12.3456, average_eval_sacrebleu=30.0)
+    assert rows(text)["validation of the average"] == ["perplexity 12.346, sacrebleu 30.000"]
+
+
 def limits(text):
     return text.partition("## Limits")[2].partition("\n## ")[0]
 

@@ -32,6 +32,14 @@ def test_curves_are_the_figures_of_the_log():
     }
 
 
+def test_bleu_is_drawn_where_validations_translate():
+    log = make_log(30)
+    for entry in log:
+        if "eval_loss" in entry:
+            entry["eval_sacrebleu"] = entry["step"] / 2
+    assert lines(draw_curves(log))["sacreBLEU", ""] == [(10, 5.0), (20, 10.0), (30, 15.0)]
+
+
 def test_validation_has_a_logarithmic_axis():
     assert draw_curves(make_log(30)).axes[0].get_yscale() == "log"
 

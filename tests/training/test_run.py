@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
 import json
+import math
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+import sacrebleu
 import torch
 from safetensors.torch import load_file
 from toy_language import make_pairs
@@ -19,6 +21,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import load_corpus
 from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
+from vaswani_transformer.training.curves import curve, read_log
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import describe_plan, train
 
@@ -174,8 +177,11 @@ def test_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(finished, re
     assert [path.name for path in (tmp_path / "run").glob("*test_results.json")] == [
         "after-6-updates-test_results.json"
     ]
-    for name in ("train_source_tokens", "train_target_tokens", "train_flops_counted"):
+    for name in ("train_source_tokens", "train_target_tokens", "train_flops_counted", "average_eval_nll"):
         assert results[name] == finished[1][name]
+    assert results["train_runtime"] == results["train_device_seconds"]  # of both legs, on one device
+    steps = curve(read_log(tmp_path / "run"), "eval_perplexity")[0], curve(read_log(tmp_path / "run"), "nll")[0]
+    assert steps == ([6, 12], [3, 6, 9, 12])  # what the picture of the curves shows
     final, expected = (load_file(folder / "model.safetensors") for folder in (tmp_path / "run", finished[0]))
     assert all(torch.equal(final[name], expected[name]) for name in expected)
 
@@ -218,6 +224,68 @@ def test_resuming_passes_over_a_truncated_checkpoint_and_ends_with_the_same_mode
     assert "checkpoint-12` must be a complete checkpoint, got a broken optimizer.pt" in caplog.text
     final, expected = (load_file(path / "model.safetensors") for path in (folder, finished[0]))
     assert all(torch.equal(final[name], expected[name]) for name in expected)
+
+
+def naive_validation(folder, recipe):
+    """Figures of a folder's model on the validation set as `average_eval_*`, one sentence at a time."""
+    model, tokenizer = (auto.from_pretrained(folder) for auto in (AutoModelForSeq2SeqLM, AutoTokenizer))
+    model, nll, num_tokens, texts, references = model.eval(), 0.0, 0, [], []
+    for row in load_corpus(**recipe.data_arguments("validation")):
+        source, labels = (tokenizer(row[side], return_tensors="pt")["input_ids"] for side in ("source", "target"))
+        with torch.no_grad():
+            log_probs = model(source, labels=labels).logits[0].double().log_softmax(dim=-1)
+        nll -= log_probs.gather(1, labels[0].unsqueeze(1)).sum().item()
+        num_tokens += labels.numel()
+        texts.append(tokenizer.decode(model.generate(source, num_beams=1)[0], skip_special_tokens=True))
+        references.append(row["target"])
+    figures = {"nll": nll / num_tokens, "perplexity": math.exp(nll / num_tokens)}
+    figures["sacrebleu"] = sacrebleu.corpus_bleu(texts, [references]).score
+    return {f"average_eval_{name}": value for name, value in figures.items()}
+
+
+def test_averaged_model_is_measured_on_the_validation_set_with_the_validations_search(finished, recipe):
+    expected = naive_validation(finished[0], recipe)
+    assert {name: finished[1][name] for name in expected} == pytest.approx(expected, rel=1e-4)
+    assert finished[1]["average_eval_nll"] != finished[1]["last_eval_nll"]
+    assert not [name for name in finished[1] if name.startswith("average_") and name.endswith(("time", "second"))]
+
+
+def test_measuring_the_average_leaves_no_trace_in_the_log(finished):
+    assert "average" not in (finished[0] / "trainer_state.json").read_text(encoding="utf-8")
+
+
+def test_results_hold_the_best_validation(finished):
+    log = json.loads((finished[0] / "trainer_state.json").read_text(encoding="utf-8"))["log_history"]
+    best = max((entry for entry in log if "eval_sacrebleu" in entry), key=lambda entry: entry["eval_sacrebleu"])
+    names = ("sacrebleu", "perplexity", "nll", "chrf")
+    assert finished[1]["best_eval_step"] == best["step"]
+    assert [finished[1][f"best_eval_{name}"] for name in names] == [best[f"eval_{name}"] for name in names]
+
+
+def test_results_without_validation_set_have_no_validations(recipe, tmp_path):
+    bare = replace(recipe, validation_source=None, validation_target=None, max_steps=2)
+    results = train(bare, tmp_path / "run", use_cpu=True)
+    assert results["num_averaged_snapshots"] == 1
+    assert not [name for name in results if "eval" in name]
+
+
+@pytest.mark.slow
+@pytest.mark.multi_process
+def test_two_processes_measure_the_average_that_they_leave(recipe, tmp_path):
+    values = {name: value for name, value in vars(recipe).items() if value not in (None, "")}
+    flags = [part for name, value in values.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    root = Path(__file__).resolve().parents[2]
+    script = str(root / "scripts" / "train.py")
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", script]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+    command = [sys.executable, *launcher, "--use-cpu", "--output-dir", str(tmp_path / "run"), *flags]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    results = json.loads((tmp_path / "run" / "train_results.json").read_text(encoding="utf-8"))
+    expected = naive_validation(tmp_path / "run", recipe)
+    assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-4)
+    assert (results["train_num_devices"], results["num_averaged_snapshots"]) == (2, 3)
+    assert done.stdout.count("average") == 1
 
 
 def test_best_checkpoint_becomes_the_final_model(recipe, tmp_path):

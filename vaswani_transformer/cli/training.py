@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import os
 import shutil
 import textwrap
@@ -81,6 +80,14 @@ def describe_train(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16; weights and optimiser stay in fp32")
     parser.add_argument("--use-cpu", action="store_true", help="train on the CPU although there is a GPU")
+    parser.add_argument(
+        "--report-to",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="trackers of transformers that receive the log: tensorboard (which writes into runs/ of the output "
+        "folder), wandb, mlflow, trackio ...",
+    )
     fields = parser.add_argument_group(
         "values of the recipe", "Each replaces one value of the recipe; the default shown holds without --recipe."
     )
@@ -112,10 +119,12 @@ def _run_train(args: argparse.Namespace) -> None:
         **switches,
         bf16=args.bf16,
         use_cpu=args.use_cpu,
+        report_to=args.report_to,
     )
     if is_main_process():
-        print(json.dumps(results, indent=2))
-        print(f"model and train_results.json are in {args.output_dir}")
+        from ..training.summary import describe_results
+
+        print(describe_results(args.output_dir, recipe, results))
 
 
 def chosen_recipe(args: argparse.Namespace) -> Any:

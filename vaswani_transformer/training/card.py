@@ -202,9 +202,11 @@ def _training(recipe: Recipe, results: dict[str, Any], picture: str | None) -> s
         ("updates", f"{results['train_steps']:,}"),
         ("weights", f"those of the best checkpoint, `{Path(best).name}`" if best else weights),
     ]
-    if validation := _last_validation(results):
+    if validation := _validation(results, "last_eval_"):
         note = ", before averaging" if averaged else ", not the best checkpoint's" if best else ""
         rows.append(("last validation", f"{validation}; of the weights at that update{note}"))
+    if validation := _validation(results, "average_eval_"):
+        rows.append(("validation of the average", validation))
     if "train_device" in results:
         rows.append(("hardware", f"{results['train_num_devices']} x {results['train_device']}"))
     if "train_code" in results:
@@ -221,9 +223,9 @@ def _data_names(recipe: Recipe) -> list[str]:
     return [Path(file).name for argument, file in data.items() if argument.endswith("_file")]
 
 
-def _last_validation(results: dict[str, Any]) -> str:
-    """Figures of the last validation during training, or nothing."""
-    figures = {name: results.get(f"last_eval_{name}") for name in ("perplexity", "nll", "loss", *TRANSLATION_METRICS)}
+def _validation(results: dict[str, Any], prefix: str) -> str:
+    """Figures of one of the validations that results hold, or nothing."""
+    figures = {name: results.get(f"{prefix}{name}") for name in ("perplexity", "nll", "loss", *TRANSLATION_METRICS)}
     return ", ".join(f"{name} {value:,.3f}" for name, value in figures.items() if value is not None)
 
 

@@ -51,6 +51,8 @@ class CostCallback(TrainerCallback, ExportableState):
         self._unsettled: torch.Tensor | None = None
         self._leg_start: float | None = None
         self._num_devices = 1
+        self._lap_start = self._mark = 0.0
+        self._lap_tokens = 0
 
     def on_train_begin(self, args, state, control, **kwargs):
         """Starts the clock, at the figures of the checkpoint from which the training goes on."""
@@ -59,7 +61,29 @@ class CostCallback(TrainerCallback, ExportableState):
         state.stateful_callbacks[type(self).__name__] = self.state()  # the library saves only those it finds there
         self._unsettled = torch.zeros(2, dtype=torch.int64, device=args.device)
         self._num_devices = num_devices(args)
-        self._leg_start = time.perf_counter()
+        self._leg_start = self._lap_start = self._mark = time.perf_counter()
+        self._lap_tokens = self.source_tokens + self.target_tokens
+
+    def on_step_end(self, args, state, control, **kwargs):
+        """Notes when the update was done."""
+        self._mark = time.perf_counter()
+
+    def on_evaluate(self, args, state, control, **kwargs):
+        """Takes what came after the update, a validation or a checkpoint, out of the lap."""
+        now = time.perf_counter()
+        self._lap_start, self._mark = self._lap_start + now - self._mark, now
+
+    on_save = on_evaluate
+
+    def lap(self) -> float | None:
+        """Tokens a second, both sides and all processes, since the last call; None where none was counted.
+
+        Validations and checkpoints do not count. Call `settle` first.
+        """
+        now, num_tokens = time.perf_counter(), self.source_tokens + self.target_tokens
+        counted, seconds = num_tokens - self._lap_tokens, now - self._lap_start
+        self._lap_tokens, self._lap_start, self._mark = num_tokens, now, now
+        return counted / seconds if counted else None
 
     def restore(self, state: TrainerState) -> None:
         """Takes the figures of a checkpoint's state, or none; the library restores callbacks only on request."""
@@ -113,7 +137,7 @@ class CostCallback(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": attributes}
 
     def metrics(self) -> dict[str, float]:
-        """Figures under the names of `train_results.json`; nothing where no token was counted."""
+        """Figures of all legs under the names of `train_results.json`; nothing where no token was counted."""
         figures = self.state()["attributes"]
         num_tokens = figures["source_tokens"] + figures["target_tokens"]
         if num_tokens == 0:
@@ -121,6 +145,7 @@ class CostCallback(TrainerCallback, ExportableState):
         return {
             "train_source_tokens": figures["source_tokens"],
             "train_target_tokens": figures["target_tokens"],
+            "train_runtime": figures["seconds"],
             "train_tokens_per_second": num_tokens / figures["seconds"],
             "train_device_seconds": figures["device_seconds"],
         }
@@ -135,10 +160,11 @@ def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
         trainer: A trainer that has trained, or whose state was loaded.
 
     Returns:
-        `train_source_tokens` and `train_target_tokens`, real ones with `</s>`; `train_tokens_per_second`, both sides
-        and all devices over the whole wall time; `train_device_seconds`; `train_num_devices` and `train_device` of
-        the last leg; `train_matrix_flops_per_second` of one device; `train_flops_paper`, the product of seconds and
-        rate; `train_flops_counted`; `train_model_flops_utilization`, their ratio. Empty where no token was counted.
+        `train_source_tokens` and `train_target_tokens`, real ones with `</s>`; `train_runtime`, the whole wall time in
+        seconds; `train_tokens_per_second`, both sides and all devices over that time; `train_device_seconds`;
+        `train_num_devices` and `train_device` of the last leg; `train_matrix_flops_per_second` of one device;
+        `train_flops_paper`, the product of seconds and rate; `train_flops_counted`; `train_model_flops_utilization`,
+        their ratio. Empty where no token was counted.
 
     Paper: Table 2.
     """

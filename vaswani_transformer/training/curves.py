@@ -28,6 +28,8 @@ _PIXELS_PER_INCH, _SIZE = 120, (10, 5.4)
 _FONT = {"font.size": 12, "axes.titlesize": 12, "axes.labelsize": 12, "legend.fontsize": 11, "axes.grid": True}
 _STYLE = {**_FONT, "grid.color": "#dddddd", "axes.spines.top": False, "axes.spines.right": False}
 
+_BLEU = "eval_sacrebleu"
+
 Log = list[dict[str, Any]]
 
 
@@ -63,7 +65,7 @@ def curve(log: Log, figure: str) -> tuple[list[int], list[float]]:
 
 
 def draw_curves(log: Log, others: dict[str, Log] | None = None, *, label: str = "this run") -> Figure:
-    """Curves of a run: validation perplexity beside training loss and learning rate.
+    """Curves of a run: validation perplexity and, where there are translations, BLEU, beside training loss and rate.
 
     Args:
         log: The run's log.
@@ -87,10 +89,13 @@ def draw_curves(log: Log, others: dict[str, Log] | None = None, *, label: str = 
             raise ValueError(f"`{name}` must have validations in its log, got none. Train with validation data.")
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=_SIZE, dpi=_PIXELS_PER_INCH, layout="constrained")
+        below = "bleu" if curve(log, _BLEU)[0] else "validation"
         axes = figure.subplot_mosaic(
-            [["validation", "training"], ["validation", "rate"]], width_ratios=(3, 2), height_ratios=(3, 2)
+            [["validation", "training"], [below, "rate"]], width_ratios=(3, 2), height_ratios=(3, 2)
         )
         _draw_validation(axes["validation"], logs)
+        if below == "bleu":
+            _draw_bleu(axes["bleu"], axes["validation"], logs)
         _draw_training(axes["training"], axes["rate"], log)
     return figure
 
@@ -100,9 +105,7 @@ def _draw_validation(axes: Axes, logs: dict[str, Log]) -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 
     for index, (name, log) in enumerate(logs.items()):
-        style = {"color": _COLORS[index % len(_COLORS)], "linestyle": _STYLES[index % len(_STYLES)]}
-        few = {"marker": "o", "markersize": 4} if len(curve(log, "eval_perplexity")[0]) < 15 else {}
-        axes.plot(*curve(log, "eval_perplexity"), label=name, linewidth=1.8, zorder=3 - index / 100, **style, **few)
+        axes.plot(*curve(log, "eval_perplexity"), label=name, **_line(index, log))
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low > 8 else range(1, 10)))
@@ -112,6 +115,24 @@ def _draw_validation(axes: Axes, logs: dict[str, Log]) -> None:
     axes.set(xlabel="updates", ylabel="perplexity per target token", title="Validation, logarithmic scale")
     if len(logs) > 1:
         axes.legend()
+
+
+def _line(index: int, log: Log) -> dict[str, Any]:
+    """How the validations of one of several runs are drawn."""
+    few = {"marker": "o", "markersize": 4} if len(curve(log, "eval_perplexity")[0]) < 15 else {}
+    style = {"color": _COLORS[index % len(_COLORS)], "linestyle": _STYLES[index % len(_STYLES)]}
+    return {"linewidth": 1.8, "zorder": 3 - index / 100, **style, **few}
+
+
+def _draw_bleu(axes: Axes, above: Axes, logs: dict[str, Log]) -> None:
+    """BLEU of each run's validations, in the colours and on the updates of their perplexity."""
+    axes.sharex(above)
+    above.tick_params(labelbottom=False)
+    above.set(xlabel="")
+    for index, log in enumerate(logs.values()):
+        axes.plot(*curve(log, _BLEU), **_line(index, log))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.set(xlabel="updates", ylabel="sacreBLEU")
 
 
 def _draw_training(axes: Axes, rate: Axes, log: Log) -> None:

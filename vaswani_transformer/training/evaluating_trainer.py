@@ -17,6 +17,8 @@ from transformers.trainer_utils import has_length
 from .hub_trainer import HubTrainer
 from .validation import IGNORED, SortedByLength
 
+_TIMES = ("_time", "_runtime", "_per_second")
+
 
 class EvaluatingTrainer(HubTrainer):
     """`Seq2SeqTrainer` whose losses are means per target token and whose translations keep the data's order."""
@@ -66,6 +68,17 @@ class EvaluatingTrainer(HubTrainer):
             metrics={**output.metrics, **self._token_metrics(metric_key_prefix)},
             num_samples=len(dataset.order) if isinstance(dataset, SortedByLength) else output.num_samples,
         )
+
+    def evaluate_quietly(self, metric_key_prefix: str) -> dict[str, float]:
+        """Figures of the evaluation set as `evaluate` gives them, without times, log or callbacks."""
+        self.gather_function, self._gen_kwargs = self.accelerator.gather, {"num_beams": self.args.generation_num_beams}
+        output = self.evaluation_loop(
+            self.get_eval_dataloader(),
+            "Evaluation",
+            prediction_loss_only=not self.args.predict_with_generate,
+            metric_key_prefix=metric_key_prefix,
+        )
+        return {name: value for name, value in output.metrics.items() if not name.endswith(_TIMES)}
 
     def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None, **gen_kwargs):
         """Loss of one batch and, with `predict_with_generate`, its translations; see `Seq2SeqTrainer`."""
@@ -118,10 +131,14 @@ class EvaluatingTrainer(HubTrainer):
         if num_tokens == 0:
             return {}
         nll /= num_tokens
-        perplexity = math.exp(nll) if nll < 700 else math.inf
-        return {f"{prefix}_loss": loss / num_tokens, f"{prefix}_nll": nll, f"{prefix}_perplexity": perplexity}
+        return {f"{prefix}_loss": loss / num_tokens, f"{prefix}_nll": nll, f"{prefix}_perplexity": perplexity(nll)}
 
 
 def unsmoothed_loss(outputs) -> torch.Tensor:
     """Unsmoothed loss of a forward pass; without smoothing the model reports it as the loss."""
     return outputs["loss"] if outputs.get("nll") is None else outputs["nll"]
+
+
+def perplexity(nll: float) -> float:
+    """exp(nll), infinite where that is no number."""
+    return math.exp(nll) if nll < 700 else math.inf

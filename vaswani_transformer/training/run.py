@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +40,10 @@ from .checkpoints import find_checkpoint
 from .cost import measure_cost
 from .curves import draw_run
 from .folder import check_output_dir, clear_run, read_results, set_aside_scores, write_results
-from .recipes import TRANSLATION_METRICS, Recipe
+from .recipes import RECIPES, TRANSLATION_METRICS, Recipe
 from .schedule import paper_peak_learning_rate
+from .summary import evaluate_average, validation_figures
+from .trackers import check_trackers
 from .trainer import VaswaniTransformerTrainer
 from .validation import pair_lengths
 
@@ -57,6 +59,7 @@ def train(
     bf16: bool = False,
     fp16: bool = False,
     use_cpu: bool = False,
+    report_to: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Trains the model of a recipe and leaves it, ready for `from_pretrained` and `pipeline`, in a folder.
 
@@ -73,20 +76,24 @@ def train(
         bf16: Compute in bfloat16 where it is safe; weights stay in float32.
         fp16: Compute in float16; post-norm models tend to diverge in it.
         use_cpu: Ignore accelerators.
+        report_to: Trackers of the library that receive the log; "tensorboard" writes into `output_dir/runs`.
 
     Returns:
         Results as written to `train_results.json`: the library's `train_*` figures, the training's cost (see
         `training.cost.measure_cost`), the layout it ran on, the number of updates, pairs, parameters and averaged
-        snapshots, what cleaning dropped, and as `last_eval_*` the figures of the last validation during training.
-        Those are of the weights at that update, not of an average or best checkpoint.
+        snapshots, and what cleaning dropped. Validations are there as `last_eval_*` (the last during training, of the
+        weights at that update), as `best_eval_*` with `best_eval_step` (the best by the recipe's
+        `metric_for_best_model` where that decides, else by BLEU, else by nll), and as `average_eval_*` (of the
+        averaged weights, which are the final model's).
 
     Raises:
         ValueError: If the folder holds another run, or a value does not fit; nothing is lost then.
         FileNotFoundError: If data, tokenizer or checkpoint are missing or incomplete.
+        ImportError: If the package of a tracker is missing.
         KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
     """
-    precision = {"bf16": bf16, "fp16": fp16, "use_cpu": use_cpu}
-    trainer, output, data = run_training(recipe, output_dir, overwrite=overwrite, resume=resume, **precision)
+    options = {"bf16": bf16, "fp16": fp16, "use_cpu": use_cpu, "report_to": report_to}
+    trainer, output, data = run_training(recipe, output_dir, overwrite=overwrite, resume=resume, **options)
     return _finish(recipe, trainer, output, data)
 
 
@@ -120,19 +127,20 @@ def run_training(
     *,
     overwrite: bool = False,
     resume: bool = False,
-    **precision: bool,
+    **options: Any,
 ) -> tuple[VaswaniTransformerTrainer, TrainOutput, RunData]:
     """All of `train` up to the last update, for any model; see there for what is not described here.
 
     Args:
         make_model: Makes the model to train from the recipe and its data.
-        **precision: `bf16`, `fp16` and `use_cpu`.
+        **options: `bf16`, `fp16`, `use_cpu` and `report_to`.
     """
     output_dir = Path(output_dir)
     check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
     checkpoint, finished_steps = find_checkpoint(output_dir) if resume else (None, 0)
     _check_recipe(recipe, finished_steps)
-    arguments = training_arguments(recipe, output_dir, **precision)
+    check_trackers(options.get("report_to", ()))
+    arguments = training_arguments(recipe, output_dir, **options)
     data = _prepare_data(recipe, arguments, resume)
     trainer = build_trainer(recipe, arguments, data, make_model)
     logger.info(describe_plan(trainer))
@@ -144,7 +152,13 @@ def run_training(
 
 
 def training_arguments(
-    recipe: Recipe, output_dir: str | Path, *, bf16: bool = False, fp16: bool = False, use_cpu: bool = False
+    recipe: Recipe,
+    output_dir: str | Path,
+    *,
+    bf16: bool = False,
+    fp16: bool = False,
+    use_cpu: bool = False,
+    report_to: Sequence[str] = (),
 ) -> VaswaniTransformerTrainingArguments:
     """Training arguments of a recipe; on a machine without accelerator they use the CPU."""
     validates = recipe.data_arguments("validation") is not None
@@ -177,6 +191,7 @@ def training_arguments(
         metric_for_best_model=recipe.metric_for_best_model if _needs_metric(recipe) else None,
         seed=recipe.seed,
         disable_tqdm=not sys.stderr.isatty(),
+        report_to=list(report_to),
     )
 
 
@@ -192,7 +207,7 @@ def build_trainer(
     callbacks = []
     if recipe.early_stopping_patience is not None:
         callbacks.append(EarlyStoppingCallback(recipe.early_stopping_patience))
-    return VaswaniTransformerTrainer(
+    trainer = VaswaniTransformerTrainer(
         model=model,
         args=arguments,
         train_dataset=data.train,
@@ -200,6 +215,8 @@ def build_trainer(
         processing_class=data.tokenizer,
         callbacks=callbacks,
     )
+    trainer.recipe = RECIPES.get(recipe.name)
+    return trainer
 
 
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
@@ -208,13 +225,15 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     padding = trainer.layout()["train_padding_fraction"]
     warmup, budget = int(arguments.warmup_steps), arguments.max_padded_tokens_per_device
     peak = arguments.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
+    source, target = trainer.tokens_per_update()
     precision = "bf16" if arguments.bf16 else "fp16" if arguments.fp16 else "fp32"
     return (
         f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters on "
         f"{len(trainer.train_dataset):,} pairs: "
         f"{arguments.max_steps:,} updates, {updates:,} an epoch, {arguments.max_steps / updates:.1f} epochs. "
         f"An update holds up to {arguments.max_source_tokens_per_batch:,} source and "
-        f"{arguments.max_target_tokens_per_batch:,} target tokens, split over {arguments.world_size} device(s) x "
+        f"{arguments.max_target_tokens_per_batch:,} target tokens, {source:,.0f} and {target:,.0f} on average, "
+        f"split over {arguments.world_size} device(s) x "
         f"{arguments.gradient_accumulation_steps} accumulation step(s), "
         f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time, "
         f"{padding:.1%} of them padding. "
@@ -358,6 +377,7 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
         (output_dir / "training_args.bin").unlink(missing_ok=True)
         if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
             num_averaged = write_average(output_dir, recipe.num_averaged_snapshots)
+    num_averaged = trainer.accelerator.reduce(torch.tensor(num_averaged, device=trainer.args.device), "sum").item()
     figures = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
     if "train_flops_paper" not in figures:  # else they are those of an earlier process that made the last update
         figures |= measure_cost(trainer)
@@ -365,7 +385,8 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
         "recipe": recipe.name,
         **trainer.layout(),
         **figures,
-        **_last_validation(trainer),
+        **validation_figures(trainer),
+        **(evaluate_average(trainer) if num_averaged else {}),
         "train_steps": output.global_step,
         "train_pairs": len(data.train),
         "train_dropped_pairs": data.report.dropped,
@@ -382,10 +403,3 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
         refresh_card(output_dir)
     trainer.accelerator.wait_for_everyone()
     return results
-
-
-def _last_validation(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Figures of the last validation during training as `last_eval_*`, or none."""
-    validations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
-    last = validations[-1] if validations else {}
-    return {f"last_{name}": value for name, value in last.items() if name.startswith("eval_")}

@@ -4,12 +4,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase, PrinterCallback, ProgressCallback
 from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
@@ -20,16 +19,16 @@ from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import SnapshotCallback
 from .checkpointing_trainer import CheckpointingTrainer
 from .cost import CostCallback
-from .evaluating_trainer import unsmoothed_loss
+from .danger import dangers
+from .evaluating_trainer import perplexity, unsmoothed_loss
+from .guard import DivergenceGuard
 from .interruption import ignore_interrupts
+from .progress import ProgressReport
+from .recipes import Recipe
 from .schedule import create_paper_schedule, paper_peak_learning_rate
 from .validation import pair_lengths
 
 logger = logging.get_logger(__name__)
-
-_DEEP = 6  # decoder layers from which post-norm is known to diverge when hurried
-_SHORT_WARMUP = 1000  # updates
-_SMALL_BATCH = 4096  # target tokens
 
 
 class VaswaniTransformerTrainer(CheckpointingTrainer):
@@ -47,10 +46,14 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
       them (`eval_sacrebleu`, `eval_chrf`, `eval_paper_bleu`, `eval_tokenized_bleu`) if there is no
       `compute_metrics`, and leaves the model's generation config as it was.
     - SIGINT and SIGTERM save a resumable checkpoint after the running update, then raise KeyboardInterrupt.
-    - A loss that is no number stops the training.
+    - A loss or gradient that is no number, or a loss that rises for long, stops the training: see `DivergenceGuard`.
+    - Progress is reported by `ProgressReport`; `perplexity` and `tokens_per_second` are in the log, too.
     - `push_to_hub` uploads the model and its card, never snapshots or the state of the training.
     - Real tokens and device seconds are counted over all legs of a training and logged at its end; `total_flos` are
       those of real tokens, see `analysis.cost.training_flops`.
+
+    Attributes:
+        recipe: Recipe whose values the training's are compared with, for warnings; None: the paper's.
 
     Paper: section 5.
 
@@ -94,12 +97,15 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
             data_collator = TranslationCollator(processing_class)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
         self.label_smoother = None
+        self.recipe: Recipe | None = None
         self._install_defaults()
-        _warn_of_danger(self.args, self.model.config)
 
     def _install_defaults(self) -> None:
-        """Adds the BLEU metric and the callbacks that count and snapshot."""
-        args = self.args
+        """Adds the BLEU metric and the callbacks that report, count, guard and snapshot."""
+        args, callbacks = self.args, self.callback_handler.callbacks
+        of_library = [each for each in callbacks if type(each) in (PrinterCallback, ProgressCallback)]
+        if of_library:  # else it is a notebook's table
+            callbacks[callbacks.index(of_library[-1])] = ProgressReport()
         scores_ids = args.predict_with_generate and not args.batch_eval_metrics
         if self.compute_metrics is None and scores_ids and isinstance(self.processing_class, PreTrainedTokenizerBase):
             from ..evaluation.metrics import make_compute_metrics  # needs the extra [eval], which training does not
@@ -107,14 +113,28 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
             language = getattr(self.model.config, "target_language", None)
             self.compute_metrics = make_compute_metrics(self.processing_class, language)
         self.add_callback(CostCallback())
+        self.add_callback(DivergenceGuard())  # before the snapshots
         if args.num_averaged_snapshots > 0:
             self.add_callback(SnapshotCallback(args.snapshot_steps, args.num_averaged_snapshots))
 
     def train(self, resume_from_checkpoint=None, **kwargs):
-        """Trains; see `CheckpointingTrainer.train`."""
+        """Trains; see `CheckpointingTrainer.train`.
+
+        Raises:
+            ValueError: If the training diverges.
+        """
+        for danger in dangers(self.args, self.model.config, self.recipe, self.tokens_per_update()):
+            logger.warning(danger)
         if hasattr(self.model, "_loading_info"):
             self.model._loading_info = {}  # weights that were missing in its checkpoint are about to be trained
         return super().train(resume_from_checkpoint, **kwargs)
+
+    def tokens_per_update(self) -> tuple[float, float] | None:
+        """Real source and target tokens of an update, on average; None where lengths are not known."""
+        if self._train_lengths is None:
+            return None
+        updates = self.train_batches().num_effective_batches
+        return tuple(float(lengths.sum() / updates) for lengths in self._train_lengths)
 
     def train_batches(self) -> TokenBatchSampler:
         """The micro-batches of the training set, for all processes and epochs."""
@@ -207,17 +227,23 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
         return (loss, outputs) if return_outputs else loss
 
     def log(self, logs, start_time=None):
-        """Logs as the library does, with `nll` beside `loss`; raises ValueError when the loss is no number."""
+        """Logs as the library does, with `nll`, `perplexity` and `tokens_per_second` beside `loss`."""
         if "loss" in logs:
-            self._raise_if_diverged(logs["loss"])
             if torch.is_tensor(self._nll_since_log):
                 updates = self.state.global_step - self._step_of_last_log
                 reduction = "sum" if self.args.average_tokens_across_devices else "mean"
                 logs["nll"] = self.accelerator.reduce(self._nll_since_log, reduction).item() / max(updates, 1)
+                logs["perplexity"] = perplexity(logs["nll"])
+            if (speed := self.cost.lap()) is not None:
+                logs["tokens_per_second"] = speed
             self._nll_since_log, self._step_of_last_log = 0.0, self.state.global_step
         if "train_runtime" in logs:  # the last line; the library returns the same dict as the training's metrics
             self.cost.stop()
-            logs.update(self.cost.metrics())
+            if figures := self.cost.metrics():  # of all legs, as are then the library's own speeds
+                updates_per_second = self.state.global_step / figures["train_runtime"]
+                pairs_per_second = updates_per_second * self.get_total_train_batch_size(self.args)
+                speeds = {"train_samples_per_second": pairs_per_second, "train_steps_per_second": updates_per_second}
+                logs.update(figures | speeds)
         super().log(logs, start_time)
 
     @property
@@ -237,20 +263,21 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
             tokens = self.cost.source_tokens, self.cost.target_tokens
             self.state.total_flos = training_flops(self.model.config, *tokens)
 
+    def _get_grad_norm(self, model, grad_norm=None):
+        """The library's norm of an update's gradients; the guard notes it with the loss."""
+        grad_norm = super()._get_grad_norm(model, grad_norm)
+        if (guard := self._guard()) is not None:
+            guard.watch(self.args, self.state, self._tr_loss, grad_norm, self.accelerator.optimizer_step_was_skipped)
+        return grad_norm
+
     def _save_checkpoint(self, model, trial):
         """Saves a resumable checkpoint, unless the training has diverged since the last log."""
-        self._raise_if_diverged(self._tr_loss.item())
+        if (guard := self._guard()) is not None:
+            guard.check(self.args, self.state)
         super()._save_checkpoint(model, trial)
 
-    def _raise_if_diverged(self, loss: float) -> None:
-        """Raises ValueError on a loss that is no finite number."""
-        if math.isfinite(loss) or self.args.logging_nan_inf_filter:
-            return
-        raise ValueError(
-            f"`loss` must stay a finite number, got {loss} up to step {self.state.global_step}. Train in bf16 or fp32 "
-            "instead of fp16, with a longer `warmup_steps`, a lower `learning_rate` or larger batches; the last "
-            f"checkpoint in {self.args.output_dir} was saved before."
-        )
+    def _guard(self) -> DivergenceGuard | None:
+        return next((each for each in self.callback_handler.callbacks if isinstance(each, DivergenceGuard)), None)
 
 
 def _plan_accumulation(args: VaswaniTransformerTrainingArguments, source_lengths, target_lengths) -> None:
@@ -266,21 +293,3 @@ def _plan_accumulation(args: VaswaniTransformerTrainingArguments, source_lengths
         world_size=args.world_size,
     )
     args.gradient_accumulation_steps = max(planned, args.gradient_accumulation_steps)
-
-
-def _warn_of_danger(args: VaswaniTransformerTrainingArguments, config: Any) -> None:
-    """Warns of what post-norm models are known to diverge on."""
-    if args.fp16:
-        logger.warning("Post-norm transformers tend to diverge in fp16. Train in bf16, or in fp32.")
-    if getattr(config, "num_decoder_layers", 0) < _DEEP:
-        return
-    if args.warmup_steps < _SHORT_WARMUP:
-        logger.warning(
-            f"A warm-up of {args.warmup_steps:g} updates is short for {config.num_decoder_layers} post-norm layers, "
-            "which may diverge. The paper's is 4,000."
-        )
-    if args.max_target_tokens_per_batch < _SMALL_BATCH:
-        logger.warning(
-            f"Batches of {args.max_target_tokens_per_batch} target tokens are small for {config.num_decoder_layers} "
-            "post-norm layers, which may diverge or stay behind. The paper's hold 25,000."
-        )

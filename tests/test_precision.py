@@ -1,0 +1,134 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Low precision: softmax, LayerNorm statistics and loss are computed in fp32, with autocast and without it."""
+
+import pytest
+import torch
+from tiny import make_model
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from vaswani_transformer.attention_vaswani_transformer import scaled_dot_product_attention
+from vaswani_transformer.loss_vaswani_transformer import fused_translation_loss, translation_loss
+
+SENSITIVE = ("._softmax", "log_softmax", "logsumexp", "layer_norm", "nll_loss")
+LOW = [torch.bfloat16, torch.float16]
+
+
+class RecordDtypes(TorchDispatchMode):
+    """Notes the dtypes that go into operators of some names."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = {}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        for name in SENSITIVE:
+            if name in str(function):
+                dtypes = {arg.dtype for arg in args if torch.is_tensor(arg) and arg.is_floating_point()}
+                self.seen.setdefault(name, set()).update(dtypes)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def batch():
+    generator = torch.Generator().manual_seed(1)
+    source, labels = (torch.randint(3, 300, (4, length), generator=generator) for length in (9, 7))
+    mask = torch.ones_like(source)
+    mask[0, 6:], labels[1, 4:] = 0, -100
+    return {"input_ids": source, "attention_mask": mask, "labels": labels, "smoothing": 0.1, "use_cache": False}
+
+
+def loss_and_gradients(model, batch, dtype):
+    """Loss and gradients of a training step, under autocast of a dtype or, with None, without it."""
+    model.train().zero_grad()
+    with torch.autocast("cpu", dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+        loss = model(**batch).loss
+    loss.backward()
+    return loss.detach(), {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.parametrize("dtype", LOW)
+@pytest.mark.parametrize("return_logits", [True, False], ids=["logits", "fused"])
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_softmax_norms_and_loss_see_only_fp32_under_autocast(batch, dtype, return_logits, attention):
+    model = make_model()
+    model.set_attn_implementation(attention)
+    with RecordDtypes() as record:
+        loss, _ = loss_and_gradients(model, {**batch, "return_logits": return_logits}, dtype)
+    used = {"layer_norm"} | ({"._softmax"} if attention == "eager" else set())
+    used |= {"log_softmax", "nll_loss"} if return_logits else {"logsumexp"}
+    assert record.seen == {name: {torch.float32} for name in used}
+    assert loss.dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", LOW)
+def test_sdpa_under_autocast_weighs_in_fp32(dtype):
+    """Scores of 100 to 107 in steps of 0.25, where bf16 knows only steps of 0.5, and 1,000 keys, which fp16 cannot sum
+    beyond 2,048 nor bf16 beyond 256."""
+    model = make_model(d_k=8, d_v=8)
+    steps = 100 + torch.arange(1000).remainder(29) * 0.25
+    keys = torch.zeros(1, 1, 1000, 8)
+    keys[..., 0], keys[..., 1] = steps.floor(), steps.remainder(1)  # both exact in bf16
+    queries, values = torch.tensor([1.0, 1.0, 0, 0, 0, 0, 0, 0]).view(1, 1, 1, 8), torch.randn(1, 1, 1000, 8)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    with torch.autocast("cpu", dtype=dtype):
+        found = attend(queries, keys, values, scale=1.0)
+    expected = steps.double().softmax(dim=0) @ values[0, 0].to(dtype).double()
+    assert found.dtype == dtype
+    torch.testing.assert_close(found[0, 0, 0].double(), expected, rtol=0.02, atol=2e-3)
+    assert model.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_loss_of_large_logits_is_that_of_float64_under_autocast(fused):
+    """Logits of hundreds, of which a bf16 log-softmax keeps less than one digit behind the point."""
+    generator = torch.Generator().manual_seed(0)
+    states, weight = torch.randn(2, 9, 16, generator=generator), 40 * torch.randn(50, 16, generator=generator)
+    labels = torch.randint(0, 50, (2, 9), generator=generator)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = states @ weight.T
+        arguments = (states, weight) if fused else (logits,)
+        loss, nll = (fused_translation_loss if fused else translation_loss)(*arguments, labels, 0.1)
+    exact = logits.double().log_softmax(dim=-1)
+    right = -exact.gather(2, labels.unsqueeze(2)).mean()
+    rough = -logits.log_softmax(dim=-1).bfloat16().double().gather(2, labels.unsqueeze(2)).mean()
+    assert logits.dtype == torch.bfloat16 and logits.abs().max() > 200
+    assert nll.item() == pytest.approx(right.item(), rel=1e-5)
+    assert loss.item() == pytest.approx(0.9 * right.item() - 0.1 * exact.mean().item(), rel=1e-5)
+    assert rough.item() != pytest.approx(right.item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("return_logits", [True, False], ids=["logits", "fused"])
+def test_bf16_autocast_gives_the_loss_and_gradients_of_fp32_within_its_error(batch, return_logits):
+    model, batch = make_model(scale=2.0), {**batch, "return_logits": return_logits}
+    loss, gradients = loss_and_gradients(model, batch, torch.bfloat16)
+    expected_loss, expected = loss_and_gradients(model, batch, None)
+    assert loss.item() == pytest.approx(expected_loss.item(), rel=2**-7)
+    for name, gradient in gradients.items():
+        assert gradient.dtype == torch.float32
+        assert (gradient - expected[name]).norm() <= 0.1 * expected[name].norm(), name
+
+
+@pytest.mark.parametrize("dtype", LOW)
+def test_eager_softmax_of_a_model_in_low_precision_sums_in_fp32(dtype):
+    model = make_model().to(dtype)
+    attention = model.model.encoder.layers[0].self_attn
+    q, k = torch.zeros(1, 1, 1, 8, dtype=dtype), torch.zeros(1, 1, 5000, 8, dtype=dtype)
+    _, weights = scaled_dot_product_attention(attention, q, k, k, None, 1.0)
+    assert weights.unique().tolist() == [torch.tensor(1 / 5000).to(dtype).item()]
+
+
+@pytest.mark.parametrize("dtype", LOW)
+def test_layer_norm_of_a_model_in_low_precision_has_fp32_statistics(dtype):
+    norm = make_model().to(dtype).model.encoder.layers[0].final_layer_norm
+    states = (200 + torch.randn(5, 16, generator=torch.Generator().manual_seed(0))).to(dtype)
+    centred = states.double() - states.double().mean(dim=1, keepdim=True)
+    expected = centred / (centred.square().mean(dim=1, keepdim=True) + norm.eps).sqrt()
+    torch.testing.assert_close(norm(states).double(), expected, rtol=0.01, atol=0.01)
+
+
+@pytest.mark.parametrize("dtype", LOW)
+@pytest.mark.parametrize("return_logits", [True, False], ids=["logits", "fused"])
+def test_loss_of_a_model_in_low_precision_is_fp32(batch, dtype, return_logits):
+    output = make_model().to(dtype)(**batch, return_logits=return_logits)
+    assert (output.loss.dtype, output.nll.dtype) == (torch.float32, torch.float32)

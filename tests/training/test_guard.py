@@ -1,0 +1,182 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The guard: what stops a training, what does not, and what it names."""
+
+import dataclasses
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from transformers import TrainerControl, TrainerState
+
+from vaswani_transformer.training.guard import DivergenceGuard, find_rise
+
+NORMAL = {"fp16": False, "logging_nan_inf_filter": False, "world_size": 1, "output_dir": "run"}
+NOTHING = {"num_averaged_snapshots": 0, "snapshot_steps": 1}
+
+
+def arguments(**changes):
+    return SimpleNamespace(**{**NORMAL, **NOTHING, **changes})
+
+
+def breaks_gradients_at(trainer, update):
+    """Makes every gradient of the output projection nan from one update on."""
+    trainer.model.lm_head.weight.register_hook(
+        lambda gradient: gradient * math.nan if trainer.state.global_step >= update - 1 else gradient
+    )
+
+
+def make_log(losses, every=50):
+    return [{"step": (index + 1) * every, "loss": loss} for index, loss in enumerate(losses)]
+
+
+# ---- numbers that are not finite ----
+
+
+def test_gradient_that_is_no_number_stops_before_the_weights_change_and_names_the_checkpoint(make_trainer, tmp_path):
+    options = {"save_strategy": "steps", "save_steps": 2, "logging_steps": 100}
+    trainer = make_trainer(max_steps=9, num_averaged_snapshots=9, snapshot_steps=1, **options)
+    breaks_gradients_at(trainer, 4)
+    with pytest.raises(
+        ValueError, match=r"`grad_norm` must stay a finite number, got nan at update 4\..*checkpoint-2"
+    ):
+        trainer.train()
+    assert all(tensor.isfinite().all() for tensor in trainer.model.state_dict().values())
+    assert [path.name for path in (tmp_path / "run" / "snapshots").iterdir()][-1:] != ["step-00000004.safetensors"]
+
+
+def test_message_says_that_there_is_no_checkpoint_yet(make_trainer):
+    trainer = make_trainer(max_steps=9)
+    breaks_gradients_at(trainer, 1)
+    with pytest.raises(ValueError, match="holds no good checkpoint yet"):
+        trainer.train()
+
+
+def test_checkpoints_of_later_updates_are_not_named(make_trainer, tmp_path):
+    (tmp_path / "run" / "checkpoint-500").mkdir(parents=True)
+    trainer = make_trainer(max_steps=9)
+    breaks_gradients_at(trainer, 2)
+    with pytest.raises(ValueError, match="holds no good checkpoint yet"):
+        trainer.train()
+
+
+@pytest.mark.parametrize("remove", ["callback", "filter"])
+def test_guard_can_be_removed(make_trainer, remove):
+    trainer = make_trainer(max_steps=2, logging_nan_inf_filter=remove == "filter")
+    if remove == "callback":
+        trainer.remove_callback(DivergenceGuard)
+    breaks_gradients_at(trainer, 1)
+    trainer.train()
+    assert trainer.state.global_step == 2
+
+
+@pytest.mark.parametrize("sums", [[math.nan, 1.0], [1.0, math.inf]], ids=["loss", "grad_norm"])
+@pytest.mark.parametrize("flag", ["should_log", "should_evaluate", "should_save", "snapshot"])
+def test_sums_kept_on_a_device_are_read_before_anything_is_measured_or_written(flag, sums):
+    guard, control = DivergenceGuard(), TrainerControl()
+    guard._sums = torch.tensor(sums)
+    guard.on_step_end(arguments(), TrainerState(global_step=4), control)
+    args = arguments(num_averaged_snapshots=5, snapshot_steps=2) if flag == "snapshot" else arguments()
+    if flag != "snapshot":
+        setattr(control, flag, True)
+    with pytest.raises(ValueError, match=r"must stay a finite number, got (nan|inf) by update 4\."):
+        guard.on_step_end(args, TrainerState(global_step=4), control)
+
+
+def test_sums_are_read_when_the_last_update_is_made():
+    guard = DivergenceGuard()
+    guard._sums = torch.tensor([1.0, math.nan])
+    with pytest.raises(ValueError, match="`grad_norm`"):
+        guard.on_log(arguments(), TrainerState(global_step=4), TrainerControl(), logs={"train_runtime": 1.0})
+
+
+def test_gradients_that_overflow_in_fp16_are_the_loss_scalers_business():
+    guard = DivergenceGuard()
+    for _ in range(60):
+        guard.watch(arguments(fp16=True), TrainerState(), torch.tensor(2.0), torch.tensor(math.inf), False)
+
+
+def test_fifty_skipped_updates_in_a_row_stop_and_fewer_do_not():
+    guard, state = DivergenceGuard(), TrainerState()
+    for was_skipped in [True] * 49 + [False] + [True] * 49:
+        guard.watch(arguments(fp16=True), state, torch.tensor(2.0), torch.tensor(math.inf), was_skipped)
+    with pytest.raises(ValueError, match="overflows in 50 updates in a row"):
+        guard.watch(arguments(fp16=True), state, torch.tensor(2.0), torch.tensor(math.inf), True)
+
+
+def test_loss_that_is_no_number_stops_in_fp16_too():
+    with pytest.raises(ValueError, match="`loss` must stay a finite number, got inf"):
+        DivergenceGuard().watch(arguments(fp16=True), TrainerState(), torch.tensor(math.inf), None, False)
+
+
+# ---- a loss that has risen ----
+
+
+def naive_rise(log, warmup):
+    """First update of the rise that should stop the training at the log's end, or None; update by update."""
+    window, patience = max(100, warmup // 10), max(1000, warmup)
+    losses = {entry["step"]: entry["loss"] for entry in log}
+
+    def smoothed(step):
+        recent = [loss for at, loss in losses.items() if step - window < at <= step]
+        return sum(recent) / len(recent)
+
+    limit = 1.05 * smoothed(max(step for step in losses if step <= warmup))
+    low = [step for step in losses if step > warmup and smoothed(step) <= limit]
+    last_low = max(low, default=max(step for step in losses if step <= warmup))
+    return last_low if max(losses) - last_low >= patience else None
+
+
+@pytest.mark.parametrize("every", [20, 50, 130])
+@pytest.mark.parametrize("warmup", [300, 2000])
+def test_rise_is_found_as_the_definition_says(every, warmup):
+    rng, found, stops = np.random.default_rng(0), [], 0
+    for _ in range(60):
+        steps = int(rng.integers(warmup, 3 * warmup + 2000))
+        jump, rise = rng.integers(0, steps), rng.choice([0.0, 0.1, 2.0])
+        losses = [
+            4 + 2 * math.exp(-step / 500) + rng.normal(0, 0.1) + rise * (step > jump)
+            for step in range(every, steps, every)
+        ]
+        log, expected = make_log(losses, every), naive_rise(make_log(losses, every), warmup)
+        found_rise = find_rise(log, warmup)
+        found.append((found_rise and found_rise.last_good_step) == expected)
+        stops += expected is not None
+    assert all(found)
+    assert 0 < stops < 60
+
+
+def test_loss_that_only_falls_or_rests_never_stops():
+    rng = np.random.default_rng(1)
+    for floor in (0.0, 2.0, 5.0):
+        losses = [floor + 3 * math.exp(-index / 20) + rng.normal(0, 0.1) for index in range(400)]
+        assert not any(find_rise(make_log(losses[:length]), 400) for length in range(1, 400))
+
+
+def test_loss_that_comes_back_in_time_does_not_stop():
+    losses = [4.0] * 20 + [6.0] * 18 + [4.0] * 5 + [6.0] * 18
+    assert not any(find_rise(make_log(losses[:length]), 1000) for length in range(1, len(losses) + 1))
+
+
+def test_training_before_the_end_of_warmup_never_stops():
+    assert find_rise(make_log([1.0] + [9.0] * 39), 2000) is None
+
+
+def test_rise_stops_with_the_last_checkpoint_before_it_and_survives_resuming(tmp_path):
+    for step in (500, 1000, 1500):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    state = TrainerState(global_step=2000, max_steps=9000, log_history=make_log([4.0] * 21 + [6.0] * 19))
+    args = arguments(output_dir=str(tmp_path), get_warmup_steps=lambda max_steps: 1000)
+    guard, control = DivergenceGuard(), TrainerControl()
+    guard.on_log(args, state, control, logs={"loss": 6.0})
+    state = TrainerState(**json.loads(json.dumps(dataclasses.asdict(state))))  # as through a checkpoint
+    state.log_history.append({"step": 2050, "loss": 6.0})
+    state.global_step = 2050
+    with pytest.raises(ValueError) as error:
+        DivergenceGuard().on_log(args, state, control, logs={"loss": 6.0})
+    told = "must not stay above its value at the end of warm-up, got 6.000 by update 2050 after 4.000 then"
+    assert told in str(error.value)
+    assert "checkpoint-1000." in str(error.value)

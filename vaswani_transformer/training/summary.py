@@ -1,0 +1,126 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a run: its validations as results, the averaged weights' own, and a summary for people."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from transformers.utils import logging
+
+from ..analysis.cost import format_flops
+from .averaging import WEIGHTS_FILE, list_checkpoints
+from .folder import CARD_FILE, CURVES_FILE, RESULTS_FILE, STATE_FILE
+from .progress import best_validation, format_duration
+from .recipes import Recipe
+from .trainer import VaswaniTransformerTrainer
+
+logger = logging.get_logger(__name__)
+
+_FIGURES = (("sacrebleu", "BLEU {:.2f}"), ("perplexity", "perplexity {:,.3f}"), ("nll", "nll {:.4f}"))
+
+
+def validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
+    """Figures of the last validation during training as `last_eval_*` and of the best as `best_eval_*`, or none."""
+    validations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
+    if not validations:
+        return {}
+    found = best_validation(validations, trainer.args)
+    best = found[1] if found else validations[-1]
+    return {
+        **_named("last", validations[-1]),
+        "best_eval_step": best["step"],
+        **{name: value for name, value in _named("best", best).items() if not name.endswith(("_time", "_second"))},
+    }
+
+
+def _named(which: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{which}_{name}": value for name, value in entry.items() if name.startswith("eval_")}
+
+
+def evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
+    """Loads a run's averaged weights and measures them on the validation set; every process calls it.
+
+    Args:
+        trainer: A trainer that is done, with `model.safetensors` in its output folder.
+
+    Returns:
+        `average_eval_*` without times, translations scored where the run's validations are. Empty without validation
+        set, and for models sharded by FSDP, whose weights no process holds as a whole.
+    """
+    if trainer.eval_dataset is None:
+        return {}
+    if trainer.is_fsdp_enabled:
+        logger.warning("The averaged weights were not validated: under FSDP, `vaswani-transformer evaluate` does it.")
+        return {}
+    if trainer.is_world_process_zero():
+        weights = load_file(Path(trainer.args.output_dir) / WEIGHTS_FILE)
+        trainer.model.load_state_dict(weights, strict=False)  # a tied tensor is in the file once
+    if trainer.args.world_size > 1:
+        for tensor in trainer.model.parameters():
+            torch.distributed.broadcast(tensor.data, src=0)
+    return trainer.evaluate_quietly("average_eval")
+
+
+def describe_results(output_dir: str | Path, recipe: Recipe, results: Mapping[str, Any]) -> str:
+    """The end of a run for people: validations, the model that was kept, cost, files and what to do next.
+
+    Args:
+        output_dir: Folder of the run.
+        recipe: Its recipe.
+        results: What `train` returned.
+    """
+    output_dir = Path(output_dir)
+    rows = [*_validation_rows(output_dir, results), *_cost_rows(results)]
+    names = (WEIGHTS_FILE, CARD_FILE, RESULTS_FILE, STATE_FILE, CURVES_FILE)
+    rows.append(("files", f"{output_dir}: {', '.join(name for name in names if (output_dir / name).exists())}"))
+    rows.append(("next", _next_command(output_dir, recipe)))
+    title = f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs."
+    width = max(len(name) for name, _ in rows)
+    return "\n".join([title, *(f"  {name:{width}}  {text}" for name, text in rows)])
+
+
+def _validation_rows(output_dir: Path, results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Best and last validation and the average's, with a word on which the model in the folder is."""
+    averaged, best = results["num_averaged_snapshots"], results["best_checkpoint"]
+    kept = "; the model in the folder"
+    if (step := results.get("best_eval_step")) is not None:
+        folder = f"checkpoint-{step}"
+        place = folder if folder in {path.name for path in list_checkpoints(output_dir)} else "no checkpoint kept"
+        kept_best = kept if best and Path(best).name == folder else ""
+        yield "best validation", f"{_scores(results, 'best_eval_')}, after {step:,} updates ({place}){kept_best}"
+        yield "last validation", _scores(results, "last_eval_") + ("" if averaged or best else kept)
+    if averaged:
+        scores = _scores(results, "average_eval_")
+        yield "average", f"{f'{scores}, ' if scores else ''}of the last {averaged} snapshots{kept}"
+
+
+def _scores(results: Mapping[str, Any], prefix: str) -> str:
+    return ", ".join(form.format(results[prefix + name]) for name, form in _FIGURES if prefix + name in results)
+
+
+def _cost_rows(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Tokens, time and FLOPs, where they were counted."""
+    if "train_flops_counted" not in results:
+        return
+    tokens = results["train_source_tokens"] + results["train_target_tokens"]
+    yield (
+        "cost",
+        f"{tokens:,} tokens in {format_duration(results['train_runtime'])} h, "
+        f"{results['train_tokens_per_second']:,.0f} a second on {results['train_num_devices']} device(s); FLOPs "
+        f"{format_flops(results['train_flops_counted'])} counted, {format_flops(results['train_flops_paper'])} as in "
+        "the paper's Table 2",
+    )
+
+
+def _next_command(output_dir: Path, recipe: Recipe) -> str:
+    """What to type next: the evaluation where the recipe names a test set, else a translation."""
+    folder = shlex.quote(str(output_dir))
+    if recipe.data_arguments("test") is not None:
+        return f"vaswani-transformer evaluate --model {folder}"
+    return f"vaswani-transformer translate --model {folder} --input FILE"
