@@ -15,12 +15,17 @@ from .cleaning import CleaningReport, CleaningRules, clean_corpus
 from .collation import TranslationCollator
 from .corpora import load_corpus
 from .readers import read_lines
+from .rows import ArrowPairs
+from .streaming import StreamLoader, StreamSettings
 from .tokenized import tokenize_corpus
 from .vocabulary import corpus_sentences, train_tokenizer
 
 __all__ = [
+    "ArrowPairs",
     "CleaningReport",
     "CleaningRules",
+    "StreamLoader",
+    "StreamSettings",
     "TokenBatchSampler",
     "TranslationCollator",
     "clean_corpus",

@@ -45,7 +45,7 @@ def tokenize_corpus(
             "Load it with `load_corpus`."
         )
     return dataset.map(
-        _encode,
+        encode_pairs,
         batched=True,
         fn_kwargs={"tokenizer": tokenizer},
         remove_columns=dataset.column_names,
@@ -56,7 +56,7 @@ def tokenize_corpus(
     )
 
 
-def _encode(pairs: dict[str, list[str]], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[Any]]:
+def encode_pairs(pairs: dict[str, list[str]], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[Any]]:
     """Columns of token ids and their lengths for a batch of pairs."""
     sources, targets = ([text if text.strip() else "" for text in pairs[side]] for side in ("source", "target"))
     options = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
