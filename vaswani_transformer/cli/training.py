@@ -76,6 +76,12 @@ def describe_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in the output folder")
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16; weights and optimiser stay in fp32")
     parser.add_argument("--use-cpu", action="store_true", help="train on the CPU although there is a GPU")
+    parser.add_argument(
+        "--num-proc",
+        type=int,
+        metavar="N",
+        help="processes that tokenise the data (default: all cores for a large corpus); they change no result",
+    )
     fields = parser.add_argument_group(
         "values of the recipe", "Each replaces one value of the recipe; the default shown holds without --recipe."
     )
@@ -102,6 +108,7 @@ def _run_train(args: argparse.Namespace) -> None:
         resume=args.resume,
         bf16=args.bf16,
         use_cpu=args.use_cpu,
+        num_proc=args.num_proc,
     )
     if is_main_process():
         print(json.dumps(results, indent=2))

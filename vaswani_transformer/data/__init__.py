@@ -17,6 +17,7 @@ from .corpora import load_corpus
 from .readers import read_lines
 from .rows import ArrowPairs
 from .streaming import StreamLoader, StreamSettings
+from .streams import stream_corpus
 from .tokenized import tokenize_corpus
 from .vocabulary import corpus_sentences, train_tokenizer
 
@@ -33,6 +34,7 @@ __all__ = [
     "load_corpus",
     "plan_accumulation_steps",
     "read_lines",
+    "stream_corpus",
     "tokenize_corpus",
     "train_tokenizer",
 ]
