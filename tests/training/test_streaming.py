@@ -9,6 +9,7 @@ import datasets
 import pytest
 import torch
 from toy_language import make_pairs
+from transformers import TrainerCallback
 
 from vaswani_transformer.data import CleaningRules, streaming
 from vaswani_transformer.training.preparation import prepare_data
@@ -84,37 +85,42 @@ def test_pairs_that_break_rules_are_counted(make_trainer):
     assert trainer.stream_report().dropped["target_too_long"] > 0
 
 
+class KeepStreamState(TrainerCallback):
+    """Keeps the place in the stream that belongs to the checkpoint of update 5."""
+
+    trainer = state = None
+
+    def on_save(self, args, state, control, **kwargs):
+        if state.global_step == 5:
+            self.state = json.dumps(self.trainer._train_loader.state_dict())
+
+
 @pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
-def test_resumed_stream_trains_the_same_model_bit_for_bit(make_trainer, tmp_path, num_workers):
-    def make(output_dir, max_steps):
+def test_resumed_stream_trains_the_same_model_bit_for_bit(make_trainer, tmp_path, num_workers, monkeypatch):
+    keep = KeepStreamState()
+
+    def make():
         return make_trainer(
-            output_dir=tmp_path / output_dir,
+            output_dir=tmp_path / "run",
             train_dataset=make_stream(),
-            max_steps=max_steps,
+            max_steps=10,
             dropout=0.1,
             save_strategy="steps",
             save_steps=5,
             dataloader_num_workers=num_workers,
+            extra={"callbacks": [keep]},
         )
 
-    whole = make("whole", 12)
+    keep.trainer = whole = make()
     whole.train()
-    first = make("parts", 5)
-    first.train()
-    state = json.loads(json.dumps(first._train_loader.state_dict()))
-    second = make("parts", 12)
-    make_loader = second._stream_loader
-
-    def make_restored():
-        loader = make_loader()
-        loader.load_state_dict(state)
-        return loader
-
-    second._stream_loader = make_restored
-    second.train(resume_from_checkpoint=str(tmp_path / "parts" / "checkpoint-5"))
-    logs = [[entry for entry in trainer.state.log_history if "loss" in entry] for trainer in (whole, second)]
+    resumed = make()
+    loader = resumed._stream_loader()
+    loader.load_state_dict(json.loads(keep.state))
+    monkeypatch.setattr(resumed, "_stream_loader", lambda: loader)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-5"))
+    logs = [[entry for entry in trainer.state.log_history if "loss" in entry] for trainer in (whole, resumed)]
     assert logs[0] == logs[1]
-    expected, got = whole.model.state_dict(), second.model.state_dict()
+    expected, got = whole.model.state_dict(), resumed.model.state_dict()
     assert [name for name in expected if not torch.equal(expected[name], got[name])] == []
 
 
@@ -145,7 +151,7 @@ def stream_recipe(tmp_path, tokenizer):
 def test_recipe_trains_on_a_stream(stream_recipe, tmp_path):
     results = train(stream_recipe, tmp_path / "run", use_cpu=True)
     assert results["train_steps"] == 3
-    assert results["train_pairs"] > 0 and results["train_dropped_pairs"]["target_too_long"] > 0
+    assert results["train_pairs"] > 0 and results["train_dropped_pairs"]["source_too_long"] > 0
     assert Recipe.load(tmp_path / "run").streaming
     assert (tmp_path / "run" / "README.md").is_file()
 
