@@ -13,7 +13,7 @@ from vaswani_transformer.data import CleaningRules, StreamLoader, StreamSettings
 
 NUM_PAIRS = 300
 FIRST_ID = 300  # the first token of a source says which pair it is
-LIMITS = {"max_source_tokens": 60, "max_target_tokens": 70}
+LIMITS = {"max_source_tokens": 60, "max_target_tokens": 70, "batches_per_pool": 3}
 
 
 def read_pairs(shards):
@@ -40,7 +40,6 @@ def make_arrow_stream(num_shards=4):
 @pytest.fixture(autouse=True)
 def small_pools(monkeypatch):
     """Several pools an epoch for each of several readers; workers are forked and see them too."""
-    monkeypatch.setattr(streaming, "_BATCHES_PER_POOL", 3)
     monkeypatch.setattr(streaming, "_ROWS_PER_READ", 7)
 
 

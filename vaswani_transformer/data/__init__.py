@@ -10,7 +10,7 @@ except ImportError as error:
         "Run: pip install 'vaswani-transformer[train]'"
     ) from error
 
-from .batching import TokenBatchSampler, plan_accumulation_steps
+from .batching import BATCHES_PER_POOL, TokenBatchSampler, plan_accumulation_steps
 from .cleaning import CleaningReport, CleaningRules, clean_corpus
 from .collation import TranslationCollator
 from .corpora import load_corpus
@@ -22,6 +22,7 @@ from .tokenized import tokenize_corpus
 from .vocabulary import corpus_sentences, train_tokenizer
 
 __all__ = [
+    "BATCHES_PER_POOL",
     "ArrowPairs",
     "CleaningReport",
     "CleaningRules",

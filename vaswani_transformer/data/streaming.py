@@ -15,11 +15,10 @@ from datasets.distributed import split_dataset_by_node
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from transformers import PreTrainedTokenizerBase
 
-from .batching import cut, length_keys
+from .batching import cut, shape_keys
 from .cleaning import CleaningReport, CleaningRules, check_pairs
 from .tokenized import encode_pairs
 
-_BATCHES_PER_POOL = 100  # micro-batches' worth of pairs that are sorted by length together
 _ROWS_PER_READ = 1000
 
 Row = dict[str, np.ndarray]
@@ -37,6 +36,7 @@ class StreamSettings:
         process_index: This one among them.
         num_workers: Processes of each of them that read ahead; 0 reads in the process itself.
         seed: Seed of the order.
+        batches_per_pool: Micro-batches' worth of pairs that a reader sorts and shuffles together.
 
     Raises:
         ValueError: If a limit is below 2, or there is no such process.
@@ -49,6 +49,7 @@ class StreamSettings:
     process_index: int = 0
     num_workers: int = 0
     seed: int = 0
+    batches_per_pool: int = 100
 
     def __post_init__(self):
         for name in ("max_source_tokens", "max_target_tokens"):
@@ -74,9 +75,9 @@ class StreamLoader:
 
     Each worker of each process is a reader and reads its part of the stream's shards; of a stream with fewer shards
     than readers, each takes every n-th pair. So every pair is read once an epoch, and a reader begins its next epoch
-    without waiting for the others. A reader fills a pool with consecutive pairs, as many as make 100 micro-batches,
-    sorts it by length, cuts it into micro-batches and hands them out in an order that depends on the seed, the epoch,
-    the pool and the reader alone. A micro-batch never holds pairs of two pools.
+    without waiting for the others. A reader fills a pool with consecutive pairs, sorts it by length, cuts
+    it into micro-batches and hands them out in an order that depends on the seed, the epoch, the pool and the reader
+    alone. A micro-batch never holds pairs of two pools.
 
     The state is that of the batches handed out by iteration, whatever workers have prepared beyond them. It holds for
     each reader where in the stream its pool starts and how many of the pool's batches are handed out; to go on from
@@ -268,7 +269,7 @@ class _Reader(IterableDataset):
             pool += [row for row, drop in zip(rows, dropped.tolist(), strict=True) if not drop]
             report = report + counts
             num_tokens += lengths[~dropped].sum(axis=0)
-            if (np.array([*num_tokens, num_tokens.sum()]) >= _BATCHES_PER_POOL * limits).any():
+            if (np.array([*num_tokens, num_tokens.sum()]) >= self.settings.batches_per_pool * limits).any():
                 break
         return (pool, report) if has_read else None
 
@@ -302,7 +303,7 @@ class _Reader(IterableDataset):
             return []
         lengths = _lengths(rows)
         order = rng.permutation(len(rows))
-        order = order[np.lexsort(length_keys(lengths[order]))]
+        order = order[np.lexsort(shape_keys(lengths[order]))]
         starts = cut(lengths[order], self.limits, self.settings.max_padded_tokens)
         batches = np.split(order, starts[1:-1])
         return [batches[number].tolist() for number in rng.permutation(len(batches))]

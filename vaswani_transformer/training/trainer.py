@@ -17,6 +17,7 @@ from transformers.utils import logging
 from ..analysis.cost import training_flops
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import (
+    BATCHES_PER_POOL,
     ArrowPairs,
     CleaningReport,
     CleaningRules,
@@ -213,6 +214,7 @@ class VaswaniTransformerTrainer(EvaluatingTrainer):
             process_index=args.process_index,
             num_workers=args.dataloader_num_workers,
             seed=args.seed if args.data_seed is None else args.data_seed,
+            batches_per_pool=BATCHES_PER_POOL * args.gradient_accumulation_steps,
         )
         tokenizer = self.processing_class if isinstance(self.processing_class, PreTrainedTokenizerBase) else None
         return StreamLoader(
