@@ -70,7 +70,7 @@ class ArrowPairs(Dataset):
 
 def _selected_rows(dataset: datasets.Dataset) -> np.ndarray | None:
     """Rows of the stored table that a data set shows, in its order; None if it shows all in theirs."""
-    return None if dataset._indices is None else dataset._indices.column(0).to_numpy()
+    return None if dataset._indices is None else dataset._indices.column(0).to_numpy().astype(np.int64)
 
 
 def _is_ragged(column: pa.ChunkedArray) -> bool:
