@@ -167,6 +167,7 @@ def batches(folder: Path, start) -> dict:
 
 def train(folder: Path, start) -> dict:
     """The command `train` with everything cached, from its start to the end of the first update of a tiny model."""
+    os.environ["HF_DATASETS_CACHE"] = str(folder.resolve())
     start()
     from transformers import TrainerCallback
 
