@@ -57,7 +57,7 @@ def test_corpus_is_not_tokenized_again_for_an_equal_tokenizer(cached_corpus, tin
     tiny_tokenizer.save_pretrained(tmp_path / "tokenizer")
     equal = AutoTokenizer.from_pretrained(tmp_path / "tokenizer")
     equal(["a", "b c"], padding=True, truncation=True, max_length=3)  # leaves its settings behind
-    monkeypatch.setattr(tokenized, "_encode", lambda *_: pytest.fail("tokenized again"))
+    monkeypatch.setattr(tokenized, "encode_pairs", lambda *_: pytest.fail("tokenized again"))
     assert tokenize_corpus(cached_corpus, equal)[:] == first[:]
 
 

@@ -88,6 +88,12 @@ def describe_train(parser: argparse.ArgumentParser) -> None:
         help="trackers of transformers that receive the log: tensorboard (which writes into runs/ of the output "
         "folder), wandb, mlflow, trackio ...",
     )
+    parser.add_argument(
+        "--num-proc",
+        type=int,
+        metavar="N",
+        help="processes that tokenise the data (default: all cores for a large corpus); they change no result",
+    )
     fields = parser.add_argument_group(
         "values of the recipe", "Each replaces one value of the recipe; the default shown holds without --recipe."
     )
@@ -120,6 +126,7 @@ def _run_train(args: argparse.Namespace) -> None:
         bf16=args.bf16,
         use_cpu=args.use_cpu,
         report_to=args.report_to,
+        num_proc=args.num_proc,
     )
     if is_main_process():
         from ..training.summary import describe_results

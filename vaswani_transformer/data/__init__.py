@@ -10,17 +10,24 @@ except ImportError as error:
         "Run: pip install 'vaswani-transformer[train]'"
     ) from error
 
-from .batching import TokenBatchSampler, plan_accumulation_steps
+from .batching import BATCHES_PER_POOL, TokenBatchSampler, plan_accumulation_steps
 from .cleaning import CleaningReport, CleaningRules, clean_corpus
 from .collation import TranslationCollator
 from .corpora import load_corpus
 from .readers import read_lines
+from .rows import ArrowPairs
+from .streaming import StreamLoader, StreamSettings
+from .streams import stream_corpus
 from .tokenized import tokenize_corpus
 from .vocabulary import corpus_sentences, train_tokenizer
 
 __all__ = [
+    "BATCHES_PER_POOL",
+    "ArrowPairs",
     "CleaningReport",
     "CleaningRules",
+    "StreamLoader",
+    "StreamSettings",
     "TokenBatchSampler",
     "TranslationCollator",
     "clean_corpus",
@@ -28,6 +35,7 @@ __all__ = [
     "load_corpus",
     "plan_accumulation_steps",
     "read_lines",
+    "stream_corpus",
     "tokenize_corpus",
     "train_tokenizer",
 ]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch.utils.data import Sampler
 
-_BATCHES_PER_POOL = 100  # effective batches' worth of pairs that are sorted by length together
+BATCHES_PER_POOL = 100  # effective batches' worth of pairs that are sorted by length together
 _SAMPLED_BATCHES = 100  # effective batches that the share of padding is measured on
 
 
@@ -179,10 +179,9 @@ class _Plan:
         lengths = _check_lengths(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
         limits = np.array([max_source_tokens, max_target_tokens])
         order = _order_by_length(lengths, limits)
-        starts = _cut(lengths[order], limits)
+        starts = cut(lengths[order], limits)
         batch_of_slot = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        # within a batch by target, then source: neighbours are alike on both sides, so the parts of a split pad little
-        order = order[np.lexsort((*-lengths[order].T, batch_of_slot))]
+        order = order[np.lexsort((*-shape_keys(lengths[order]), batch_of_slot))]
         length_ids = lengths[:, 0] * (lengths[:, 1].max() + 1) + lengths[:, 1]
         length_ids = np.unique(length_ids, return_inverse=True)[1].astype(np.int32)
         return cls(lengths[order], starts, np.argsort(length_ids[order], kind="stable"), length_ids)
@@ -256,7 +255,7 @@ def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
     Pools alternate between ascending and descending, so that neighbours stay alike where two pools meet.
     """
     num_batches = (lengths.sum(axis=0) / limits).max()
-    num_pools = max(1, round(num_batches / _BATCHES_PER_POOL))
+    num_pools = max(1, round(num_batches / BATCHES_PER_POOL))
     shuffled = np.random.default_rng(0).permutation(len(lengths))
     pools = []
     for number, pool in enumerate(np.array_split(shuffled, num_pools)):
@@ -266,26 +265,51 @@ def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def _length_keys(lengths: np.ndarray) -> np.ndarray:
-    """What pairs are sorted by, for `np.lexsort`, (3, N): the longer side, then both sides together, then the source.
+    """What effective batches are sorted by, for `np.lexsort`, (3, N): the longer side, both together, the source.
 
-    On real corpora this pads less than sorting by one side or by the sum.
+    On real corpora this pads less than sorting by one side or by the sum, and fills both sides of a batch.
     """
     source, target = lengths.T
     return np.stack([source, source + target, np.maximum(source, target)])
 
 
-def _cut(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Starts of the fewest contiguous batches within both limits, then the number of rows, (num_batches + 1,)."""
+def shape_keys(lengths: np.ndarray) -> np.ndarray:
+    """What micro-batches are sorted by, for `np.lexsort`, (2, N): the longer side, then how much longer the source is.
+
+    The second runs up and down in turn, so that neighbours stay alike where the longer side changes. Pairs with a long
+    source and pairs with a long target do not meet, so that micro-batches pad less than when sorted by the sum.
+    """
+    source, target = lengths.T
+    longer = np.maximum(source, target)
+    return np.stack([np.where(longer % 2, source - target, target - source), longer])
+
+
+def cut(lengths: np.ndarray, limits: np.ndarray, max_padded_tokens: int | None = None) -> np.ndarray:
+    """Starts of the fewest contiguous batches within all limits, then the number of rows, (num_batches + 1,).
+
+    Args:
+        lengths: Source and target length of each row, (N, 2), none above the limits by itself.
+        limits: Real source and target tokens of a batch.
+        max_padded_tokens: Bound of rows x (longest source + longest target); None is no bound.
+    """
     source_ends, target_ends = (np.cumsum(lengths[:, side]) for side in (0, 1))
     starts, done = [0], np.zeros(2, dtype=np.int64)
-    while starts[-1] < len(lengths):
+    while (start := starts[-1]) < len(lengths):
         end = min(
             np.searchsorted(source_ends, done[0] + limits[0], side="right"),
             np.searchsorted(target_ends, done[1] + limits[1], side="right"),
         )
+        if max_padded_tokens is not None:
+            end = start + _num_within(lengths[start:end], max_padded_tokens)
         done = (source_ends[end - 1], target_ends[end - 1])
         starts.append(int(end))
     return np.array(starts)
+
+
+def _num_within(lengths: np.ndarray, max_padded_tokens: int) -> int:
+    """First rows, (rows, 2), that make one micro-batch whose padded size stays within the bound."""
+    widths = np.maximum.accumulate(lengths, axis=0).sum(axis=1)
+    return int(np.searchsorted(widths * np.arange(1, len(widths) + 1), max_padded_tokens, side="right"))
 
 
 def _split_greedily(lengths: np.ndarray, max_padded_tokens: int) -> list[int]:
@@ -299,9 +323,7 @@ def _split_greedily(lengths: np.ndarray, max_padded_tokens: int) -> list[int]:
     while start < len(lengths):
         # no micro-batch holds more rows than its first row's length allows
         end = start + max_padded_tokens // int(lengths[start].sum())
-        widths = np.maximum.accumulate(lengths[start:end], axis=0).sum(axis=1)
-        padded = widths * np.arange(1, len(widths) + 1)
-        sizes.append(int(np.searchsorted(padded, max_padded_tokens, side="right")))
+        sizes.append(_num_within(lengths[start:end], max_padded_tokens))
         start += sizes[-1]
     return sizes
 

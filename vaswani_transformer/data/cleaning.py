@@ -10,6 +10,8 @@ from typing import Literal
 import datasets
 import numpy as np
 
+from .rows import number_column
+
 
 @dataclass(frozen=True, kw_only=True)
 class CleaningRules:
@@ -61,6 +63,11 @@ class CleaningReport:
         """Pairs dropped for any reason."""
         return sum(self.dropped.values())
 
+    def __add__(self, other: CleaningReport) -> CleaningReport:
+        names = {**self.dropped, **other.dropped}
+        dropped = {name: self.dropped.get(name, 0) + other.dropped.get(name, 0) for name in names}
+        return CleaningReport(self.num_kept + other.num_kept, dropped)
+
     def __str__(self) -> str:
         reasons = ", ".join(f"{count:,} {name}" for name, count in self.dropped.items() if count)
         total = self.num_kept + self.num_dropped
@@ -83,24 +90,33 @@ def clean_corpus(
     """
     if on_violation not in ("drop", "error"):
         raise ValueError(f"`on_violation` must be drop or error, got {on_violation!r}. Choose one of them.")
-    lengths = dataset.select_columns(["source_length", "target_length"]).with_format("numpy")[:]
-    source, target = (np.asarray(lengths[f"{side}_length"], dtype=np.int64) for side in ("source", "target"))
-    violations = _violations(source, target, rules)
-    names = np.array(["", *violations])
-    reasons = np.select(list(violations.values()), np.arange(1, len(names)), default=0)
-    if on_violation == "error" and reasons.any():
-        row = int(np.flatnonzero(reasons)[0])
+    source, target = (number_column(dataset, f"{side}_length") for side in ("source", "target"))
+    violated, report = check_pairs(source, target, rules)
+    if on_violation == "error" and report.num_dropped:
+        row = int(np.argmax(violated))
+        _, only = check_pairs(source[row : row + 1], target[row : row + 1], rules)
+        reason = next(name for name, count in only.dropped.items() if count)
         raise ValueError(
-            f"`dataset` must satisfy {rules}, got {names[reasons[row]]} in row {row} with {source[row]} source and "
+            f"`dataset` must satisfy {rules}, got {reason} in row {row} with {source[row]} source and "
             f"{target[row]} target tokens. Correct the pair, or let such pairs be dropped."
         )
-    report = CleaningReport(
-        num_kept=int((reasons == 0).sum()),
-        dropped={name: int((reasons == code).sum()) for code, name in enumerate(violations, start=1)},
-    )
     if report.num_kept == 0:
         raise ValueError(f"`dataset` must keep at least one pair under {rules}, got none: {report}. Relax the rules.")
-    return (dataset if report.num_dropped == 0 else dataset.select(np.flatnonzero(reasons == 0))), report
+    return (dataset if report.num_dropped == 0 else dataset.select(np.flatnonzero(~violated))), report
+
+
+def check_pairs(source: np.ndarray, target: np.ndarray, rules: CleaningRules) -> tuple[np.ndarray, CleaningReport]:
+    """Which pairs the rules drop, (N,) bool, and the count of them by reason.
+
+    Args:
+        source: Tokens of each source sentence, (N,).
+        target: Tokens of each target sentence, (N,).
+        rules: What to ask of each pair.
+    """
+    violations = _violations(source, target, rules)
+    reasons = np.select(list(violations.values()), np.arange(1, 1 + len(violations)), default=0)
+    num_kept, *counts = np.bincount(reasons, minlength=1 + len(violations)).tolist()
+    return reasons > 0, CleaningReport(num_kept, dict(zip(violations, counts, strict=True)))
 
 
 def _violations(source: np.ndarray, target: np.ndarray, rules: CleaningRules) -> dict[str, np.ndarray]:

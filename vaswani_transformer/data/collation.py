@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
@@ -49,20 +50,18 @@ class TranslationCollator:
         """Batch of int64 tensors."""
         if len(rows) == 0:
             rows = [{"input_ids": [self.tokenizer.eos_token_id], "labels": [IGNORED]}]
-        sources = [row["input_ids"] for row in rows]
-        batch = {
-            "input_ids": self._pad(sources, self.tokenizer.pad_token_id),
-            "attention_mask": self._pad([[1] * len(source) for source in sources], 0),
-        }
+        source, attended = self._pad([row["input_ids"] for row in rows], self.tokenizer.pad_token_id)
+        batch = {"input_ids": source, "attention_mask": attended.long()}
         if rows[0].get("labels") is not None:
-            batch["labels"] = self._pad([row["labels"] for row in rows], IGNORED)
+            batch["labels"], _ = self._pad([row["labels"] for row in rows], IGNORED)
         return batch
 
-    def _pad(self, rows: list[Sequence[int]], value: int) -> torch.Tensor:
-        """Rows filled up with `value` at the end, (B, longest row)."""
+    def _pad(self, rows: list[Sequence[int]], value: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rows filled up with `value` at the end, (B, longest row), and where they are not filled up."""
         multiple = self.pad_to_multiple_of or 1
-        width = -(-max(map(len, rows)) // multiple) * multiple
-        padded = torch.full((len(rows), width), value, dtype=torch.int64)
-        for line, row in zip(padded, rows, strict=True):
-            line[: len(row)] = torch.as_tensor(row, dtype=torch.int64)
-        return padded
+        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        width = -(-int(lengths.max()) // multiple) * multiple
+        real = np.arange(width) < lengths[:, None]
+        padded = np.full(real.shape, value, dtype=np.int64)
+        padded[real] = np.concatenate(rows)
+        return torch.from_numpy(padded), torch.from_numpy(real)

@@ -162,7 +162,7 @@ def _read_pairs(path: Path, languages: tuple[str | None, str | None]) -> Iterato
         if columns is None:
             translation = row.get("translation")
             codes = list(translation) if isinstance(translation, dict) else None
-            columns = _find_columns(list(row), codes, languages, str(path))
+            columns = find_columns(list(row), codes, languages, str(path))
         if columns[0] == "translation":
             row = row.get("translation")
         pair = tuple(row.get(column) for column in columns[-2:]) if isinstance(row, dict) else (None,)
@@ -176,7 +176,7 @@ def _read_pairs(path: Path, languages: tuple[str | None, str | None]) -> Iterato
         raise ValueError(f"`pairs_file` must hold at least one pair, got none in {path}. Check how it was written.")
 
 
-def _find_columns(
+def find_columns(
     columns: Sequence[str], codes: Sequence[str] | None, languages: tuple[str | None, str | None], origin: str
 ) -> tuple[str, ...]:
     """Names of the source and target columns, after "translation" if they are keys of that column.
@@ -222,7 +222,7 @@ def _load_dataset(
     if "translation" in loaded.column_names:
         loaded = loaded.select_columns("translation").flatten()
         codes = [column.removeprefix("translation.") for column in loaded.column_names]
-    columns = _find_columns(loaded.column_names, codes, languages, name)
+    columns = find_columns(loaded.column_names, codes, languages, name)
     source, target = (f"translation.{column}" if codes else column for column in columns[-2:])
     loaded = loaded.select_columns([source, target])
     for column in (source, target):
@@ -238,7 +238,7 @@ def _load_dataset(
 
 def _load_split(name: str, config: str | None, split: str, cache_dir: str | Path | None) -> datasets.Dataset:
     """One split of a dataset with all its columns."""
-    if not any((Path(name) / file).is_file() for file in ("dataset_dict.json", "state.json")):
+    if not is_saved_to_disk(name):
         return datasets.load_dataset(name, config, split=split, cache_dir=cache_dir and str(cache_dir))
     loaded = datasets.load_from_disk(name)
     if isinstance(loaded, datasets.Dataset):
@@ -246,6 +246,11 @@ def _load_split(name: str, config: str | None, split: str, cache_dir: str | Path
     if split not in loaded:
         raise ValueError(f"`split` must be one of {', '.join(loaded)}, got {split!r}. Choose a split of {name}.")
     return loaded[split]
+
+
+def is_saved_to_disk(name: str | Path) -> bool:
+    """Whether a dataset is a folder written by `save_to_disk`."""
+    return any((Path(name) / file).is_file() for file in ("dataset_dict.json", "state.json"))
 
 
 def _load_builtin(split: str, cache: _Cache) -> datasets.Dataset:

@@ -28,13 +28,15 @@ def existing_file(path: str | Path, name: str) -> Path:
     return path
 
 
-def read_lines(path: str | Path) -> Iterator[str]:
+def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[str]:
     r"""Lines of a UTF-8 text file, one at a time, without their line ends.
 
     Lines end in `\n` or `\r\n`; no other character ends a line. A byte order mark at the start is skipped.
 
     Args:
         path: The text file.
+        offset: Byte at which to begin, the first of a line.
+        line: Number of this line, from 1.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -42,10 +44,10 @@ def read_lines(path: str | Path) -> Iterator[str]:
     """
     path = existing_file(path, "path")
     with open(path, "rb") as file:
-        offset = 0
-        for number, raw in enumerate(file, start=1):
+        file.seek(offset)
+        for number, raw in enumerate(file, start=line):
             try:
-                line = raw.decode("utf-8")
+                text = raw.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise ValueError(
                     f"`{path}` must be UTF-8 text, got byte 0x{raw[error.start]:02x} in line {number} at byte offset "
@@ -53,8 +55,8 @@ def read_lines(path: str | Path) -> Iterator[str]:
                 ) from error
             offset += len(raw)
             if number == 1:
-                line = line.removeprefix("\ufeff")
-            yield line.removesuffix("\n").removesuffix("\r")
+                text = text.removeprefix("\ufeff")
+            yield text.removesuffix("\n").removesuffix("\r")
 
 
 def read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
@@ -65,6 +67,39 @@ def read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:
         num_target += target_line is not None
         if num_source == num_target:
             yield source_line, target_line
+    _check_aligned(source, num_source, target, num_target)
+
+
+def index_aligned(source: Path, target: Path, lines_per_part: int) -> list[tuple[int, int, int, int]]:
+    """Parts of two text files: first line (from 1), number of lines, and byte offset in both files, of each.
+
+    Args:
+        source: Source sentences.
+        target: Target sentences; raises ValueError if it differs in lines.
+        lines_per_part: Lines of each part but the last.
+    """
+    (num_source, source_offsets), (num_target, target_offsets) = (
+        _index_lines(path, lines_per_part) for path in (source, target)
+    )
+    _check_aligned(source, num_source, target, num_target)
+    firsts = range(0, num_source, lines_per_part)
+    counts = [min(lines_per_part, num_source - first) for first in firsts]
+    return [(first + 1, *part) for first, *part in zip(firsts, counts, source_offsets, target_offsets, strict=True)]
+
+
+def _index_lines(path: Path, lines_per_part: int) -> tuple[int, list[int]]:
+    """Number of lines of a text file, and the byte offsets of every `lines_per_part`-th from the first on."""
+    offset, offsets, number = 0, [], -1
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file):
+            if number % lines_per_part == 0:
+                offsets.append(offset)
+            offset += len(raw)
+    return number + 1, offsets
+
+
+def _check_aligned(source: Path, num_source: int, target: Path, num_target: int) -> None:
+    """Raises ValueError when two text files differ in lines."""
     if num_source != num_target:
         raise ValueError(
             f"`target_file` must have as many lines as `source_file`, got {num_source} lines in {source} and "

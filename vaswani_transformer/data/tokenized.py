@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import datasets
@@ -20,6 +21,7 @@ _FEATURES = datasets.Features(
     }
 )
 _VERSION = "1"
+_PAIRS_PER_PROCESS = 50_000
 
 
 def tokenize_corpus(
@@ -30,7 +32,8 @@ def tokenize_corpus(
     Args:
         dataset: Pairs with the string columns `source` and `target`, as of `load_corpus`.
         tokenizer: Encodes both sides, each with `</s>` at its end.
-        num_proc: Processes that share the work; None is this process.
+        num_proc: Processes that share the work; None is as many as this one may use cores, for a large corpus. The
+            result and its cache are the same for any number.
 
     Returns:
         The same rows with the columns `input_ids`, `labels` (int32 lists), `source_length` and `target_length`
@@ -45,18 +48,25 @@ def tokenize_corpus(
             "Load it with `load_corpus`."
         )
     return dataset.map(
-        _encode,
+        encode_pairs,
         batched=True,
         fn_kwargs={"tokenizer": tokenizer},
         remove_columns=dataset.column_names,
         features=_FEATURES,
-        num_proc=num_proc,
+        num_proc=_num_processes(len(dataset)) if num_proc is None else num_proc,
         new_fingerprint=_fingerprint(dataset, tokenizer),
         desc="Tokenizing",
     )
 
 
-def _encode(pairs: dict[str, list[str]], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[Any]]:
+def _num_processes(num_pairs: int) -> int | None:
+    """Processes for a corpus, None for this one alone: a core each, and enough pairs to be worth their start."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    processes = min(cores or 1, num_pairs // _PAIRS_PER_PROCESS)
+    return processes if processes > 1 else None
+
+
+def encode_pairs(pairs: dict[str, list[str]], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[Any]]:
     """Columns of token ids and their lengths for a batch of pairs."""
     sources, targets = ([text if text.strip() else "" for text in pairs[side]] for side in ("source", "target"))
     options = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}

@@ -15,8 +15,8 @@ _LOWER_IS_BETTER = ("nll", "perplexity")
 class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     """`Seq2SeqTrainingArguments` whose defaults are the paper's, with batches counted in tokens.
 
-    Every argument of the library still works. `per_device_train_batch_size` has no effect unless the training set
-    has no length (a stream): a training batch is bounded by tokens, as in the paper.
+    Every argument of the library still works. `per_device_train_batch_size` has no effect on data of the library
+    `datasets`, streams included: a training batch is bounded by tokens, as in the paper.
 
     Paper: section 5.
 
@@ -30,7 +30,8 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         max_target_tokens_per_batch: Real target tokens, with `</s>`, of one effective batch.
         max_padded_tokens_per_device: Padded tokens (source and target side together) one device holds at a time. When
             set, `gradient_accumulation_steps` is raised until every micro-batch fits. It bounds memory and does not
-            change what is trained. None means no bound.
+            change what is trained, except on a stream, whose batches are cut to each device's share. None means no
+            bound.
         snapshot_steps: Updates between two weights-only snapshots for averaging.
         num_averaged_snapshots: Newest snapshots kept in `output_dir/snapshots`; 0 writes none.
 

@@ -90,6 +90,10 @@ class Recipe:
         "Hub name or local folder of a `datasets` dataset, or `builtin`; files given for any split replace it for all",
     )
     dataset_config: str | None = _field(None, "configuration of the dataset, for example de-en")
+    streaming: bool = _field(
+        False,
+        "read the training data anew in every epoch instead of keeping them on disk as token ids; needs a tokenizer",
+    )
     test_split: str = _field("test", "split of the dataset that is the test set")
     train_source: str | None = _field(None, "training text, source side, one sentence a line")
     train_target: str | None = _field(None, "training text, target side, aligned with train_source")

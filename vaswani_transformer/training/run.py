@@ -12,25 +12,14 @@ from typing import Any
 
 import torch
 from transformers import (
-    AutoTokenizer,
     EarlyStoppingCallback,
     PreTrainedModel,
-    PreTrainedTokenizerBase,
     TrainerState,
     set_seed,
 )
-from transformers.trainer_utils import TrainOutput
+from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
-from ..data import (
-    CleaningReport,
-    CleaningRules,
-    clean_corpus,
-    corpus_sentences,
-    load_corpus,
-    tokenize_corpus,
-    train_tokenizer,
-)
 from ..evaluation.labels import DECODING
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
@@ -39,7 +28,8 @@ from .card import refresh_card
 from .checkpoints import find_checkpoint
 from .cost import measure_cost
 from .curves import draw_run
-from .folder import check_output_dir, clear_run, read_results, set_aside_scores, write_results
+from .folder import check_output_dir, read_results, set_aside_scores, write_results
+from .preparation import RunData, cleaning_rules, prepare_data
 from .recipes import RECIPES, TRANSLATION_METRICS, Recipe
 from .schedule import paper_peak_learning_rate
 from .summary import evaluate_average, validation_figures
@@ -60,6 +50,7 @@ def train(
     fp16: bool = False,
     use_cpu: bool = False,
     report_to: Sequence[str] = (),
+    num_proc: int | None = None,
 ) -> dict[str, Any]:
     """Trains the model of a recipe and leaves it, ready for `from_pretrained` and `pipeline`, in a folder.
 
@@ -77,6 +68,7 @@ def train(
         fp16: Compute in float16; post-norm models tend to diverge in it.
         use_cpu: Ignore accelerators.
         report_to: Trackers of the library that receive the log; "tensorboard" writes into `output_dir/runs`.
+        num_proc: Processes that tokenise the data; None is all cores for a large corpus.
 
     Returns:
         Results as written to `train_results.json`: the library's `train_*` figures, the training's cost (see
@@ -93,22 +85,10 @@ def train(
         KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
     """
     options = {"bf16": bf16, "fp16": fp16, "use_cpu": use_cpu, "report_to": report_to}
-    trainer, output, data = run_training(recipe, output_dir, overwrite=overwrite, resume=resume, **options)
+    trainer, output, data = run_training(
+        recipe, output_dir, overwrite=overwrite, resume=resume, num_proc=num_proc, **options
+    )
     return _finish(recipe, trainer, output, data)
-
-
-class RunData:
-    """Tokenizer and tokenised data of a run.
-
-    Args:
-        tokenizer: The joint tokenizer.
-        train: Cleaned training pairs.
-        validation: Validation pairs, or None.
-        report: What cleaning dropped.
-    """
-
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, train: Any, validation: Any, report: CleaningReport):
-        self.tokenizer, self.train, self.validation, self.report = tokenizer, train, validation, report
 
 
 def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
@@ -116,7 +96,8 @@ def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditiona
     model = VaswaniTransformerForConditionalGeneration(recipe.model_config(len(data.tokenizer)))
     model.generation_config.update(**{name: getattr(recipe, name) for name in DECODING})
     # Beyond this length the pipeline warns.
-    model.generation_config.longest_training_source = int(pair_lengths(data.train)[0].max())
+    longest = recipe.max_tokens_per_sentence if recipe.streaming else int(pair_lengths(data.train)[0].max())
+    model.generation_config.longest_training_source = longest
     return model
 
 
@@ -127,6 +108,7 @@ def run_training(
     *,
     overwrite: bool = False,
     resume: bool = False,
+    num_proc: int | None = None,
     **options: Any,
 ) -> tuple[VaswaniTransformerTrainer, TrainOutput, RunData]:
     """All of `train` up to the last update, for any model; see there for what is not described here.
@@ -141,7 +123,7 @@ def run_training(
     _check_recipe(recipe, finished_steps)
     check_trackers(options.get("report_to", ()))
     arguments = training_arguments(recipe, output_dir, **options)
-    data = _prepare_data(recipe, arguments, resume)
+    data = prepare_data(recipe, arguments, resume, num_proc)
     trainer = build_trainer(recipe, arguments, data, make_model)
     logger.info(describe_plan(trainer))
     if finished_steps < recipe.max_steps:
@@ -214,6 +196,7 @@ def build_trainer(
         eval_dataset=data.validation,
         processing_class=data.tokenizer,
         callbacks=callbacks,
+        stream_rules=cleaning_rules(recipe),
     )
     trainer.recipe = RECIPES.get(recipe.name)
     return trainer
@@ -221,23 +204,31 @@ def build_trainer(
 
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     """One paragraph on what is about to be trained: size, batches, devices, updates, learning rate, precision."""
-    arguments, updates = trainer.args, trainer.train_batches().num_effective_batches
-    padding = trainer.layout()["train_padding_fraction"]
+    arguments = trainer.args
     warmup, budget = int(arguments.warmup_steps), arguments.max_padded_tokens_per_device
     peak = arguments.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
-    source, target = trainer.tokens_per_update()
     precision = "bf16" if arguments.bf16 else "fp16" if arguments.fp16 else "fp32"
     return (
-        f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters on "
-        f"{len(trainer.train_dataset):,} pairs: "
-        f"{arguments.max_steps:,} updates, {updates:,} an epoch, {arguments.max_steps / updates:.1f} epochs. "
+        f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters on {_describe_data(trainer)}. "
         f"An update holds up to {arguments.max_source_tokens_per_batch:,} source and "
-        f"{arguments.max_target_tokens_per_batch:,} target tokens, {source:,.0f} and {target:,.0f} on average, "
-        f"split over {arguments.world_size} device(s) x "
+        f"{arguments.max_target_tokens_per_batch:,} target tokens, split over {arguments.world_size} device(s) x "
         f"{arguments.gradient_accumulation_steps} accumulation step(s), "
-        f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time, "
-        f"{padding:.1%} of them padding. "
+        f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time. "
         f"Learning rate up to {peak:.2e} at update {warmup:,}; {precision} on {arguments.device}."
+    )
+
+
+def _describe_data(trainer: VaswaniTransformerTrainer) -> str:
+    """Pairs, epochs and batches of the training data, as far as they are known."""
+    num_steps = trainer.args.max_steps
+    if not has_length(trainer.train_dataset):
+        return f"a stream of {trainer.train_dataset.num_shards:,} shard(s): {num_steps:,} updates"
+    updates = trainer.train_batches().num_effective_batches
+    source, target = trainer.tokens_per_update()
+    return (
+        f"{len(trainer.train_dataset):,} pairs: {num_steps:,} updates, {updates:,} an epoch, "
+        f"{num_steps / updates:.1f} epochs, {source:,.0f} source and {target:,.0f} target tokens an update on average "
+        f"and {trainer.train_batches().padding_fraction:.1%} of padding"
     )
 
 
@@ -259,6 +250,11 @@ def _check_recipe(recipe: Recipe, finished_steps: int) -> None:
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
             "Pass two text files, `train_pairs` or `dataset`; files for one split replace `dataset` for all."
         )
+    if recipe.streaming and recipe.tokenizer is None:
+        raise ValueError(
+            "`tokenizer` must be given with `streaming`, got none: a vocabulary cannot be trained on a stream. Train "
+            "one on some of the text with `vaswani-transformer train-tokenizer`, then pass its folder."
+        )
     if _needs_metric(recipe) and recipe.data_arguments("validation") is None:
         raise ValueError(
             "`validation_source` and `validation_target` must be given for `load_best_model` and "
@@ -271,87 +267,6 @@ def _check_recipe(recipe: Recipe, finished_steps: int) -> None:
         raise ValueError(
             f"`eval_num_beams` must be at least 1 to decide by {metric}, got {recipe.eval_num_beams}. Pass 1."
         )
-
-
-def _prepare_data(recipe: Recipe, arguments: VaswaniTransformerTrainingArguments, resume: bool) -> RunData:
-    """Loads, tokenises and cleans the data; the main process does the work, the others read its cache.
-
-    The folder is touched (an old run deleted, tokenizer and recipe written) only when all data are ready.
-    """
-    output_dir = Path(arguments.output_dir)
-    with arguments.main_process_first(local=False, desc="preparing the data"):
-        train = load_corpus(**recipe.data_arguments("train"))
-        validation_arguments = recipe.data_arguments("validation")
-        validation = load_corpus(**validation_arguments) if validation_arguments else None
-        if resume or arguments.process_index > 0:
-            tokenizer = AutoTokenizer.from_pretrained(output_dir)
-        else:
-            tokenizer = _load_or_train_tokenizer(recipe, train)
-        train, report = clean_corpus(tokenize_corpus(train, tokenizer), _cleaning_rules(recipe))
-        validation = tokenize_corpus(validation, tokenizer) if validation is not None else None
-        _check_positions(recipe, {"training": train, "validation": validation})
-        if arguments.process_index == 0:
-            _start_folder(recipe, output_dir, tokenizer, resume)
-    logger.info(f"Training data: {report}.")
-    return RunData(tokenizer, train, validation, report)
-
-
-def _check_positions(recipe: Recipe, datasets: dict[str, Any]) -> None:
-    """Raises ValueError when a sentence of a tokenised data set, or None, has more tokens than learned positions."""
-    config = recipe.model_config()
-    if config.position_encoding != "learned":
-        return
-    for name, dataset in datasets.items():
-        longest = 0 if dataset is None else max(int(lengths.max()) for lengths in pair_lengths(dataset))
-        if longest > config.max_position_embeddings:
-            raise ValueError(
-                f"`position_encoding` must be sinusoidal for sentences of more than {config.max_position_embeddings} "
-                f"tokens, got learned and a {name} sentence of {longest}. Shorten it, or lower "
-                "`max_tokens_per_sentence`, which drops long pairs from the training data."
-            )
-
-
-def _start_folder(recipe: Recipe, output_dir: Path, tokenizer: PreTrainedTokenizerBase, resume: bool) -> None:
-    """Writes recipe and tokenizer into a folder, after deleting another run in it unless that is resumed."""
-    if not resume:
-        clear_run(output_dir)
-        output_dir.mkdir(parents=True, exist_ok=True)
-        tokenizer.save_pretrained(output_dir)
-    recipe.save(output_dir)
-
-
-def _load_or_train_tokenizer(recipe: Recipe, train: Any) -> PreTrainedTokenizerBase:
-    """The recipe's tokenizer, else one trained on both sides of the training text."""
-    if (given := recipe.tokenizer) is not None:
-        if not Path(given).is_dir() and len(Path(given).parts) != 2:
-            raise FileNotFoundError(f"`tokenizer` must be a folder or a Hub id, got {given}. Check the path.")
-        tokenizer = AutoTokenizer.from_pretrained(given)
-        _check_special_ids(tokenizer)
-        return tokenizer
-    logger.info(f"Training a vocabulary of {recipe.vocab_size:,} entries.")
-    return train_tokenizer(sentences=corpus_sentences(train), vocab_size=recipe.vocab_size)
-
-
-def _check_special_ids(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Raises ValueError when a tokenizer's special ids are not those of the model's configuration."""
-    pad, bos, eos = tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id
-    if (pad, bos, eos) != (0, 1, 2):
-        raise ValueError(
-            f"`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got {pad}, {bos} and {eos}. Train one with "
-            "`vaswani-transformer train-tokenizer`."
-        )
-
-
-def _cleaning_rules(recipe: Recipe) -> CleaningRules:
-    """Limits on training pairs; a pair never exceeds one batch or one device's budget."""
-    return CleaningRules(
-        max_source_tokens=recipe.max_tokens_per_sentence,
-        max_target_tokens=recipe.max_tokens_per_sentence,
-        max_length_ratio=recipe.max_length_ratio,
-        max_source_tokens_per_batch=recipe.max_source_tokens_per_batch,
-        max_target_tokens_per_batch=recipe.max_target_tokens_per_batch,
-        max_padded_tokens=recipe.max_padded_tokens_per_device,
-    )
 
 
 def _restore_finished(
@@ -381,6 +296,8 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
     figures = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
     if "train_flops_paper" not in figures:  # else they are those of an earlier process that made the last update
         figures |= measure_cost(trainer)
+    if (report := data.report or trainer.stream_report()) is not None:
+        figures |= {"train_pairs": report.num_kept, "train_dropped_pairs": report.dropped}
     results = {
         "recipe": recipe.name,
         **trainer.layout(),
@@ -388,8 +305,6 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
         **validation_figures(trainer),
         **(evaluate_average(trainer) if num_averaged else {}),
         "train_steps": output.global_step,
-        "train_pairs": len(data.train),
-        "train_dropped_pairs": data.report.dropped,
         "num_parameters": trainer.model.num_parameters(),
         "num_averaged_snapshots": num_averaged,
         "best_checkpoint": trainer.state.best_model_checkpoint if recipe.load_best_model else None,

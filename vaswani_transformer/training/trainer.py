@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import datasets
 import torch
 from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase, PrinterCallback, ProgressCallback
@@ -14,7 +15,17 @@ from transformers.utils import logging
 
 from ..analysis.cost import training_flops
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..data import TokenBatchSampler, TranslationCollator, plan_accumulation_steps
+from ..data import (
+    BATCHES_PER_POOL,
+    ArrowPairs,
+    CleaningReport,
+    CleaningRules,
+    StreamLoader,
+    StreamSettings,
+    TokenBatchSampler,
+    TranslationCollator,
+    plan_accumulation_steps,
+)
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import SnapshotCallback
 from .checkpointing_trainer import CheckpointingTrainer
@@ -37,7 +48,8 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
     The training set needs the columns `input_ids` and `labels` (both ending in `</s>`); `source_length` and
     `target_length` save counting. What differs from the library's trainer:
 
-    - Batches hold a number of tokens, not of sentences, and are the same on any number of devices.
+    - Batches hold a number of tokens, not of sentences, and are the same on any number of devices. A stream of the
+      library `datasets` is read in such batches too, endlessly; see `data.StreamLoader`.
     - `lr_scheduler_type="inverse_sqrt"` is the paper's schedule; the first update is number 1.
     - Label smoothing is done by the model's forward. `loss` in the log is smoothed, `nll` is not.
     - `eval_loss`, `eval_nll` and `eval_perplexity` are means per target token over the whole evaluation set, each
@@ -61,9 +73,11 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
         model: The model to train.
         args: `VaswaniTransformerTrainingArguments`.
         data_collator: None makes a `TranslationCollator` of `processing_class`.
-        train_dataset: Tokenised pairs; a stream without length is batched by sentences.
+        train_dataset: Tokenised pairs; or a `datasets.IterableDataset` of them or of text (`source` and `target`).
+            Another data set without length is batched by sentences.
         eval_dataset: Tokenised pairs, or several sets by name.
         processing_class: The tokenizer.
+        stream_rules: What pairs of a stream must satisfy; others are dropped and counted.
         **kwargs: Everything else as for `Seq2SeqTrainer`.
 
     Raises:
@@ -82,6 +96,8 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
         train_dataset=None,
         eval_dataset=None,
         processing_class=None,
+        *,
+        stream_rules: CleaningRules | None = None,
         **kwargs,
     ):
         if not isinstance(args, VaswaniTransformerTrainingArguments):
@@ -93,6 +109,9 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
         if train_dataset is not None and has_length(train_dataset):
             self._train_lengths = pair_lengths(train_dataset)
             _plan_accumulation(args, *self._train_lengths)
+        elif isinstance(train_dataset, datasets.IterableDataset):
+            _plan_stream_accumulation(args)
+        self._train_loader, self._stream_rules = None, stream_rules
         if data_collator is None and processing_class is not None:
             data_collator = TranslationCollator(processing_class)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
@@ -160,7 +179,10 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
         }
 
     def get_train_dataloader(self) -> DataLoader:
-        """Data loader of token-bounded micro-batches; a stream without length is batched by sentences."""
+        """Data loader of token-bounded micro-batches; another data set than `datasets` has is batched by sentences."""
+        if isinstance(self.train_dataset, datasets.IterableDataset):
+            self._train_loader = self._stream_loader()
+            return self._train_loader
         if self._train_lengths is None:
             return super().get_train_dataloader()
         sampler = self.train_batches()
@@ -169,15 +191,14 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
             dataset = self._remove_unused_columns(dataset, description="training")
         else:
             collator = self._get_collator_with_removed_columns(collator, description="training")
+        if type(collator) is TranslationCollator and ArrowPairs.fits(dataset):
+            dataset = ArrowPairs(dataset)
         loader = DataLoader(
             dataset,
             batch_sampler=sampler,
             collate_fn=collator,
             num_workers=self.args.dataloader_num_workers,
-            pin_memory=self.args.dataloader_pin_memory,
-            persistent_workers=self.args.dataloader_persistent_workers,
-            prefetch_factor=self.args.dataloader_prefetch_factor,
-            worker_init_fn=ignore_interrupts,
+            **self._loader_options(),
         )
         loader = self.accelerator.prepare(loader)
         if loader.batch_sampler is not sampler:
@@ -191,6 +212,51 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
             return super()._start_loader_at(loader, num_batches)
         self.train_batches().start_at(num_batches // self.args.gradient_accumulation_steps)
         return loader
+
+    def _loader_options(self) -> dict[str, Any]:
+        """Arguments of the `DataLoader` of any training set."""
+        return {
+            "pin_memory": self.args.dataloader_pin_memory,
+            "persistent_workers": self.args.dataloader_persistent_workers,
+            "prefetch_factor": self.args.dataloader_prefetch_factor,
+            "worker_init_fn": ignore_interrupts,
+        }
+
+    def _stream_loader(self) -> StreamLoader:
+        """Loader of a stream, which deals it out to processes itself and keeps the place where it stands."""
+        args = self.args
+        parts = args.world_size * args.gradient_accumulation_steps
+        settings = StreamSettings(
+            max_source_tokens=args.max_source_tokens_per_batch // parts,
+            max_target_tokens=args.max_target_tokens_per_batch // parts,
+            max_padded_tokens=args.max_padded_tokens_per_device,
+            num_processes=args.world_size,
+            process_index=args.process_index,
+            num_workers=args.dataloader_num_workers,
+            seed=args.seed if args.data_seed is None else args.data_seed,
+            batches_per_pool=BATCHES_PER_POOL * args.gradient_accumulation_steps,
+        )
+        tokenizer = self.processing_class if isinstance(self.processing_class, PreTrainedTokenizerBase) else None
+        return StreamLoader(
+            self.train_dataset,
+            self.data_collator,
+            settings,
+            rules=self._stream_rules,
+            tokenizer=tokenizer,
+            **self._loader_options(),
+        )
+
+    def stream_report(self) -> CleaningReport | None:
+        """Pairs of a stream that all processes kept and dropped so far, over all epochs; None if none was read.
+
+        Every process calls it.
+        """
+        if self._train_loader is None:
+            return None
+        report = self._train_loader.report
+        counts = torch.tensor([report.num_kept, *report.dropped.values()], device=self.args.device)
+        num_kept, *dropped = self.accelerator.reduce(counts, "sum").tolist()
+        return CleaningReport(num_kept, dict(zip(report.dropped, dropped, strict=True)))
 
     def get_total_train_batch_size(self, args) -> int:
         """Mean number of pairs of an update, from which the library reports samples per second."""
@@ -293,3 +359,11 @@ def _plan_accumulation(args: VaswaniTransformerTrainingArguments, source_lengths
         world_size=args.world_size,
     )
     args.gradient_accumulation_steps = max(planned, args.gradient_accumulation_steps)
+
+
+def _plan_stream_accumulation(args: VaswaniTransformerTrainingArguments) -> None:
+    """Raises `gradient_accumulation_steps` until a process's share of real tokens fits the padded budget."""
+    if args.max_padded_tokens_per_device is not None:
+        num_tokens = args.max_source_tokens_per_batch + args.max_target_tokens_per_batch
+        planned = -(-num_tokens // (args.max_padded_tokens_per_device * args.world_size))
+        args.gradient_accumulation_steps = max(planned, args.gradient_accumulation_steps)

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import datasets
 import numpy as np
 from torch.utils.data import Dataset
 
 from ..data.collation import IGNORED
+from ..data.rows import number_column
 
 
 class SortedByLength(Dataset):
@@ -53,9 +55,8 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
         Two int64 arrays of one entry a row; a row without `labels` has target length 0.
     """
     names = ("source_length", "target_length")
-    if set(names) <= set(getattr(dataset, "column_names", None) or ()):
-        columns = dataset.select_columns(list(names)).with_format("numpy")[:]
-        return columns[names[0]].astype(np.int64), columns[names[1]].astype(np.int64)
+    if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
+        return number_column(dataset, names[0]), number_column(dataset, names[1])
     rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in dataset]
     lengths = np.array(rows, dtype=np.int64).reshape(-1, 2)
     return lengths[:, 0], lengths[:, 1]

@@ -1,0 +1,286 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Streams against naive counts: every pair once an epoch, limits, order, and states that go on exactly."""
+
+import json
+from collections import Counter
+from itertools import chain, islice, pairwise
+
+import datasets
+import pytest
+
+from vaswani_transformer.data import CleaningRules, StreamLoader, StreamSettings, TranslationCollator, streaming
+
+NUM_PAIRS = 300
+FIRST_ID = 300  # the first token of a source says which pair it is
+LIMITS = {"max_source_tokens": 60, "max_target_tokens": 70, "batches_per_pool": 3}
+
+
+def read_pairs(shards):
+    """Token ids of pairs, unlike in length, of which the first token of the source is the number."""
+    for first, end in shards:
+        for number in range(first, end):
+            source = [FIRST_ID + number] + [5] * (number * 7 % 11) + [2]
+            yield {"input_ids": source, "labels": [6] * (1 + number * 5 % 13) + [2]}
+
+
+def make_stream(num_shards=4, num_pairs=NUM_PAIRS):
+    bounds = [num_pairs * shard // num_shards for shard in range(num_shards + 1)]
+    shards = list(pairwise(bounds))
+    return datasets.IterableDataset.from_generator(read_pairs, gen_kwargs={"shards": shards})
+
+
+def make_arrow_stream(num_shards=4):
+    """The same pairs as tables, which the library reads on another path."""
+    rows = list(read_pairs([(0, NUM_PAIRS)]))
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    return datasets.Dataset.from_dict(columns).to_iterable_dataset(num_shards=num_shards)
+
+
+@pytest.fixture(autouse=True)
+def small_pools(monkeypatch):
+    """Several pools an epoch for each of several readers; workers are forked and see them too."""
+    monkeypatch.setattr(streaming, "_ROWS_PER_READ", 7)
+
+
+@pytest.fixture
+def make_loader(tiny_tokenizer):
+    def make(stream=None, *, rules=None, tokenizer=None, **settings):
+        settings = StreamSettings(**{**LIMITS, **settings})
+        return StreamLoader(
+            stream or make_stream(), TranslationCollator(tiny_tokenizer), settings, rules=rules, tokenizer=tokenizer
+        )
+
+    return make
+
+
+def numbers(batch):
+    return (batch["input_ids"][:, 0] - FIRST_ID).tolist()
+
+
+def first_epoch(loader):
+    """Batches of the first epoch of every reader of one process, as lists of pair numbers."""
+    batches, iterator = [], iter(loader)
+    while True:
+        batch = numbers(next(iterator))
+        epochs = [reader["epoch"] for reader in loader.state_dict()["readers"]]
+        if min(epochs) > 0:
+            return batches
+        if epochs[loader.state_dict()["next_reader"] - 1] == 0:
+            batches.append(batch)
+
+
+@pytest.mark.parametrize("make", [make_stream, make_arrow_stream])
+@pytest.mark.parametrize(("num_processes", "num_shards"), [(1, 1), (2, 4), (3, 4), (3, 2)])
+def test_every_pair_is_read_once_an_epoch_by_one_of_the_processes(make_loader, make, num_processes, num_shards):
+    batches = []
+    for index in range(num_processes):
+        batches += first_epoch(make_loader(make(num_shards), num_processes=num_processes, process_index=index))
+    assert sorted(chain(*batches)) == list(range(NUM_PAIRS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_shards", [1, 4])
+def test_every_pair_is_read_once_an_epoch_by_one_of_the_workers(make_loader, num_shards):
+    batches = []
+    for index in range(2):
+        loader = make_loader(make_stream(num_shards), num_processes=2, process_index=index, num_workers=2)
+        batches += first_epoch(loader)
+    assert sorted(chain(*batches)) == list(range(NUM_PAIRS))
+
+
+@pytest.mark.parametrize("max_padded_tokens", [None, 80])
+def test_batches_stay_within_all_limits(make_loader, max_padded_tokens):
+    for batch in islice(make_loader(max_padded_tokens=max_padded_tokens), 60):
+        assert batch["attention_mask"].sum() <= 60
+        assert (batch["labels"] != -100).sum() <= 70
+        assert max_padded_tokens is None or batch["input_ids"].numel() + batch["labels"].numel() <= max_padded_tokens
+
+
+def padding(batches):
+    real = sum(sum(batch) for batch in batches)
+    return 1 - real / sum(len(batch) * max(batch) for batch in batches)
+
+
+def test_batches_hold_pairs_of_similar_length(make_loader):
+    lengths = [2 + number * 7 % 11 for number in range(NUM_PAIRS)]
+    rows = [{"input_ids": [5] * length, "labels": [6] * length} for length in lengths]
+    loader = make_loader(datasets.Dataset.from_list(rows).to_iterable_dataset())
+    batches = [batch["attention_mask"].sum(dim=1).tolist() for batch in islice(loader, 30)]
+    assert padding(batches) < padding([lengths[row : row + 8] for row in range(0, NUM_PAIRS, 8)]) / 2
+
+
+def test_labels_stay_with_their_sources(make_loader):
+    expected = {row["input_ids"][0] - FIRST_ID: row["labels"] for row in read_pairs([(0, NUM_PAIRS)])}
+    for batch in islice(make_loader(), 30):
+        for number, labels in zip(numbers(batch), batch["labels"].tolist(), strict=True):
+            assert [label for label in labels if label != -100] == expected[number]
+
+
+def epochs_of(loader, num_batches=150):
+    """Batches by epoch, in order."""
+    found, iterator = {}, iter(loader)
+    for _ in range(num_batches):
+        batch = numbers(next(iterator))
+        found.setdefault(loader.state_dict()["readers"][0]["epoch"], []).append(batch)
+    return found
+
+
+def test_order_is_the_same_for_the_same_seed(make_loader):
+    assert epochs_of(make_loader(seed=3)) == epochs_of(make_loader(seed=3))
+
+
+def test_order_changes_with_the_seed(make_loader):
+    assert epochs_of(make_loader(seed=3))[0] != epochs_of(make_loader(seed=4))[0]
+
+
+@pytest.mark.parametrize("num_shards", [1, 4])
+def test_order_changes_with_the_epoch(make_loader, num_shards):
+    found = epochs_of(make_loader(make_stream(num_shards)))
+    assert len(found) > 2
+    assert found[0] != found[1]
+    assert sorted(chain(*found[0])) == sorted(chain(*found[1]))
+
+
+def test_pools_are_shuffled_differently(make_loader, monkeypatch):
+    monkeypatch.setattr(streaming, "_ROWS_PER_READ", 40)
+    rows = list(read_pairs([(0, 40)])) * 12  # each pool is one read, and holds the same lengths as the others
+    stream = datasets.Dataset.from_list(rows).to_iterable_dataset()
+    orders, iterator = {}, iter(loader := make_loader(stream))
+    for batch in islice(iterator, 60):
+        reader = loader.state_dict()["readers"][0]
+        if reader["epoch"] == 0:
+            orders.setdefault(reader["pool"], []).append(tuple(batch["labels"].shape))
+    complete = [tuple(order) for order in list(orders.values())[:-1]]
+    assert len({tuple(sorted(order)) for order in complete}) == 1
+    assert len(set(complete)) > len(complete) // 2
+
+
+STREAMS = {
+    "generator": make_stream,
+    "arrow": make_arrow_stream,
+    "mapped": lambda shards: make_stream(shards).map(lambda row: row, batched=True, batch_size=5),
+}
+
+
+@pytest.mark.parametrize("kind", STREAMS)
+@pytest.mark.parametrize(("num_processes", "num_shards"), [(1, 4), (3, 2)])
+def test_state_of_every_position_goes_on_with_the_same_batches(make_loader, kind, num_processes, num_shards):
+    def make():
+        return make_loader(STREAMS[kind](num_shards), num_processes=num_processes, process_index=num_processes - 1)
+
+    states, batches, whole = [], [], make()
+    for batch in islice(whole, 70):
+        batches.append(numbers(batch))
+        states.append(json.loads(json.dumps(whole.state_dict())))
+    assert states[-1]["readers"][0]["epoch"] > 0
+    for position, state in enumerate(states[:-6]):
+        loader = make()
+        loader.load_state_dict(state)
+        assert [numbers(batch) for batch in islice(loader, 3)] == batches[position + 1 : position + 4]
+        again = make()
+        again.load_state_dict(loader.state_dict())
+        assert [numbers(batch) for batch in islice(again, 3)] == batches[position + 4 : position + 7]
+
+
+@pytest.mark.slow
+def test_state_is_that_of_batches_handed_out_by_two_workers(make_loader):
+    states, batches, whole = [], [], make_loader(num_workers=2)
+    for batch in islice(whole, 12):
+        batches.append(numbers(batch))
+        states.append(whole.state_dict())
+    for position in (0, 3, 8):
+        loader = make_loader(num_workers=2)
+        loader.load_state_dict(states[position])
+        assert [numbers(batch) for batch in islice(loader, 3)] == batches[position + 1 : position + 4]
+
+
+def test_state_is_small(make_loader):
+    loader = make_loader()
+    list(islice(loader, 40))
+    assert len(json.dumps(loader.state_dict())) < 1000
+
+
+def test_loader_goes_on_where_its_last_iteration_stopped(make_loader):
+    loader = make_loader()
+    parts = [numbers(batch) for _ in range(2) for batch in islice(loader, 5)]
+    assert parts == [numbers(batch) for batch in islice(make_loader(), 10)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"num_processes": 2}, "num_processes 2, got one with num_processes 1"),
+        ({"num_workers": 3}, "num_workers 3, got one with num_workers 0"),
+        ({"max_source_tokens": 50}, "max_source_tokens 50, got one with max_source_tokens 60"),
+    ],
+)
+def test_state_of_other_settings_is_refused(make_loader, settings, named):
+    with pytest.raises(ValueError, match=named):
+        make_loader(**settings).load_state_dict(make_loader().state_dict())
+
+
+def test_pairs_that_break_rules_are_dropped_and_counted(make_loader):
+    loader = make_loader(rules=CleaningRules(max_source_tokens=9, max_length_ratio=3), max_target_tokens=13)
+    kept, expected, got = [], Counter(), []
+    for number, row in enumerate(read_pairs([(0, NUM_PAIRS)])):
+        source, target = len(row["input_ids"]), len(row["labels"])
+        if source > 9:
+            expected["source_too_long"] += 1
+        elif max(source, target) > 3 * min(source, target):
+            expected["length_ratio"] += 1
+        elif target > 13:
+            expected["over_token_budget"] += 1
+        else:
+            kept.append(number)
+    for batch in loader:
+        if loader.state_dict()["readers"][0]["epoch"] > 0:
+            break
+        report, _ = loader.report, got.extend(numbers(batch))
+    assert sorted(got) == kept
+    assert {name: count for name, count in report.dropped.items() if count} == expected
+    assert report.num_kept == len(kept)
+
+
+def test_text_is_tokenized_as_elsewhere(make_loader, tiny_tokenizer):
+    pairs = [{"source": "A dog runs.", "target": "Ein Hund rennt."}, {"source": " ", "target": "Buch"}]
+    stream = datasets.Dataset.from_list(pairs).to_iterable_dataset()
+    loader = make_loader(stream, tokenizer=tiny_tokenizer)
+    batch = next(iter(loader))
+    assert batch["input_ids"].tolist() == [tiny_tokenizer("A dog runs.")["input_ids"]]
+    assert batch["labels"].tolist() == [tiny_tokenizer("Ein Hund rennt.")["input_ids"]]
+    assert loader.report.dropped["empty_source"] == 1
+
+
+def test_text_without_a_tokenizer_is_refused(make_loader):
+    stream = datasets.Dataset.from_list([{"source": "a", "target": "b"}]).to_iterable_dataset()
+    with pytest.raises(ValueError, match="`tokenizer` must be given for a stream of text, got None"):
+        next(iter(make_loader(stream)))
+
+
+def test_other_columns_are_refused(make_loader):
+    stream = datasets.Dataset.from_list([{"en": "a", "de": "b"}]).to_iterable_dataset()
+    with pytest.raises(ValueError, match="must have the columns .* got en, de"):
+        next(iter(make_loader(stream)))
+
+
+def test_missing_text_is_refused(make_loader, tiny_tokenizer):
+    stream = datasets.Dataset.from_list([{"source": "a", "target": None}]).to_iterable_dataset()
+    with pytest.raises(ValueError, match="must hold text in every row of `target`, got None"):
+        next(iter(make_loader(stream, tokenizer=tiny_tokenizer)))
+
+
+def test_reader_without_a_pair_is_an_error_instead_of_an_endless_search(make_loader):
+    with pytest.raises(ValueError, match="a pair to keep for each of 3 readers .* got none for reader 2"):
+        next(iter(make_loader(make_stream(1, num_pairs=2), num_processes=3, process_index=2)))
+
+
+def test_map_style_data_are_refused(make_loader):
+    with pytest.raises(TypeError, match=r"`dataset` must be a datasets.IterableDataset, got Dataset"):
+        make_loader(datasets.Dataset.from_dict({"input_ids": [[2]], "labels": [[2]]}))
+
+
+def test_split_stream_is_refused(make_loader):
+    split = datasets.distributed.split_dataset_by_node(make_stream(), rank=0, world_size=2)
+    with pytest.raises(ValueError, match="`dataset` must be the whole stream"):
+        make_loader(split)

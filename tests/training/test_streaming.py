@@ -1,0 +1,175 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Training on streams: batches by tokens, resuming, and the command."""
+
+import dataclasses
+import json
+
+import datasets
+import pytest
+import torch
+from toy_language import make_pairs
+from transformers import TrainerCallback
+
+from vaswani_transformer.data import CleaningRules, streaming
+from vaswani_transformer.training import trainer as trainer_module
+from vaswani_transformer.training.preparation import prepare_data
+from vaswani_transformer.training.recipes import Recipe
+from vaswani_transformer.training.run import describe_plan, train
+
+
+@pytest.fixture(autouse=True)
+def small_pools(monkeypatch):
+    monkeypatch.setattr(trainer_module, "BATCHES_PER_POOL", 2)
+    monkeypatch.setattr(streaming, "_ROWS_PER_READ", 10)
+
+
+def make_stream(num_shards=3):
+    rows = [{"source": source, "target": target} for source, target in make_pairs(60)]
+    return datasets.Dataset.from_list(rows).to_iterable_dataset(num_shards=num_shards)
+
+
+def recorded(trainer):
+    """Batches that the trainer takes, recorded while it trains."""
+    batches, step = [], trainer.training_step
+
+    def record(model, inputs, *args, **kwargs):
+        batches.append({name: tensor.clone() for name, tensor in inputs.items()})
+        return step(model, inputs, *args, **kwargs)
+
+    trainer.training_step = record
+    trainer.train()
+    return batches
+
+
+def test_text_is_trained_on_in_batches_bounded_by_tokens(make_trainer):
+    trainer = make_trainer(train_dataset=make_stream(), gradient_accumulation_steps=2, max_steps=6)
+    batches = recorded(trainer)
+    assert len(batches) == 12
+    assert max(int(batch["attention_mask"].sum()) for batch in batches) <= 60
+    assert max(int(batch["labels"].ne(-100).sum()) for batch in batches) <= 60
+    assert trainer.cost.target_tokens == sum(int(batch["labels"].ne(-100).sum()) for batch in batches)
+
+
+def test_token_ids_are_trained_on_as_text_is(make_trainer, dataset):
+    text, ids = (
+        recorded(make_trainer(train_dataset=stream, max_steps=3))
+        for stream in (make_stream(), dataset.to_iterable_dataset(num_shards=3))
+    )
+    assert [batch["input_ids"].tolist() for batch in text] == [batch["input_ids"].tolist() for batch in ids]
+
+
+def test_padded_tokens_of_a_device_are_bounded(make_trainer):
+    trainer = make_trainer(train_dataset=make_stream(), max_padded_tokens_per_device=100, max_steps=3)
+    batches = recorded(trainer)
+    assert trainer.args.gradient_accumulation_steps == 3  # 240 real tokens an update, of which a device holds 100
+    assert max(batch["input_ids"].numel() + batch["labels"].numel() for batch in batches) <= 100
+
+
+def test_loss_is_a_mean_over_the_target_tokens_of_an_update(make_trainer):
+    trainer = make_trainer(train_dataset=make_stream(), gradient_accumulation_steps=2, max_steps=1)
+    model = trainer.model
+    initial = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    batches = recorded(trainer)
+    model.load_state_dict(initial)
+    with torch.no_grad():
+        losses = [model(**batch, smoothing=0.1, num_items_in_batch=1)["loss"].item() for batch in batches]
+    num_tokens = sum(int(batch["labels"].ne(-100).sum()) for batch in batches)
+    assert trainer.state.log_history[0]["loss"] == pytest.approx(sum(losses) / num_tokens, rel=1e-5)
+
+
+def test_pairs_that_break_rules_are_counted(make_trainer):
+    rules = CleaningRules(max_target_tokens=12)
+    trainer = make_trainer(train_dataset=make_stream(), max_steps=2, extra={"stream_rules": rules})
+    batches = recorded(trainer)
+    assert max(int(batch["labels"].ne(-100).sum(dim=1).max()) for batch in batches) <= 12
+    assert trainer.stream_report().dropped["target_too_long"] > 0
+
+
+class KeepStreamState(TrainerCallback):
+    """Keeps the place in the stream that belongs to the checkpoint of update 5."""
+
+    trainer = state = None
+
+    def on_save(self, args, state, control, **kwargs):
+        if state.global_step == 5:
+            self.state = json.dumps(self.trainer._train_loader.state_dict())
+
+
+@pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_resumed_stream_trains_the_same_model_bit_for_bit(make_trainer, tmp_path, num_workers, monkeypatch):
+    keep = KeepStreamState()
+
+    def make():
+        return make_trainer(
+            output_dir=tmp_path / "run",
+            train_dataset=make_stream(),
+            max_steps=10,
+            dropout=0.1,
+            save_strategy="steps",
+            save_steps=5,
+            dataloader_num_workers=num_workers,
+            extra={"callbacks": [keep]},
+        )
+
+    keep.trainer = whole = make()
+    whole.train()
+    resumed = make()
+    loader = resumed._stream_loader()
+    loader.load_state_dict(json.loads(keep.state))
+    monkeypatch.setattr(resumed, "_stream_loader", lambda: loader)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-5"))
+    logs = [[entry for entry in trainer.state.log_history if "loss" in entry] for trainer in (whole, resumed)]
+    assert logs[0] == logs[1]
+    expected, got = whole.model.state_dict(), resumed.model.state_dict()
+    assert [name for name in expected if not torch.equal(expected[name], got[name])] == []
+
+
+# ---- the command ----
+
+
+@pytest.fixture
+def stream_recipe(tmp_path, tokenizer):
+    tokenizer.save_pretrained(tmp_path / "tokenizer")
+    for side, name in enumerate(("text.en", "text.de")):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in make_pairs(60)))
+    sizes = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    budgets = {"max_source_tokens_per_batch": 120, "max_target_tokens_per_batch": 120}
+    return Recipe(
+        streaming=True,
+        tokenizer=str(tmp_path / "tokenizer"),
+        train_source=str(tmp_path / "text.en"),
+        train_target=str(tmp_path / "text.de"),
+        max_tokens_per_sentence=8,
+        max_steps=3,
+        warmup_steps=2,
+        snapshot_steps=3,
+        **sizes,
+        **budgets,
+    )
+
+
+def test_recipe_trains_on_a_stream(stream_recipe, tmp_path):
+    results = train(stream_recipe, tmp_path / "run", use_cpu=True)
+    assert results["train_steps"] == 3
+    assert results["train_pairs"] > 0 and results["train_dropped_pairs"]["source_too_long"] > 0
+    assert Recipe.load(tmp_path / "run").streaming
+    assert (tmp_path / "run" / "README.md").is_file()
+
+
+def test_recipe_without_a_tokenizer_cannot_stream(stream_recipe, tmp_path):
+    recipe = dataclasses.replace(stream_recipe, tokenizer=None)
+    with pytest.raises(ValueError, match=r"`tokenizer` must be given with `streaming`.* train-tokenizer"):
+        train(recipe, tmp_path / "run", use_cpu=True)
+
+
+def test_plan_of_a_stream_is_described_without_its_length(make_trainer):
+    assert "parameters on a stream of 3 shard(s): 4 updates. " in describe_plan(
+        make_trainer(train_dataset=make_stream())
+    )
+
+
+def test_learned_positions_bound_a_stream(stream_recipe, make_trainer, tmp_path):
+    recipe = dataclasses.replace(stream_recipe, position_encoding="learned", max_tokens_per_sentence=None)
+    with pytest.raises(ValueError, match="`position_encoding` must be sinusoidal"):
+        prepare_data(recipe, make_trainer().args, False, None)

@@ -1,0 +1,90 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Rows and columns of tokenised data sets straight from their Arrow memory, without a Python object per token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import datasets
+import numpy as np
+import pyarrow as pa
+from torch.utils.data import Dataset
+
+
+def number_column(dataset: datasets.Dataset, name: str) -> np.ndarray:
+    """A column of whole numbers, (N,) int64.
+
+    Args:
+        dataset: The data set, perhaps a selection of rows of another.
+        name: The column.
+    """
+    values = dataset.data.column(name).to_numpy()
+    rows = _selected_rows(dataset)
+    return np.asarray(values if rows is None else values[rows], dtype=np.int64)
+
+
+class ArrowPairs(Dataset):
+    """Tokenised pairs for a `DataLoader`, whose rows are numpy views of the memory-mapped Arrow file.
+
+    Args:
+        dataset: Tokenised pairs with the column `input_ids`, and `labels` unless they are not known.
+
+    Example:
+        >>> loader = DataLoader(ArrowPairs(pairs), batch_sampler=sampler, collate_fn=TranslationCollator(tokenizer))
+    """
+
+    def __init__(self, dataset: datasets.Dataset):
+        self._dataset = dataset
+        names = [name for name in ("input_ids", "labels") if name in dataset.column_names]
+        self._columns = {name: [_views(chunk) for chunk in dataset.data.column(name).chunks] for name in names}
+        self._ends = np.cumsum([len(chunk) for chunk in dataset.data.column(names[0]).chunks])
+        self._rows = _selected_rows(dataset)
+
+    @staticmethod
+    def fits(dataset: object) -> bool:
+        """Whether a data set is stored as lists of whole numbers and has no format of its own to keep to."""
+        if not isinstance(dataset, datasets.Dataset) or dataset.format["type"] == "custom":
+            return False
+        columns = [dataset.data.column(name) for name in ("input_ids", "labels") if name in dataset.column_names]
+        return "input_ids" in dataset.column_names and len(dataset) > 0 and all(map(_is_ragged, columns))
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, row: int) -> dict[str, np.ndarray]:
+        return self.__getitems__([row])[0]
+
+    def __getitems__(self, rows: Sequence[int]) -> list[dict[str, np.ndarray]]:
+        """What `DataLoader` asks for: all rows of a batch at once."""
+        stored = np.asarray(rows, dtype=np.int64)
+        stored = stored if self._rows is None else self._rows[stored]
+        chunks = np.searchsorted(self._ends, stored, side="right")
+        starts = np.concatenate([[0], self._ends])[chunks]
+        places = list(zip(chunks.tolist(), (stored - starts).tolist(), strict=True))
+        return [{name: _row(views[chunk], place) for name, views in self._columns.items()} for chunk, place in places]
+
+    def __reduce__(self):
+        return type(self), (self._dataset,)  # views would be copied into each worker that is not forked
+
+
+def _selected_rows(dataset: datasets.Dataset) -> np.ndarray | None:
+    """Rows of the stored table that a data set shows, in its order; None if it shows all in theirs."""
+    return None if dataset._indices is None else dataset._indices.column(0).to_numpy().astype(np.int64)
+
+
+def _is_ragged(column: pa.ChunkedArray) -> bool:
+    """Whether a column holds lists of whole numbers, none of them missing."""
+    if not pa.types.is_list(column.type) or not pa.types.is_integer(column.type.value_type):
+        return False
+    return all(chunk.null_count == 0 and chunk.values.null_count == 0 for chunk in column.chunks)
+
+
+def _views(chunk: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each list of a chunk starts and ends among its values, and the values."""
+    return chunk.offsets.to_numpy(), chunk.values.to_numpy()
+
+
+def _row(views: tuple[np.ndarray, np.ndarray], place: int) -> np.ndarray:
+    offsets, values = views
+    return values[offsets[place] : offsets[place + 1]]

@@ -1,0 +1,322 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Batches by tokens from a stream of pairs: a deterministic shuffle pool for each reader, and a small, exact state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import datasets
+import numpy as np
+import torch
+from datasets.distributed import split_dataset_by_node
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from transformers import PreTrainedTokenizerBase
+
+from .batching import cut, shape_keys
+from .cleaning import CleaningReport, CleaningRules, check_pairs
+from .tokenized import encode_pairs
+
+_ROWS_PER_READ = 1000
+
+Row = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSettings:
+    """How a stream is dealt out; a state fits only the settings it was made with.
+
+    Args:
+        max_source_tokens: Real source tokens, with `</s>`, of one micro-batch.
+        max_target_tokens: Real target tokens, with `</s>`, of one micro-batch.
+        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None is no bound.
+        num_processes: Processes that share the stream.
+        process_index: This one among them.
+        num_workers: Processes of each of them that read ahead; 0 reads in the process itself.
+        seed: Seed of the order.
+        batches_per_pool: Micro-batches' worth of pairs that a reader sorts and shuffles together.
+
+    Raises:
+        ValueError: If a limit is below 2, or there is no such process.
+    """
+
+    max_source_tokens: int
+    max_target_tokens: int
+    max_padded_tokens: int | None = None
+    num_processes: int = 1
+    process_index: int = 0
+    num_workers: int = 0
+    seed: int = 0
+    batches_per_pool: int = 100
+
+    def __post_init__(self):
+        for name in ("max_source_tokens", "max_target_tokens"):
+            if getattr(self, name) < 2:
+                raise ValueError(
+                    f"`{name}` must be at least 2, a token and </s>, got {getattr(self, name)}. Choose larger "
+                    "batches, or fewer processes or accumulation steps to share them."
+                )
+        if not 0 <= self.process_index < self.num_processes:
+            raise ValueError(
+                f"`process_index` must be below `num_processes` {self.num_processes}, got {self.process_index}. "
+                "Processes are counted from 0."
+            )
+
+    @property
+    def num_readers(self) -> int:
+        """Readers of each process: its workers, or itself."""
+        return max(1, self.num_workers)
+
+
+class StreamLoader:
+    """Endless token-bounded micro-batches of a stream, for one of several processes.
+
+    Each worker of each process is a reader and reads its part of the stream's shards; of a stream with fewer shards
+    than readers, each takes every n-th pair. So every pair is read once an epoch, and a reader begins its next epoch
+    without waiting for the others. A reader fills a pool with consecutive pairs, sorts it by length, cuts
+    it into micro-batches and hands them out in an order that depends on the seed, the epoch, the pool and the reader
+    alone. A micro-batch never holds pairs of two pools.
+
+    The state is that of the batches handed out by iteration, whatever workers have prepared beyond them. It holds for
+    each reader where in the stream its pool starts and how many of the pool's batches are handed out; to go on from
+    it costs filling that pool again. For that the stream must read the same pairs in the same order each time: leave
+    shuffling to the pool, as `IterableDataset.shuffle` does not keep its buffer in its state.
+
+    Args:
+        dataset: `datasets.IterableDataset` with the text columns `source` and `target` or the token ids `input_ids`
+            and `labels`, not yet split by process.
+        collator: Makes a batch of a list of rows with `input_ids` and `labels`.
+        settings: Size of the batches, processes, workers and seed.
+        rules: What to ask of each pair; a pair that exceeds a micro-batch by itself is dropped too.
+        tokenizer: Encodes text; a stream of token ids needs none.
+        **loader_options: Further arguments of `DataLoader`, for example `pin_memory`.
+
+    Raises:
+        TypeError: If `dataset` is no stream of the library `datasets`.
+        ValueError: If it is split by process already. While reading, if it has other columns, or holds no pair to
+            keep for a reader.
+
+    Example:
+        >>> settings = StreamSettings(max_source_tokens=25_000, max_target_tokens=25_000)
+        >>> loader = StreamLoader(stream, TranslationCollator(tokenizer), settings, tokenizer=tokenizer)
+
+    Paper: section 5.1, batches by approximate length.
+    """
+
+    def __init__(
+        self,
+        dataset: datasets.IterableDataset,
+        collator: Callable[[list[Row]], Any],
+        settings: StreamSettings,
+        *,
+        rules: CleaningRules | None = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        **loader_options: Any,
+    ):
+        if not isinstance(dataset, datasets.IterableDataset):
+            raise TypeError(
+                f"`dataset` must be a datasets.IterableDataset, got {type(dataset).__name__}. Load it with "
+                "`streaming=True`, or make it with `IterableDataset.from_generator`."
+            )
+        if dataset._distributed is not None:
+            raise ValueError(
+                "`dataset` must be the whole stream, got one that is split by process already, whose parts would be "
+                "split again. Leave `split_dataset_by_node` to the loader."
+            )
+        self.settings = settings
+        self._options = loader_options
+        self._source = _Reader(dataset, collator, settings, rules or CleaningRules(), tokenizer)
+        self._states = [_ReaderState() for _ in range(settings.num_readers)]
+        self._next_reader = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        """Goes on after the last batch handed out."""
+        self._source.states, self._source.first = list(self._states), self._next_reader
+        loader = DataLoader(
+            self._source,
+            batch_size=None,
+            collate_fn=_unchanged,
+            num_workers=self.settings.num_workers,
+            generator=torch.Generator(),  # else a seed for workers is drawn from the one that makes dropout
+            **self._options,
+        )
+        for batch, state in loader:
+            self._states[self._next_reader] = state
+            self._next_reader = (self._next_reader + 1) % self.settings.num_readers
+            yield batch
+
+    @property
+    def report(self) -> CleaningReport:
+        """Pairs kept and dropped in the pools handed out so far by this process, over all epochs."""
+        return sum((state.report for state in self._states), CleaningReport(0, {}))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` needs to go on after the last batch handed out; it can be written as JSON."""
+        readers = [asdict(state) for state in self._states]
+        return {"settings": asdict(self.settings), "next_reader": self._next_reader, "readers": readers}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next iteration go on where another loader of the same stream and settings stood.
+
+        Raises:
+            ValueError: If the state is that of other settings; names them.
+        """
+        own, other = asdict(self.settings), state["settings"]
+        if changed := [name for name in own if other.get(name) != own[name]]:
+            wanted = ", ".join(f"{name} {own[name]}" for name in changed)
+            got = ", ".join(f"{name} {other.get(name)}" for name in changed)
+            raise ValueError(
+                f"`state` must be that of a stream dealt out with {wanted}, got one with {got}. Go on with the same "
+                "numbers of processes, workers and accumulation steps, budgets and seed."
+            )
+        self._states = [_ReaderState(**reader) for reader in state["readers"]]
+        self._next_reader = state["next_reader"]
+
+
+def _unchanged(item: Any) -> Any:
+    return item
+
+
+@dataclass(frozen=True)
+class _ReaderState:
+    """Where a reader stands.
+
+    Attributes:
+        epoch: Pass over the stream.
+        pool: Number of the pool in its epoch.
+        position: State of the stream where the pool starts; None is the start of the epoch.
+        num_given: Batches of the pool that are handed out.
+        num_kept: Pairs kept up to the end of the pool, over all epochs.
+        dropped: Pairs dropped, by reason.
+    """
+
+    epoch: int = 0
+    pool: int = 0
+    position: dict[str, Any] | None = None
+    num_given: int = 0
+    num_kept: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def report(self) -> CleaningReport:
+        """Pairs kept and dropped, over all epochs."""
+        return CleaningReport(self.num_kept, self.dropped)
+
+    def count(self, report: CleaningReport) -> _ReaderState:
+        """The state with the pairs of a pool added."""
+        total = self.report + report
+        return replace(self, num_kept=total.num_kept, dropped=total.dropped)
+
+
+class _Reader(IterableDataset):
+    """Batches of one reader, each with the reader's state after it; a worker's number says which reader it is."""
+
+    def __init__(self, dataset, collator, settings: StreamSettings, rules: CleaningRules, tokenizer):
+        self.dataset, self.collator, self.settings, self.tokenizer = dataset, collator, settings, tokenizer
+        self.limits = np.array([settings.max_source_tokens, settings.max_target_tokens])
+        self.rules = replace(
+            rules,
+            max_source_tokens_per_batch=settings.max_source_tokens,
+            max_target_tokens_per_batch=settings.max_target_tokens,
+            max_padded_tokens=settings.max_padded_tokens,
+        )
+        self.states: list[_ReaderState] = []
+        self.first = 0  # the reader whose turn it is, which worker 0 becomes
+
+    def __iter__(self) -> Iterator[tuple[Any, _ReaderState]]:
+        worker = get_worker_info()
+        number = (self.first + (worker.id if worker else 0)) % self.settings.num_readers
+        reader = self.settings.process_index * self.settings.num_readers + number
+        num_readers = self.settings.num_processes * self.settings.num_readers
+        part, state = _part(self.dataset, reader, num_readers), self.states[number]
+        while True:
+            before = state
+            state = yield from self._read_epoch(part, reader, before)
+            if state.num_kept == before.num_kept and before.num_given == 0:
+                raise ValueError(
+                    f"`dataset` must hold a pair to keep for each of {num_readers} readers (processes x workers), got "
+                    f"none for reader {reader}: {state.report}. Use fewer workers or processes, or relax the rules."
+                )
+
+    def _read_epoch(
+        self, part: datasets.IterableDataset, reader: int, state: _ReaderState
+    ) -> Generator[tuple[Any, _ReaderState], None, _ReaderState]:
+        """The batches of an epoch that are not handed out yet; returns the state in which the next one begins."""
+        part.set_epoch(state.epoch)
+        part.load_state_dict(state.position)
+        reads = part.iter(batch_size=_ROWS_PER_READ)
+        while (pool := self._fill(reads)) is not None:
+            rows, report = pool
+            if state.num_given == 0:  # else the state comes from a pool that is counted
+                state = state.count(report)
+            batches = self._cut(rows, np.random.default_rng([self.settings.seed, state.epoch, state.pool, reader]))
+            for number in range(state.num_given, len(batches)):
+                yield self.collator([rows[row] for row in batches[number]]), replace(state, num_given=number + 1)
+            state = replace(state, pool=state.pool + 1, position=part.state_dict(), num_given=0)
+        return replace(state, epoch=state.epoch + 1, pool=0, position=None)
+
+    def _fill(self, reads: Iterator[Mapping[str, list]]) -> tuple[list[Row], CleaningReport] | None:
+        """Pairs of the next pool, and the count of kept and dropped ones; None at the end of the epoch."""
+        pool, report, num_tokens, has_read = [], CleaningReport(0, {}), np.zeros(2, dtype=np.int64), False
+        limits = np.array([*self.limits, self.settings.max_padded_tokens or np.inf])
+        for read in reads:
+            has_read = True
+            rows = self._tokenize(read)
+            lengths = _lengths(rows)
+            dropped, counts = check_pairs(*lengths.T, self.rules)
+            pool += [row for row, drop in zip(rows, dropped.tolist(), strict=True) if not drop]
+            report = report + counts
+            num_tokens += lengths[~dropped].sum(axis=0)
+            if (np.array([*num_tokens, num_tokens.sum()]) >= self.settings.batches_per_pool * limits).any():
+                break
+        return (pool, report) if has_read else None
+
+    def _tokenize(self, read: Mapping[str, list]) -> list[Row]:
+        """Token ids of some rows of the stream."""
+        if not {"input_ids", "labels"} <= set(read):
+            read = encode_pairs(self._text(read), self.tokenizer)
+        sides = [[np.asarray(ids, dtype=np.int32) for ids in read[name]] for name in ("input_ids", "labels")]
+        return [{"input_ids": source, "labels": target} for source, target in zip(*sides, strict=True)]
+
+    def _text(self, read: Mapping[str, list]) -> dict[str, list[str]]:
+        """Both columns of text."""
+        if not {"source", "target"} <= set(read):
+            raise ValueError(
+                "`dataset` must have the columns `source` and `target`, or `input_ids` and `labels`, got "
+                f"{', '.join(read)}. Rename its columns."
+            )
+        if self.tokenizer is None:
+            raise ValueError("`tokenizer` must be given for a stream of text, got None. Pass the model's tokenizer.")
+        for side in ("source", "target"):
+            if not all(isinstance(text, str) for text in read[side]):
+                wrong = next(text for text in read[side] if not isinstance(text, str))
+                raise ValueError(
+                    f"`dataset` must hold text in every row of `{side}`, got {wrong!r:.100}. Remove such rows."
+                )
+        return {side: read[side] for side in ("source", "target")}
+
+    def _cut(self, rows: list[Row], rng: np.random.Generator) -> list[list[int]]:
+        """Micro-batches of a pool as row numbers, in the order in which they are handed out."""
+        if not rows:
+            return []
+        lengths = _lengths(rows)
+        order = rng.permutation(len(rows))
+        order = order[np.lexsort(shape_keys(lengths[order]))]
+        starts = cut(lengths[order], self.limits, self.settings.max_padded_tokens)
+        batches = np.split(order, starts[1:-1])
+        return [batches[number].tolist() for number in rng.permutation(len(batches))]
+
+
+def _part(dataset: datasets.IterableDataset, reader: int, num_readers: int) -> datasets.IterableDataset:
+    """What one of several readers reads: whole shards where there are enough, else every n-th pair."""
+    if dataset.num_shards >= num_readers:
+        return dataset.shard(num_readers, reader, contiguous=False)
+    return split_dataset_by_node(dataset, reader, num_readers)
+
+
+def _lengths(rows: list[Row]) -> np.ndarray:
+    """Tokens of both sides of each pair, (N, 2)."""
+    lengths = [(len(row["input_ids"]), len(row["labels"])) for row in rows]
+    return np.array(lengths, dtype=np.int64).reshape(-1, 2)

@@ -1,0 +1,133 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Data of a training run: loaded or streamed, with their tokenizer, in the run's folder."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.trainer_utils import has_length
+from transformers.utils import logging
+
+from ..data import (
+    CleaningReport,
+    CleaningRules,
+    clean_corpus,
+    corpus_sentences,
+    load_corpus,
+    stream_corpus,
+    tokenize_corpus,
+    train_tokenizer,
+)
+from .arguments import VaswaniTransformerTrainingArguments
+from .folder import clear_run
+from .recipes import Recipe
+from .validation import pair_lengths
+
+logger = logging.get_logger(__name__)
+
+
+class RunData:
+    """Tokenizer and tokenised data of a run.
+
+    Args:
+        tokenizer: The joint tokenizer.
+        train: Cleaned training pairs, or a stream of text.
+        validation: Validation pairs, or None.
+        report: What cleaning dropped; None for a stream, which is cleaned while it is read.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, train: Any, validation: Any, report: CleaningReport | None):
+        self.tokenizer, self.train, self.validation, self.report = tokenizer, train, validation, report
+
+
+def prepare_data(
+    recipe: Recipe, arguments: VaswaniTransformerTrainingArguments, resume: bool, num_proc: int | None
+) -> RunData:
+    """Loads, tokenises and cleans the data; the main process does the work, the others read its cache.
+
+    The folder is touched (an old run deleted, tokenizer and recipe written) only when all data are ready.
+    """
+    output_dir = Path(arguments.output_dir)
+    with arguments.main_process_first(local=False, desc="preparing the data"):
+        train = (stream_corpus if recipe.streaming else load_corpus)(**recipe.data_arguments("train"))
+        validation_arguments = recipe.data_arguments("validation")
+        validation = load_corpus(**validation_arguments) if validation_arguments else None
+        if resume or arguments.process_index > 0:
+            tokenizer = AutoTokenizer.from_pretrained(output_dir)
+        else:
+            tokenizer = _load_or_train_tokenizer(recipe, train)
+        report = None
+        if not recipe.streaming:
+            train, report = clean_corpus(tokenize_corpus(train, tokenizer, num_proc=num_proc), cleaning_rules(recipe))
+        validation = tokenize_corpus(validation, tokenizer, num_proc=num_proc) if validation is not None else None
+        _check_positions(recipe, {"training": train, "validation": validation})
+        if arguments.process_index == 0:
+            _start_folder(recipe, output_dir, tokenizer, resume)
+    if report is not None:
+        logger.info(f"Training data: {report}.")
+    return RunData(tokenizer, train, validation, report)
+
+
+def _check_positions(recipe: Recipe, datasets: dict[str, Any]) -> None:
+    """Raises ValueError when a sentence of a tokenised data set, or None, has more tokens than learned positions."""
+    config = recipe.model_config()
+    if config.position_encoding != "learned":
+        return
+    for name, dataset in datasets.items():
+        if dataset is not None and not has_length(dataset):
+            longest = recipe.max_tokens_per_sentence or math.inf
+        else:
+            longest = 0 if dataset is None else max(int(lengths.max()) for lengths in pair_lengths(dataset))
+        if longest > config.max_position_embeddings:
+            raise ValueError(
+                f"`position_encoding` must be sinusoidal for sentences of more than {config.max_position_embeddings} "
+                f"tokens, got learned and a {name} sentence of {longest}. Shorten it, or lower "
+                "`max_tokens_per_sentence`, which drops long pairs from the training data."
+            )
+
+
+def _start_folder(recipe: Recipe, output_dir: Path, tokenizer: PreTrainedTokenizerBase, resume: bool) -> None:
+    """Writes recipe and tokenizer into a folder, after deleting another run in it unless that is resumed."""
+    if not resume:
+        clear_run(output_dir)
+        output_dir.mkdir(parents=True, exist_ok=True)
+        tokenizer.save_pretrained(output_dir)
+    recipe.save(output_dir)
+
+
+def _load_or_train_tokenizer(recipe: Recipe, train: Any) -> PreTrainedTokenizerBase:
+    """The recipe's tokenizer, else one trained on both sides of the training text."""
+    if (given := recipe.tokenizer) is not None:
+        if not Path(given).is_dir() and len(Path(given).parts) != 2:
+            raise FileNotFoundError(f"`tokenizer` must be a folder or a Hub id, got {given}. Check the path.")
+        tokenizer = AutoTokenizer.from_pretrained(given)
+        _check_special_ids(tokenizer)
+        return tokenizer
+    logger.info(f"Training a vocabulary of {recipe.vocab_size:,} entries.")
+    return train_tokenizer(sentences=corpus_sentences(train), vocab_size=recipe.vocab_size)
+
+
+def _check_special_ids(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raises ValueError when a tokenizer's special ids are not those of the model's configuration."""
+    pad, bos, eos = tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id
+    if (pad, bos, eos) != (0, 1, 2):
+        raise ValueError(
+            f"`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got {pad}, {bos} and {eos}. Train one with "
+            "`vaswani-transformer train-tokenizer`."
+        )
+
+
+def cleaning_rules(recipe: Recipe) -> CleaningRules:
+    """Limits on training pairs; a pair never exceeds one batch or one device's budget."""
+    return CleaningRules(
+        max_source_tokens=recipe.max_tokens_per_sentence,
+        max_target_tokens=recipe.max_tokens_per_sentence,
+        max_length_ratio=recipe.max_length_ratio,
+        max_source_tokens_per_batch=recipe.max_source_tokens_per_batch,
+        max_target_tokens_per_batch=recipe.max_target_tokens_per_batch,
+        max_padded_tokens=recipe.max_padded_tokens_per_device,
+    )
