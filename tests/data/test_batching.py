@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Token-budget batches against naive counts and brute force."""
 
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
@@ -209,9 +209,12 @@ def real_lengths(shared_data):
     ("files", "vocab_size"), [("multi30k/tok/train.lc.norm.tok.{}", 9700), ("tatoeba_en_de/train.{}", 8000)]
 )
 def test_padding_of_real_corpora_is_under_three_percent(real_lengths, files, vocab_size):
-    lengths, limits = real_lengths(files, vocab_size), {"max_source_tokens": 6850, "max_target_tokens": 6850}
-    for layout in ({"world_size": 8}, {"accumulation_steps": 8}):
-        assert TokenBatchSampler(*lengths, **limits, **layout).padding_fraction < 0.03
+    lengths = real_lengths(files, vocab_size)
+    for tokens, processes in product((6850, 25000), (1, 2, 8)):
+        limits = {"max_source_tokens": tokens, "max_target_tokens": tokens, "max_padded_tokens": 4096}
+        steps = plan_accumulation_steps(*lengths, **limits, world_size=processes)
+        sampler = TokenBatchSampler(*lengths, **limits, world_size=processes, accumulation_steps=steps)
+        assert sampler.padding_fraction < 0.03
 
 
 @settings(max_examples=50, deadline=None)

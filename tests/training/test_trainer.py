@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
 
+import datasets
 import numpy as np
 import pytest
 import torch
@@ -76,6 +77,17 @@ def test_accumulation_does_not_change_the_training(make_trainer, steps):
 def test_padded_budget_plans_the_accumulation(make_trainer):
     trainer = make_trainer(max_padded_tokens_per_device=130)
     assert trainer.args.gradient_accumulation_steps > 1
+
+
+def test_padded_budget_on_a_cpu_is_4096_tokens_or_the_longest_pair(make_trainer, dataset):
+    row = {"input_ids": [7] * 3000, "labels": [7] * 2000}
+    long = datasets.Dataset.from_list([row, row])
+    limits = {"max_source_tokens_per_batch": 6000, "max_target_tokens_per_batch": 6000}
+    budgets = [make_trainer(train_dataset=each, **limits).args for each in (dataset, long)]
+    assert [(each.max_padded_tokens_per_device, each.gradient_accumulation_steps) for each in budgets] == [
+        (4096, 1),
+        (5000, 2),
+    ]
 
 
 def test_padded_budget_bounds_every_micro_batch(make_trainer):

@@ -135,7 +135,7 @@ class Recipe:
     max_target_tokens_per_batch: int = _field(25000, "real target tokens of one update, over all devices", _LENGTH)
     max_padded_tokens_per_device: int | None = _field(
         None,
-        "padded tokens, both sides together, one device holds at a time; more are accumulated; none: no limit",
+        "padded tokens, both sides together, one device holds at a time; more are accumulated; none: 4,096 on CPUs",
         _LENGTH,
     )
     max_steps: int = _field(100000, "updates of the whole training", _COUNT)

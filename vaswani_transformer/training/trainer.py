@@ -41,6 +41,8 @@ from .validation import pair_lengths
 
 logger = logging.get_logger(__name__)
 
+_CPU_BUDGET = 4096  # padded tokens of a micro-batch, both sides together
+
 
 class VaswaniTransformerTrainer(CheckpointingTrainer):
     """`Seq2SeqTrainer` that trains the way the paper does; a drop-in for it.
@@ -346,8 +348,15 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
         return next((each for each in self.callback_handler.callbacks if isinstance(each, DivergenceGuard)), None)
 
 
+def _set_cpu_budget(args: VaswaniTransformerTrainingArguments, longest: int) -> None:
+    """Sets `max_padded_tokens_per_device` on CPUs where it is None: small micro-batches pad little, at no cost."""
+    if args.max_padded_tokens_per_device is None and args.device.type == "cpu":
+        args.max_padded_tokens_per_device = max(_CPU_BUDGET, longest)
+
+
 def _plan_accumulation(args: VaswaniTransformerTrainingArguments, source_lengths, target_lengths) -> None:
     """Raises `gradient_accumulation_steps` until every micro-batch fits `max_padded_tokens_per_device`."""
+    _set_cpu_budget(args, int((source_lengths + target_lengths).max(initial=0)))
     if args.max_padded_tokens_per_device is None:
         return
     planned = plan_accumulation_steps(
@@ -363,6 +372,7 @@ def _plan_accumulation(args: VaswaniTransformerTrainingArguments, source_lengths
 
 def _plan_stream_accumulation(args: VaswaniTransformerTrainingArguments) -> None:
     """Raises `gradient_accumulation_steps` until a process's share of real tokens fits the padded budget."""
+    _set_cpu_budget(args, longest=1)
     if args.max_padded_tokens_per_device is not None:
         num_tokens = args.max_source_tokens_per_batch + args.max_target_tokens_per_batch
         planned = -(-num_tokens // (args.max_padded_tokens_per_device * args.world_size))
