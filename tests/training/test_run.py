@@ -359,7 +359,7 @@ def test_plan_names_batches_devices_and_learning_rate(make_trainer):
         "120 source and 120 target tokens",
         "1 device(s)",
         "at most 130 padded",
-        "% of them padding",
+        "% of padding",
         "7.91e-02 at update 10",
         "fp32",
     ):
