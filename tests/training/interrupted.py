@@ -69,10 +69,9 @@ def main(output_dir, options):
         eval_steps=6,
         save_strategy="steps",
         save_steps=3,
-        save_total_limit=1,
         predict_with_generate=False,
         extra={"callbacks": [Kill(number, step)] if number else []},
-        **options,
+        **{"save_total_limit": 1, **options},
     )
     trainer.train(resume_from_checkpoint=bool(list_checkpoints(output_dir)))
     if trainer.is_world_process_zero():

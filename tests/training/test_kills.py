@@ -5,6 +5,7 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -119,3 +120,31 @@ def test_run_stopped_at_random_moments_equals_the_one_that_was_not(tmp_path, who
         process.communicate(timeout=300)
         assert time.monotonic() - started < 3000
     check_that_it_goes_on(tmp_path, expected, num_processes, **options)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Function that mounts, or mounts again, a file system of some KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+
+    def mount(kib, *options):
+        command = ["mount", *options, "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(folder)]
+        if subprocess.run(command, capture_output=True).returncode != 0:
+            pytest.skip("no small file system can be mounted here, which takes root")
+        return folder
+
+    yield mount
+    subprocess.run(["umount", str(folder)], capture_output=True)
+
+
+@pytest.mark.heavy
+def test_run_on_a_full_disk_names_the_last_checkpoint_and_goes_on_when_there_is_room(small_disk, whole):
+    folder = small_disk(700)
+    status, errors = run(folder, save_total_limit=5)
+    kept = max(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    assert status == 1
+    assert f"{kept} is the last whole checkpoint" in errors
+    assert 0 < float(re.search(r"where (\S+) MiB are free now", errors).group(1)) < 0.7
+    small_disk(50_000, "-o", "remount")
+    check_that_it_goes_on(folder, whole(1, save_total_limit=5), 1, save_total_limit=5)

@@ -20,8 +20,9 @@ def main(output_dir, options):
     resume = options.pop("resume", None)
     tokenizer = make_tokenizer()
     dataset = tokenize(tokenizer, make_pairs(60))
+    train = dataset.to_iterable_dataset(num_shards=4) if options.pop("stream", False) else dataset
     trainer = build_trainer(
-        tokenizer, dataset, output_dir, eval_dataset=dataset.select(range(13)), per_device_eval_batch_size=5, **options
+        tokenizer, train, output_dir, eval_dataset=dataset.select(range(13)), per_device_eval_batch_size=5, **options
     )
     trainer.train(resume_from_checkpoint=resume)
     metrics = trainer.evaluate(num_beams=1)

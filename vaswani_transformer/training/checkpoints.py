@@ -140,9 +140,10 @@ def naming_the_last_checkpoint(output_dir: str | Path, what: str) -> Iterator[No
             advice = f"resume: {find_checkpoint(output_dir)[0]} is the last whole checkpoint"
         except FileNotFoundError:
             advice = "start again: there is no whole checkpoint yet"
+        free = shutil.disk_usage(output_dir).free / 2**20  # torch's own message for a full disk does not say so
         raise OSError(
-            f"`output_dir` must take {what}, got an error in {output_dir}: {error}. What was written of it is "
-            f"deleted. Make room or mend the cause, then {advice}."
+            f"`output_dir` must take {what}, got an error in {output_dir}, where {free:,.1f} MiB are free now: "
+            f"{error}. What was written of it is deleted. Make room or mend the cause, then {advice}."
         ) from error
 
 
