@@ -143,6 +143,7 @@ def _draw_training(axes: Axes, rate: Axes, log: Log) -> None:
     rate.sharex(axes)
     rate.plot(*curve(log, "learning_rate"), color=_COLORS[0], linewidth=1.2)
     rate.xaxis.set_major_formatter("{x:,.0f}")
+    rate.locator_params(axis="x", nbins=4)
     rate.set(xlabel="updates", ylabel="learning rate", ylim=(0, None))
     rate.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
 
