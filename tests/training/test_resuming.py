@@ -315,3 +315,12 @@ def test_stream_goes_on_at_the_place_in_the_checkpoint(tokenizer, dataset, tmp_p
     resumed.train(resume_from_checkpoint=True)
     assert resumed._train_loader.place == 13 * steps
     assert result(resumed) == result(uninterrupted)
+
+
+def test_process_that_does_not_save_clears_nothing(make_trainer, monkeypatch):
+    trainer, cleared = make_trainer(max_steps=1), []
+    trainer.train()
+    monkeypatch.setattr(type(trainer.args), "should_save", False)
+    monkeypatch.setattr(checkpointing_trainer, "clear_staging", cleared.append)
+    trainer._save_checkpoint(trainer.model, None)
+    assert cleared == []

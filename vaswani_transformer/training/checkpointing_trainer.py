@@ -223,7 +223,8 @@ class CheckpointingTrainer(EvaluatingTrainer):
                     publish_checkpoint(Path(staged), Path(output_dir))
                 self.accelerator.wait_for_everyone()
             finally:
-                clear_staging(output_dir)
+                if self.args.should_save:  # alone: two processes would delete under each other's hands
+                    clear_staging(output_dir)
         self._last_saved_step = self.state.global_step
         if self.args.push_to_hub:
             self._push_from_checkpoint(checkpoint)
