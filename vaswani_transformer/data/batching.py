@@ -162,7 +162,7 @@ class _Plan:
     """Which lengths stand where in every epoch, and where the effective batches start.
 
     Attributes:
-        slot_lengths: Source and target length of each place, (N, 2), the longest target first within a batch.
+        slot_lengths: Source and target length of each place, (N, 2), the longer side falling within a batch.
         starts: First place of each batch, then N, (num_batches + 1,).
         slots_by_length: Places ordered by their pair of lengths, (N,).
         length_ids: Number of each row's pair of lengths, in the same order, (N,).
@@ -195,7 +195,7 @@ class _Plan:
         return drawn
 
     def batch_lengths(self, batch: int) -> np.ndarray:
-        """Source and target lengths of one effective batch, (rows, 2), the longest target first."""
+        """Source and target lengths of one effective batch, (rows, 2), the longer side falling."""
         return self.slot_lengths[self.starts[batch] : self.starts[batch + 1]]
 
     def accumulation_steps(self, max_padded_tokens: int, world_size: int) -> int:
