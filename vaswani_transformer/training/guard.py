@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import TrainerCallback, TrainerState, TrainingArguments
 
-from .averaging import list_checkpoints
+from .checkpoints import checkpoint_step, list_checkpoints
 
 _MIN_WINDOW, _MIN_PATIENCE = 100, 1000  # updates
 _TOLERANCE = 1.05  # a loss that has come to rest moves by far less, one that has diverged by more
@@ -172,6 +172,6 @@ def _diverged(
 ) -> ValueError:
     """The error, with the newest checkpoint of an update that was good."""
     last_good_step = state.global_step if last_good_step is None else last_good_step
-    good = [path for path in list_checkpoints(args.output_dir) if int(path.name.rpartition("-")[2]) <= last_good_step]
+    good = [path for path in list_checkpoints(args.output_dir) if checkpoint_step(path) <= last_good_step]
     place = f"The last good checkpoint is {good[-1]}." if good else f"{args.output_dir} holds no good checkpoint yet."
     return ValueError(f"{name} {rule}, got {value}. {_ADVICE} {place}")

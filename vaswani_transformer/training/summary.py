@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 from transformers.utils import logging
 
 from ..analysis.cost import format_flops
-from .averaging import WEIGHTS_FILE, list_checkpoints
+from .averaging import WEIGHTS_FILE
+from .checkpoints import list_checkpoints
 from .folder import CARD_FILE, CURVES_FILE, RESULTS_FILE, STATE_FILE
 from .progress import best_validation, format_duration
 from .recipes import Recipe
