@@ -38,6 +38,31 @@ def test_dropouts_gradient_is_its_mask_times_the_scale(ones):
     torch.testing.assert_close(states.grad, out.detach() / 3 * 5)
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.2])
+@pytest.mark.parametrize("training", [True, False])
+def test_dropout_adds_a_residual_to_what_it_gives_without_one(ones, rate, training):
+    layer = Dropout(rate).train(training)
+    states, residual = (ones * 3).requires_grad_(), (ones * 7).requires_grad_()
+    torch.manual_seed(5)
+    expected = residual + layer(states)
+    expected_grads = torch.autograd.grad((expected * 5).sum(), (states, residual))
+    torch.manual_seed(5)
+    out = layer(states, residual=residual)
+    torch.testing.assert_close(out, expected)
+    for own, other in zip(torch.autograd.grad((out * 5).sum(), (states, residual)), expected_grads, strict=True):
+        torch.testing.assert_close(own, other)
+
+
+def test_dropout_adds_in_the_wider_type_and_gives_each_input_a_gradient_of_its_own(ones):
+    states, residual = ones.bfloat16().requires_grad_(), ones.float().requires_grad_()
+    out = Dropout(0.2)(states, residual=residual)
+    assert out.dtype == torch.float32
+    assert sorted(out.unique().tolist()) == pytest.approx([1.0, 2.25], rel=1e-4)
+    out.sum().backward()
+    assert (states.grad.dtype, residual.grad.dtype) == (torch.bfloat16, torch.float32)
+    assert residual.grad.eq(1).all()
+
+
 def test_dropout_repeats_with_its_seed(ones):
     torch.manual_seed(3)
     first = Dropout(0.5)(ones)

@@ -34,7 +34,7 @@ def with_gradients(loss_of, states, weight):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("num_items", [None, 7, torch.tensor(29)])
 def test_fused_loss_and_gradients_equal_those_from_logits(drawn, monkeypatch, chunk_logits, smoothing, num_items):
-    monkeypatch.setitem(losses._CHUNK_LOGITS, "cpu", chunk_logits)
+    monkeypatch.setattr(losses, "_CHUNK_LOGITS", chunk_logits)
     states, weight, labels = drawn
     expected = with_gradients(lambda h, w: translation_loss(h @ w.T, labels, smoothing, num_items), states, weight)
     got = with_gradients(lambda h, w: fused_translation_loss(h, w, labels, smoothing, num_items), states, weight)

@@ -20,12 +20,16 @@ class Dropout(nn.Dropout):
     Paper: section 5.4.
     """
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Same shape; elements are zero with probability `p`, the others are divided by 1 - p."""
+    def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
+        """Same shape; elements are zero with probability `p`, the others are divided by 1 - p.
+
+        `residual`, of the same shape, is added to that without further memory.
+        """
         num_kept = round((1.0 - self.p) * _STEPS)
         if not self.training or input.device.type != "cpu" or is_torchdynamo_compiling() or num_kept in (0, _STEPS):
-            return super().forward(input)
-        return _MaskedScale.apply(input, _random_mask(input, num_kept), _STEPS / num_kept)
+            dropped = super().forward(input)
+            return dropped if residual is None else residual + dropped
+        return _MaskedScale.apply(input, _random_mask(input, num_kept), _STEPS / num_kept, residual)
 
 
 def _random_mask(like: torch.Tensor, num_kept: int) -> torch.Tensor:
@@ -35,18 +39,23 @@ def _random_mask(like: torch.Tensor, num_kept: int) -> torch.Tensor:
 
 
 class _MaskedScale(torch.autograd.Function):
-    """input * mask * scale."""
+    """input * mask * scale, plus residual if there is one."""
 
     @staticmethod
-    def forward(ctx: Any, input: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
+    def forward(
+        ctx: Any, input: torch.Tensor, mask: torch.Tensor, scale: float, residual: torch.Tensor | None
+    ) -> torch.Tensor:
         ctx.save_for_backward(mask)
-        ctx.scale = scale
-        return (input * mask).mul_(scale)
+        ctx.scale, ctx.dtype = scale, input.dtype
+        if residual is None:
+            return (input * mask).mul_(scale)
+        kept = mask.to(torch.promote_types(input.dtype, residual.dtype))
+        return torch.addcmul(residual, input, kept, value=scale, out=kept)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (mask,) = ctx.saved_tensors
-        return grad * mask * ctx.scale, None, None
+        return (grad * mask).mul_(ctx.scale).to(ctx.dtype), None, None, grad if ctx.needs_input_grad[3] else None
 
 
 __all__ = ["Dropout"]

@@ -16,10 +16,10 @@ from transformers.utils import is_torchdynamo_compiling
 
 IGNORE_INDEX = -100
 
-# Logits that the fused loss holds at a time, 16 MiB of fp32 on CPUs and 256 MiB elsewhere. Fewer stay longer in a
-# CPU's cache, but every chunk also passes over the whole gradient of the weight, which costs more.
-_CHUNK_LOGITS = {"cpu": 2**22}
-_CHUNK_LOGITS_ELSEWHERE = 2**26
+# What the fused loss holds at a time: at most 256 MiB of fp32 logits, and on CPUs those of 512 tokens. Fewer would
+# stay longer in a CPU's cache, but every chunk also passes over the whole weight and its gradient, which costs more.
+_CHUNK_LOGITS = 2**26
+_CHUNK_TOKENS_ON_CPU = 512
 
 
 @dataclass
@@ -172,17 +172,20 @@ def _loss_and_gradients(
     d loss / d logits is softmax - target distribution. The uniform part of the latter, smoothing / V for all tokens
     and words, enters only as sums: of the weight's rows for states, of the states for the weight.
     """
-    vocab_size = weight.shape[0]
-    chunk = max(1, _CHUNK_LOGITS.get(states.device.type, _CHUNK_LOGITS_ELSEWHERE) // vocab_size)
+    num_tokens, vocab_size = states.shape[0], weight.shape[0]
+    chunk = max(1, min(_CHUNK_LOGITS // vocab_size, num_tokens))
+    if states.device.type == "cpu":
+        chunk = min(chunk, _CHUNK_TOKENS_ON_CPU)
     precise = torch.promote_types(states.dtype, torch.float32)
     states_grad = torch.empty_like(states) if needs_grad[0] else None
-    weight_grad = torch.zeros_like(weight, dtype=precise) if needs_grad[1] else None
+    weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else None
     mean_row = weight.mean(dim=0, dtype=precise)  # its product with a state is the mean of the state's logits
     loss, nll = states.new_zeros(2, dtype=precise)
-    for start in range(0, states.shape[0], chunk):
+    buffer = states.new_empty(chunk, vocab_size)  # every chunk's logits, in the same memory
+    for start in range(0, max(1, num_tokens), chunk):  # once without tokens, too: the gradients are then zero
         rows = slice(start, start + chunk)
         part, right = states[rows], labels[rows].unsqueeze(1)  # (C, D), (C, 1)
-        logits = (part @ weight.T).to(precise)  # (C, D) -> (C, V)
+        logits = torch.mm(part, weight.T, out=buffer[: part.shape[0]]).to(precise)  # (C, D) -> (C, V)
         right_logits, mean_logits = logits.gather(1, right), part.to(precise) @ mean_row
         largest = logits.amax(dim=1, keepdim=True)
         exps = logits.sub_(largest).exp_()
@@ -199,15 +202,17 @@ def _loss_and_gradients(
         if states_grad is not None:
             states_grad[rows] = (slope @ weight).div_(exp_sums).sub_(mean_row * smoothing)
         if weight_grad is not None:
-            _add_product(weight_grad, slope.T, (part / exp_sums).to(states.dtype))
+            _add_product(weight_grad, slope.T, (part / exp_sums).to(states.dtype), is_first=start == 0)
     if weight_grad is not None:
         weight_grad -= states.sum(dim=0, dtype=precise) * (smoothing / vocab_size)
     return loss, nll, states_grad, weight_grad
 
 
-def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
-    """Adds `left @ right` to `total`, in place and in the precision of `total`."""
+def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor, is_first: bool) -> None:
+    """Adds `left @ right` to `total` in place and in its precision; the first product replaces what it holds."""
     if left.dtype == total.dtype:
-        total.addmm_(left, right)
+        total.addmm_(left, right, beta=0 if is_first else 1)
+    elif is_first:
+        total.copy_(left @ right)
     else:
         total += left @ right

@@ -74,7 +74,7 @@ class PostNormLayer(GradientCheckpointingLayer):
 
     def add_and_norm(self, hidden_states: torch.Tensor, sublayer: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
         """LayerNorm(x + Dropout(Sublayer(x)))."""
-        return norm(hidden_states + self.dropout(sublayer))
+        return norm(self.dropout(sublayer, residual=hidden_states))
 
 
 class EncoderLayer(PostNormLayer):
