@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from vaswani_transformer.data import TokenBatchSampler, TranslationCollator, plan_accumulation_steps, train_tokenizer
+from vaswani_transformer.data import TokenBatchSampler, TranslationCollator, train_tokenizer
 from vaswani_transformer.data.batching import _split_evenly
 
 LIMITS = {"max_source_tokens": 200, "max_target_tokens": 220}
@@ -151,23 +151,24 @@ def test_micro_batches_are_empty_when_there_are_fewer_pairs_than_parts():
 @pytest.mark.parametrize("world_size", [1, 2, 3])
 def test_planned_steps_keep_every_micro_batch_within_the_padded_bound(world_size):
     source, target = make_lengths()
-    steps = plan_accumulation_steps(source, target, **LIMITS, max_padded_tokens=150, world_size=world_size)
-    sampler = TokenBatchSampler(source, target, **LIMITS, world_size=world_size, accumulation_steps=steps, seed=5)
+    sampler = TokenBatchSampler(source, target, **LIMITS, max_padded_tokens=150, world_size=world_size, seed=5)
     parts = [part for epoch in range(5) for part in micro_batches(sampler, epoch)]
     assert max(padded_tokens(part, source, target) for part in parts) <= 150
 
 
 def test_planned_steps_are_the_fewest():
     source, target = make_lengths()
-    steps = plan_accumulation_steps(source, target, **LIMITS, max_padded_tokens=150)
+    steps = TokenBatchSampler(source, target, **LIMITS, max_padded_tokens=150).accumulation_steps
     parts = micro_batches(TokenBatchSampler(source, target, **LIMITS, accumulation_steps=steps - 1))
     assert max(padded_tokens(part, source, target) for part in parts) > 150
 
 
-def test_sampler_refuses_too_few_accumulation_steps():
-    steps = plan_accumulation_steps(*make_lengths(), **LIMITS, max_padded_tokens=150)
-    with pytest.raises(ValueError, match=f"`accumulation_steps` must be at least {steps} .* got {steps - 1}"):
-        TokenBatchSampler(*make_lengths(), **LIMITS, max_padded_tokens=150, accumulation_steps=steps - 1)
+def test_more_steps_than_the_padded_bound_needs_are_kept():
+    sampler = TokenBatchSampler(*make_lengths(), **LIMITS, max_padded_tokens=150)
+    more = sampler.accumulation_steps + 2
+    sampler = TokenBatchSampler(*make_lengths(), **LIMITS, max_padded_tokens=150, accumulation_steps=more)
+    assert sampler.accumulation_steps == more
+    assert len(sampler) == sampler.num_effective_batches * more
 
 
 @pytest.mark.parametrize("num_parts", [1, 4])
@@ -212,9 +213,7 @@ def test_padding_of_real_corpora_is_under_three_percent(real_lengths, files, voc
     lengths = real_lengths(files, vocab_size)
     for tokens, processes in product((6850, 25000), (1, 2, 8)):
         limits = {"max_source_tokens": tokens, "max_target_tokens": tokens, "max_padded_tokens": 4096}
-        steps = plan_accumulation_steps(*lengths, **limits, world_size=processes)
-        sampler = TokenBatchSampler(*lengths, **limits, world_size=processes, accumulation_steps=steps)
-        assert sampler.padding_fraction < 0.03
+        assert TokenBatchSampler(*lengths, **limits, world_size=processes).padding_fraction < 0.03
 
 
 @settings(max_examples=50, deadline=None)

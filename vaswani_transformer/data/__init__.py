@@ -10,7 +10,7 @@ except ImportError as error:
         "Run: pip install 'vaswani-transformer[train]'"
     ) from error
 
-from .batching import BATCHES_PER_POOL, TokenBatchSampler, plan_accumulation_steps
+from .batching import BATCHES_PER_POOL, TokenBatchSampler
 from .cleaning import CleaningReport, CleaningRules, clean_corpus
 from .collation import TranslationCollator
 from .corpora import load_corpus
@@ -33,7 +33,6 @@ __all__ = [
     "clean_corpus",
     "corpus_sentences",
     "load_corpus",
-    "plan_accumulation_steps",
     "read_lines",
     "stream_corpus",
     "tokenize_corpus",

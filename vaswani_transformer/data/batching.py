@@ -35,12 +35,15 @@ class TokenBatchSampler(Sampler[list[int]]):
         max_target_tokens: Real target tokens of one effective batch.
         max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None is no bound.
         world_size: Processes that share an effective batch.
-        accumulation_steps: Micro-batches of each process in one effective batch.
+        accumulation_steps: Micro-batches of each process in one effective batch, at least; there are as many more as
+            `max_padded_tokens` needs.
         seed: Seed of the epochs' draws.
 
+    Attributes:
+        accumulation_steps: Micro-batches of each process in one effective batch, the same whatever the seed.
+
     Raises:
-        ValueError: If a length or limit is out of range, a pair exceeds a limit by itself, or `accumulation_steps`
-            is too small for `max_padded_tokens`.
+        ValueError: If a length or limit is out of range, or a pair exceeds a limit by itself.
 
     Example:
         >>> sampler = TokenBatchSampler([3, 4, 9], [3, 5, 8], max_source_tokens=10, max_target_tokens=10)
@@ -66,12 +69,8 @@ class TokenBatchSampler(Sampler[list[int]]):
         _check_at_least(0, seed=seed)
         self._plan = _Plan.make(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
         if max_padded_tokens is not None:
-            needed = self._plan.accumulation_steps(max_padded_tokens, world_size)
-            if accumulation_steps < needed:
-                raise ValueError(
-                    f"`accumulation_steps` must be at least {needed} for micro-batches of {max_padded_tokens} padded "
-                    f"tokens, got {accumulation_steps}. Take the number of `plan_accumulation_steps`."
-                )
+            accumulation_steps = max(accumulation_steps, self._plan.accumulation_steps(max_padded_tokens, world_size))
+        self.accumulation_steps = accumulation_steps
         self._num_parts = world_size * accumulation_steps
         self._splits: dict[int, list[int]] = {}
         self._first_update = 0
@@ -128,35 +127,6 @@ class TokenBatchSampler(Sampler[list[int]]):
         return self._splits[batch]
 
 
-def plan_accumulation_steps(
-    source_lengths: Sequence[int] | np.ndarray,
-    target_lengths: Sequence[int] | np.ndarray,
-    *,
-    max_source_tokens: int,
-    max_target_tokens: int,
-    max_padded_tokens: int,
-    world_size: int = 1,
-) -> int:
-    """Smallest number of accumulation steps for which every micro-batch of every epoch fits `max_padded_tokens`.
-
-    The number is exact, whatever the seed: lengths do not change between epochs of `TokenBatchSampler`.
-
-    Args:
-        source_lengths: Tokens of each source sentence, with `</s>`.
-        target_lengths: Tokens of each target sentence, with `</s>`.
-        max_source_tokens: Real source tokens of one effective batch.
-        max_target_tokens: Real target tokens of one effective batch.
-        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target).
-        world_size: Processes that share an effective batch.
-
-    Raises:
-        ValueError: If a length or limit is out of range, or a pair exceeds a limit by itself.
-    """
-    _check_at_least(1, world_size=world_size)
-    plan = _Plan.make(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
-    return plan.accumulation_steps(max_padded_tokens, world_size)
-
-
 @dataclass(frozen=True)
 class _Plan:
     """Which lengths stand where in every epoch, and where the effective batches start.
@@ -199,7 +169,7 @@ class _Plan:
         return self.slot_lengths[self.starts[batch] : self.starts[batch + 1]]
 
     def accumulation_steps(self, max_padded_tokens: int, world_size: int) -> int:
-        """Steps that keep every micro-batch within `max_padded_tokens`."""
+        """The fewest steps that keep every micro-batch of every epoch within `max_padded_tokens`."""
         _check_at_least(1, max_padded_tokens=max_padded_tokens)
         longest = int(self.slot_lengths.sum(axis=1).max())
         if longest > max_padded_tokens:

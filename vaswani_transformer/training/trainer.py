@@ -24,7 +24,6 @@ from ..data import (
     StreamSettings,
     TokenBatchSampler,
     TranslationCollator,
-    plan_accumulation_steps,
 )
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import SnapshotCallback
@@ -110,7 +109,7 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
         self._train_lengths, self._train_batches = None, None
         if train_dataset is not None and has_length(train_dataset):
             self._train_lengths = pair_lengths(train_dataset)
-            _plan_accumulation(args, *self._train_lengths)
+            self._train_batches = _plan_batches(args, *self._train_lengths)
         elif isinstance(train_dataset, datasets.IterableDataset):
             _plan_stream_accumulation(args)
         self._train_loader, self._stream_rules = None, stream_rules
@@ -159,16 +158,6 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
 
     def train_batches(self) -> TokenBatchSampler:
         """The micro-batches of the training set, for all processes and epochs."""
-        if self._train_batches is None:
-            self._train_batches = TokenBatchSampler(
-                *self._train_lengths,
-                max_source_tokens=self.args.max_source_tokens_per_batch,
-                max_target_tokens=self.args.max_target_tokens_per_batch,
-                max_padded_tokens=self.args.max_padded_tokens_per_device,
-                world_size=self.args.world_size,
-                accumulation_steps=self.args.gradient_accumulation_steps,
-                seed=self.args.seed if self.args.data_seed is None else self.args.data_seed,
-            )
         return self._train_batches
 
     def layout(self) -> dict[str, Any]:
@@ -354,20 +343,21 @@ def _set_cpu_budget(args: VaswaniTransformerTrainingArguments, longest: int) -> 
         args.max_padded_tokens_per_device = max(_CPU_BUDGET, longest)
 
 
-def _plan_accumulation(args: VaswaniTransformerTrainingArguments, source_lengths, target_lengths) -> None:
-    """Raises `gradient_accumulation_steps` until every micro-batch fits `max_padded_tokens_per_device`."""
+def _plan_batches(args: VaswaniTransformerTrainingArguments, source_lengths, target_lengths) -> TokenBatchSampler:
+    """Plans the batches, and raises `gradient_accumulation_steps` to what `max_padded_tokens_per_device` needs."""
     _set_cpu_budget(args, int((source_lengths + target_lengths).max(initial=0)))
-    if args.max_padded_tokens_per_device is None:
-        return
-    planned = plan_accumulation_steps(
+    batches = TokenBatchSampler(
         source_lengths,
         target_lengths,
         max_source_tokens=args.max_source_tokens_per_batch,
         max_target_tokens=args.max_target_tokens_per_batch,
         max_padded_tokens=args.max_padded_tokens_per_device,
         world_size=args.world_size,
+        accumulation_steps=args.gradient_accumulation_steps,
+        seed=args.seed if args.data_seed is None else args.data_seed,
     )
-    args.gradient_accumulation_steps = max(planned, args.gradient_accumulation_steps)
+    args.gradient_accumulation_steps = batches.accumulation_steps
+    return batches
 
 
 def _plan_stream_accumulation(args: VaswaniTransformerTrainingArguments) -> None:
