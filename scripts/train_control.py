@@ -3,8 +3,8 @@
 """Trains another implementation of the Transformer exactly as `vaswani-transformer train` would train ours.
 
 Data, vocabulary, batches and their order, loss, optimiser, schedule, validations and seeds are ours, by the same code;
-only the network is another's, with its own initialisation. The validation curves in the `trainer_state.json` of the
-two runs can be laid side by side.
+only the network is another's, with its own initialisation, or with `--our-weights` the one that ours would begin with.
+The validation curves in the `trainer_state.json` of the two runs can be laid side by side.
 
 python scripts/train_control.py --control marian --recipe multi30k-tiny --train-source ... --output-dir runs/marian
 torchrun --nproc_per_node 2 scripts/train_control.py --control torch --recipe quickstart --output-dir runs/torch
@@ -24,7 +24,8 @@ from torch import nn
 from transformers import MarianConfig, MarianMTModel, PreTrainedConfig, PreTrainedModel
 from transformers.models.marian.modeling_marian import shift_tokens_right
 
-from vaswani_transformer import VaswaniTransformerConfig
+from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+from vaswani_transformer.attention_vaswani_transformer import MultiHeadAttention
 from vaswani_transformer.cli.training import chosen_recipe, describe_train, is_main_process
 from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOutput, translation_loss
 from vaswani_transformer.positions_vaswani_transformer import SinusoidalPositionalEncoding
@@ -97,6 +98,17 @@ class MarianControl(Control, MarianMTModel):
             decoder_start_token_id=sizes.decoder_start_token_id,
         )
         return cls(config)
+
+    def copy_weights(self, ours: VaswaniTransformerForConditionalGeneration) -> None:
+        """Takes over all weights of one of our models with biases, its positions and its epsilon."""
+        weights = ours.state_dict()
+        for stack in ("encoder", "decoder"):
+            weights[f"model.{stack}.embed_positions.weight"] = getattr(ours.model, stack).embed_positions.table
+        weights["final_logits_bias"] = self.final_logits_bias
+        self.load_state_dict(weights)
+        for module in self.modules():
+            if isinstance(module, nn.LayerNorm):
+                module.eps = ours.config.layer_norm_eps
 
     def score(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, decoder_input_ids: torch.Tensor
@@ -178,6 +190,23 @@ class TorchControl(Control, PreTrainedModel):
             elif weight.dim() > 1:
                 nn.init.xavier_uniform_(weight)
 
+    def copy_weights(self, ours: VaswaniTransformerForConditionalGeneration) -> None:
+        """Takes over all weights of one of our models."""
+        weights = {"shared.weight": ours.model.shared.weight}
+        for stack, attentions in (("encoder", ("self_attn",)), ("decoder", ("self_attn", "multihead_attn"))):
+            for index, layer in enumerate(getattr(ours.model, stack).layers):
+                prefix = f"{stack}.layers.{index}"
+                names = {"self_attn": layer.self_attn, "multihead_attn": getattr(layer, "encoder_attn", None)}
+                for name in attentions:
+                    weights |= _joined_projections(f"{prefix}.{name}", names[name])
+                modules = {"linear1": layer.fc1, "linear2": layer.fc2, "norm1": layer.self_attn_layer_norm}
+                if stack == "decoder":
+                    modules["norm2"] = layer.encoder_attn_layer_norm
+                modules[f"norm{len(attentions) + 1}"] = layer.final_layer_norm
+                for name, module in modules.items():
+                    weights |= {f"{prefix}.{name}.{key}": value for key, value in module.state_dict().items()}
+        self.load_state_dict(weights)
+
     def score(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, decoder_input_ids: torch.Tensor
     ) -> torch.Tensor:
@@ -202,13 +231,24 @@ class TorchControl(Control, PreTrainedModel):
         return self.dropout(embeddings + positions.to(embeddings))
 
 
+def _joined_projections(prefix: str, attention: MultiHeadAttention) -> dict[str, torch.Tensor]:
+    """Weights of one of our attentions, whose input projections are one matrix in `nn.MultiheadAttention`."""
+    inputs = (attention.q_proj, attention.k_proj, attention.v_proj)
+    weights = {f"{prefix}.in_proj_weight": torch.cat([projection.weight for projection in inputs])}
+    if attention.q_proj.bias is not None:
+        weights[f"{prefix}.in_proj_bias"] = torch.cat([projection.bias for projection in inputs])
+    return weights | {f"{prefix}.out_proj.{key}": value for key, value in attention.out_proj.state_dict().items()}
+
+
 CONTROLS = {"marian": MarianControl, "torch": TorchControl}
 
 
 # ---- the run ----
 
 
-def train_control(control: str, recipe: Recipe, output_dir: str | Path, **options: Any) -> dict[str, Any]:
+def train_control(
+    control: str, recipe: Recipe, output_dir: str | Path, our_weights: bool = False, **options: Any
+) -> dict[str, Any]:
     """Trains a control by a recipe; leaves `trainer_state.json` and `train_results.json` in the folder.
 
     Losses alone are compared: nothing is translated, averaged or chosen.
@@ -217,28 +257,35 @@ def train_control(control: str, recipe: Recipe, output_dir: str | Path, **option
         control: "marian" or "torch".
         recipe: What to train; one that stops by translations stops by the loss.
         output_dir: Folder of the run.
+        our_weights: Begin with the weights that our model would have under this recipe's seed.
         **options: As for `train`: `overwrite`, `resume`, `bf16`, `use_cpu`, `report_to`.
 
     Returns:
         Results as written to `train_results.json`.
 
     Raises:
-        ValueError: If the controls cannot have the recipe's sizes, or the run to resume is of another network.
+        ValueError: If the control cannot have the recipe's sizes, or the run to resume is of another network.
     """
     metric = "loss" if recipe.metric_for_best_model in TRANSLATION_METRICS else recipe.metric_for_best_model
     recipe = dataclasses.replace(
         recipe, eval_num_beams=0, num_averaged_snapshots=0, load_best_model=False, metric_for_best_model=metric
     )
     _check_sizes(recipe.model_config())
+    if our_weights and control == "marian" and not recipe.model_config().attention_bias:
+        raise ValueError(
+            "`attention_bias` must be true for a Marian with our weights, whose attention has biases, got False. Pass "
+            "--attention-bias true."
+        )
     if options.get("resume"):
         _check_same_control(control, output_dir)
     trainer, output, data = run_training(
-        recipe, output_dir, lambda recipe, data: make_control(control, recipe, data), **options
+        recipe, output_dir, lambda recipe, data: make_control(control, recipe, data, our_weights), **options
     )
     trainer.save_state()
     results = {
         "recipe": recipe.name,
         "control": control,
+        "control_our_weights": our_weights,
         **{name: value for name, value in output.metrics.items() if name.startswith("train_")},
         "train_code": ", then ".join(trainer.cost.code_versions),
         "train_steps": output.global_step,
@@ -251,13 +298,17 @@ def train_control(control: str, recipe: Recipe, output_dir: str | Path, **option
     return results
 
 
-def make_control(control: str, recipe: Recipe, data: RunData) -> PreTrainedModel:
-    """A freshly initialised control of the recipe's sizes, with positions for every sentence of the data."""
+def make_control(control: str, recipe: Recipe, data: RunData, our_weights: bool) -> PreTrainedModel:
+    """A fresh control of the recipe's sizes, with positions for every sentence of the data."""
     datasets = [dataset for dataset in (data.train, data.validation) if dataset is not None]
     longest = max(int(lengths.max()) for dataset in datasets for lengths in pair_lengths(dataset))
     sizes = recipe.model_config(len(data.tokenizer))
     sizes.max_position_embeddings = max(sizes.max_position_embeddings, longest)
-    return CONTROLS[control].from_sizes(sizes)
+    ours = VaswaniTransformerForConditionalGeneration(sizes) if our_weights else None  # first: seeded as in our run
+    model = CONTROLS[control].from_sizes(sizes)
+    if ours is not None:
+        model.copy_weights(ours)
+    return model
 
 
 def _check_sizes(sizes: VaswaniTransformerConfig) -> None:
@@ -289,13 +340,14 @@ def main(argv: list[str] | None = None) -> int:
     """Reads the command line, or `argv`, trains and prints the results; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0], allow_abbrev=False)
     parser.add_argument("--control", required=True, choices=CONTROLS, help="the implementation to train")
+    parser.add_argument("--our-weights", action="store_true", help="begin with the weights that ours would begin with")
     describe_train(parser)
     args = parser.parse_args(argv)
     logging.basicConfig(format="%(message)s")
     logging.getLogger("vaswani_transformer").setLevel(logging.INFO if is_main_process() else logging.ERROR)
     options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu", "report_to")}
     try:
-        results = train_control(args.control, chosen_recipe(args), args.output_dir, **options)
+        results = train_control(args.control, chosen_recipe(args), args.output_dir, args.our_weights, **options)
     except (ValueError, TypeError, OSError, ImportError) as error:
         parser.exit(2, f"error: {error}\n")
     if is_main_process():

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The script that trains other implementations as ours: the same network up to what it names, the same training."""
 
+import dataclasses
 import importlib.util
 import json
 import os
@@ -56,43 +57,6 @@ def batch():
 # ---- the network ----
 
 
-@torch.no_grad()
-def copy_attention(theirs, ours):
-    theirs.in_proj_weight.copy_(torch.cat([ours.q_proj.weight, ours.k_proj.weight, ours.v_proj.weight]))
-    if ours.q_proj.bias is not None:
-        theirs.in_proj_bias.copy_(torch.cat([ours.q_proj.bias, ours.k_proj.bias, ours.v_proj.bias]))
-    theirs.out_proj.load_state_dict(ours.out_proj.state_dict())
-
-
-def copy_layers(theirs, ours, attentions, norms):
-    for their_layer, our_layer in zip(theirs.layers, ours.layers, strict=True):
-        for their_name, our_name in attentions.items():
-            copy_attention(getattr(their_layer, their_name), getattr(our_layer, our_name))
-        for their_name, our_name in {"linear1": "fc1", "linear2": "fc2", **norms}.items():
-            getattr(their_layer, their_name).load_state_dict(getattr(our_layer, our_name).state_dict())
-
-
-def copy_into_torch(theirs, ours):
-    theirs.shared.load_state_dict(ours.model.shared.state_dict())
-    norms = {"norm1": "self_attn_layer_norm", "norm2": "final_layer_norm"}
-    copy_layers(theirs.encoder, ours.model.encoder, {"self_attn": "self_attn"}, norms)
-    norms = {"norm1": "self_attn_layer_norm", "norm2": "encoder_attn_layer_norm", "norm3": "final_layer_norm"}
-    attentions = {"self_attn": "self_attn", "multihead_attn": "encoder_attn"}
-    copy_layers(theirs.decoder, ours.model.decoder, attentions, norms)
-
-
-def copy_into_marian(theirs, ours):
-    """All weights of ours, which have the same names, our positions and our epsilon."""
-    weights = ours.state_dict()
-    for stack in ("encoder", "decoder"):
-        weights[f"model.{stack}.embed_positions.weight"] = getattr(ours.model, stack).embed_positions.table
-    missing, unexpected = theirs.load_state_dict(weights, strict=False)
-    assert (missing, unexpected) == (["final_logits_bias"], [])
-    for module in theirs.modules():
-        if isinstance(module, nn.LayerNorm):
-            module.eps = ours.config.layer_norm_eps
-
-
 def copied(control, **overrides):
     """A control in eval mode with the weights of one of our models, none of them zero or one, and that model."""
     ours, theirs = make_model(**overrides), make_control(control, **overrides)
@@ -100,7 +64,7 @@ def copied(control, **overrides):
         for name, parameter in ours.named_parameters():
             if "bias" in name or "norm" in name:
                 parameter.add_(torch.randn_like(parameter) * 0.1)
-    {"torch": copy_into_torch, "marian": copy_into_marian}[control](theirs, ours)
+    theirs.copy_weights(ours)
     return theirs, ours
 
 
@@ -131,7 +95,8 @@ def drop_predictably(monkeypatch):
         return attend(q, k, v, attn_mask, 0.0, is_causal, scale=scale) * (1 + dropout_p)
 
     monkeypatch.setattr(nn.functional, "dropout", dropout)
-    monkeypatch.setattr(Dropout, "forward", nn.Dropout.forward)  # without the masks of ours
+    without_our_masks = lambda self, states, residual=0.0: nn.Dropout.forward(self, states) + residual  # noqa: E731
+    monkeypatch.setattr(Dropout, "forward", without_our_masks)
     monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", scaled_dot_product_attention)
     return places
 
@@ -263,6 +228,24 @@ def test_control_is_trained_on_the_batches_of_ours(recipe, tmp_path, monkeypatch
     assert seen == batches_of_ours
     names = ("train_source_tokens", "train_target_tokens", "train_pairs", "train_steps")
     assert {name: theirs[name] for name in names} == {name: ours[name] for name in names}
+
+
+@each_control
+def test_control_with_our_weights_and_without_dropout_learns_as_ours(recipe, tmp_path, control):
+    same = dataclasses.replace(recipe, dropout=0.0, attention_bias=True)
+    ours = train(same, tmp_path / "ours", use_cpu=True)
+    theirs = script.train_control(control, same, tmp_path / "theirs", our_weights=True, use_cpu=True)
+    assert theirs["train_loss"] == pytest.approx(ours["train_loss"], rel=1e-5)
+    assert eval_losses(tmp_path / "theirs") == pytest.approx(eval_losses(tmp_path / "ours"), rel=1e-5)
+    other = script.train_control(control, same, tmp_path / "other", use_cpu=True)
+    assert other["train_loss"] != pytest.approx(ours["train_loss"], rel=1e-3)
+
+
+def test_marian_cannot_take_our_weights_without_biases(recipe, tmp_path):
+    without = dataclasses.replace(recipe, attention_bias=False)
+    with pytest.raises(ValueError, match="`attention_bias` must be true"):
+        script.train_control("marian", without, tmp_path / "run", our_weights=True, use_cpu=True)
+    assert not (tmp_path / "run").exists()
 
 
 @each_control
