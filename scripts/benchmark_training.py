@@ -326,7 +326,9 @@ def run(task: Task) -> dict:
     finished = subprocess.run(command, env=environment, capture_output=True, text=True)
     if finished.returncode:
         raise RuntimeError(f"{task.contestant} failed:\n{finished.stderr[-3000:]}")
-    return json.loads(finished.stdout.splitlines()[-1])
+    figures = json.loads(finished.stdout.splitlines()[-1])
+    print(f"{task.contestant}: {figures['tokens_per_second']:,.0f} tokens/s", file=sys.stderr, flush=True)
+    return figures
 
 
 def report(contestants: list[str], rounds: list[dict[str, dict]], clock: str) -> None:
@@ -349,13 +351,17 @@ def report(contestants: list[str], rounds: list[dict[str, dict]], clock: str) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("python scripts")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
     parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
+    parser.add_argument(
+        "--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS), help="who takes turns"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contestant")
     parser.add_argument("--updates", type=int, default=5, help="updates timed in each turn")
-    parser.add_argument("--tokens", type=int, help="source and target tokens of an update, each")
+    parser.add_argument("--tokens", type=int, help="source and target tokens of an update, each; None: 4,096 on CPUs")
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of torch on a CPU")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: processor seconds")
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16")

@@ -339,8 +339,10 @@ def _check_same_control(control: str, output_dir: str | Path) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Reads the command line, or `argv`, trains and prints the results; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0], allow_abbrev=False)
-    parser.add_argument("--control", required=True, choices=CONTROLS, help="the implementation to train")
-    parser.add_argument("--our-weights", action="store_true", help="begin with the weights that ours would begin with")
+    parser.add_argument(
+        "--control", required=True, choices=CONTROLS, help="the network: MarianMTModel or torch.nn's layers"
+    )
+    parser.add_argument("--our-weights", action="store_true", help="begin with ours (marian: --attention-bias true)")
     describe_train(parser)
     args = parser.parse_args(argv)
     logging.basicConfig(format="%(message)s")

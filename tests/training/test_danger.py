@@ -73,6 +73,13 @@ def test_without_a_recipe_deep_models_are_compared_with_the_paper(config, count)
     assert all("the paper's" in text for text in texts)
 
 
+def test_warmup_longer_than_the_training_is_named_whatever_the_model():
+    args = arguments(RECIPES["quickstart"], warmup_steps=30, max_steps=29)
+    (text,) = dangers(args, SHALLOW)
+    assert text.startswith("`warmup_steps` of 30 is more than `max_steps` of 29")
+    assert dangers(arguments(RECIPES["quickstart"], warmup_steps=30, max_steps=30), SHALLOW) == []
+
+
 def test_fp16_is_warned_of_whatever_the_model():
     args = arguments(RECIPES["quickstart"])
     args.fp16 = True
@@ -86,6 +93,7 @@ def test_trainer_warns_when_it_trains(make_trainer, caplog):
         assert not caplog.records
         trainer.train()
     assert [record.message.split()[0] for record in caplog.records if record.name.endswith("trainer")] == [
+        "`warmup_steps`",
         "`warmup_steps`",
         "`max_source_tokens_per_batch`",
     ]

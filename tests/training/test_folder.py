@@ -46,6 +46,11 @@ def test_resume_names_the_fields_that_differ(tmp_path):
         check_output_dir(tmp_path, other, overwrite=False, resume=True)
 
 
+def test_resume_where_no_run_is_says_what_to_do(tmp_path):
+    with pytest.raises(FileNotFoundError, match="`output_dir` must hold the run to resume, .* --resume-or-start"):
+        check_output_dir(tmp_path, RECIPE, overwrite=False, resume=True)
+
+
 def test_resume_may_train_longer(tmp_path):
     RECIPE.save(tmp_path)
     check_output_dir(tmp_path, get_recipe("quickstart", max_steps=9999), overwrite=False, resume=True)

@@ -30,7 +30,7 @@ def test_lines_hold_the_figures_of_the_log(reported):
     trainer, error, output = reported
     pattern = (
         r" *(\S+) of 6  epoch +(\S+)  loss +(\S+)  nll +(\S+)  ppl +(\S+)  lr (\S+)  grad norm +(\S+) +(\S+) tokens/s"
-        r"  ETA (\d+:\d\d)"
+        r"  ETA (\d+:\d\d min)"
     )
     lines = [match for line in error.splitlines() if (match := re.fullmatch(pattern, line))]
     names = ("step", "epoch", "loss", "nll", "perplexity", "learning_rate", "grad_norm", "tokens_per_second")
@@ -39,7 +39,7 @@ def test_lines_hold_the_figures_of_the_log(reported):
     for match, entry in zip(lines, entries, strict=True):
         shown = [number(match[group]) for group in range(1, 9)]
         assert shown == pytest.approx([entry[name] for name in names], rel=5e-3, abs=0.5e-2)
-    assert lines[-1][9] == "0:00"
+    assert lines[-1][9] == "0:00 min"
     assert len({len(match[0]) for match in lines}) == 1  # columns are aligned
     assert output == ""
 
@@ -111,7 +111,7 @@ def test_time_to_go_is_that_of_the_mean_pace_of_this_leg(monkeypatch):
     report.on_train_begin(args, state, None)
     state.global_step = 1500  # 500 updates in 600 seconds: 3,500 more need 4,200
     report.on_log(args, state, None, logs={"loss": 1.0})
-    assert written == ["1,500 of 5,000  loss  1.0000  ETA 1:10"]
+    assert written == ["1,500 of 5,000  loss  1.0000  ETA 1:10 h"]
 
 
 def test_columns_stay_aligned_from_the_first_update_to_the_last():
@@ -137,8 +137,11 @@ def test_other_processes_say_nothing(make_trainer, capsys):
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (29, "0:00"), (3570, "1:00"), (360_000, "100:00")])
-def test_durations_are_hours_and_minutes(seconds, text):
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.4, "0:00 min"), (89.6, "1:30 min"), (3599, "59:59 min"), (3600, "1:00 h"), (360_000, "100:00 h")],
+)
+def test_durations_are_hours_and_minutes_or_minutes_and_seconds(seconds, text):
     assert format_duration(seconds) == text
 
 

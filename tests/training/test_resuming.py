@@ -193,6 +193,35 @@ def test_resuming_draws_no_batch_that_was_trained_on(make, tmp_path, monkeypatch
 # ---- failures ----
 
 
+def test_whole_checkpoint_outlives_the_broken_one_that_was_passed_over(make, tmp_path):
+    make(tmp_path, max_steps=7, save_total_limit=2).train()
+    (tmp_path / "checkpoint-7" / "model.safetensors").write_bytes(b"")
+    make(tmp_path, max_steps=8, save_total_limit=2).train(resume_from_checkpoint=True)
+    assert [path.name for path in list_checkpoints(tmp_path)] == ["checkpoint-6", "checkpoint-8"]
+    assert (tmp_path / "checkpoint-7.broken").is_dir()
+
+
+def test_checkpoint_of_another_class_is_refused(make, tmp_path):
+    make(tmp_path, max_steps=3).train()
+    config = tmp_path / "checkpoint-3" / "config.json"
+    config.write_text(config.read_text().replace("VaswaniTransformerForConditionalGeneration", "MarianControl"))
+    (tmp_path / "checkpoint-3" / "manifest.json").unlink()
+    with pytest.raises(ValueError, match="`model` must be the MarianControl of .*checkpoint-3, got a Vaswani"):
+        make(tmp_path).train(resume_from_checkpoint=True)
+
+
+def test_resume_warns_of_nothing_but_changed_data(make, dataset, tmp_path, caplog):
+    make(tmp_path, max_steps=3).train()
+    caplog.clear()
+    make(tmp_path, max_steps=4).train(resume_from_checkpoint=True)
+    assert "missing keys" not in caplog.text and "have changed" not in caplog.text
+    fewer = make(tmp_path, max_steps=5)
+    fewer._train_lengths = tuple(lengths[:-1] for lengths in fewer._train_lengths)
+    fewer.train(resume_from_checkpoint=True)
+    assert f"The training data have changed since {tmp_path}" in caplog.text
+    assert f"were [{len(dataset)}, " in caplog.text and f"now [{len(dataset) - 1}, " in caplog.text
+
+
 def test_checkpoint_given_by_name_is_refused_when_a_file_has_changed(make, tmp_path):
     interrupted(make, tmp_path, SignalIn(4))
     (tmp_path / "checkpoint-4" / "scheduler.pt").write_bytes(b"")

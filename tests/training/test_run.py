@@ -206,6 +206,10 @@ def test_resuming_a_finished_run_keeps_its_training_figures_though_no_card_can_b
         results = train(recipe, folder, resume=True, use_cpu=True)
     assert "No card was written: `" in caplog.text and "test_results_notes.json` must be results" in caplog.text
     assert results == finished[1] == json.loads((folder / "train_results.json").read_text(encoding="utf-8"))
+    logs = [json.loads((path / "trainer_state.json").read_text())["log_history"] for path in (folder, finished[0])]
+    assert logs[0] == logs[1] and "train_runtime" in logs[0][-1]
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    assert settings.keys().isdisjoint(("is_local", "local_files_only"))
 
 
 def test_resuming_refuses_fewer_updates_than_were_made(finished, recipe):

@@ -70,6 +70,17 @@ def test_summary_says_which_model_was_kept(tmp_path, changes, kept):
     assert [name for name, text in found.items() if text.endswith("; the model in the folder")] == [kept]
 
 
+def test_summary_warns_of_an_average_that_is_worse_than_what_it_was_made_of(tmp_path):
+    assert "warning" not in rows(tmp_path)[1]
+    assert rows(tmp_path, average_eval_nll=1.7048)[1]["warning"].startswith("the average is worse than the last")
+
+
+def test_summary_says_why_a_training_ended_early(tmp_path):
+    assert "stopped" not in rows(tmp_path, recipe="multi30k-tiny")[1]
+    stopped = rows(tmp_path, recipe="multi30k-tiny", train_steps=7999)[1]["stopped"]
+    assert stopped.startswith("before update 8,000, as 10 validations were not better")
+
+
 def test_summary_says_when_the_best_validation_left_no_checkpoint(tmp_path):
     assert rows(tmp_path)[1]["best validation"].endswith("(no checkpoint kept)")
 

@@ -191,6 +191,7 @@ print(translate("{sentence}")[0]["translation_text"])
 
 def _training(recipe: Recipe, results: dict[str, Any], picture: str | None) -> str:
     reasons = ", ".join(f"{count:,} {name}" for name, count in results["train_dropped_pairs"].items() if count)
+    repeats = " of a stream, repeats counted" if recipe.streaming else ""
     averaged, best = results["num_averaged_snapshots"], results["best_checkpoint"]
     weights = f"the mean of the last {averaged} snapshots" if averaged else "those of the last update"
     changes = (f"`{name}` {value}" for name, value in changed_fields(recipe).items() if name != "description")
@@ -198,7 +199,7 @@ def _training(recipe: Recipe, results: dict[str, Any], picture: str | None) -> s
         ("recipe", f"`{recipe.name}`"),
         ("data", ", ".join(f"`{name}`" for name in _data_names(recipe))),
         ("changed values", ", ".join(changes) or "none"),
-        ("training pairs", f"{results['train_pairs']:,}" + (f"; dropped: {reasons}" if reasons else "")),
+        ("training pairs", f"{results['train_pairs']:,}{repeats}" + (f"; dropped: {reasons}" if reasons else "")),
         ("updates", f"{results['train_steps']:,}"),
         ("weights", f"those of the best checkpoint, `{Path(best).name}`" if best else weights),
     ]
@@ -239,9 +240,10 @@ def _repetition(recipe: Recipe, name: str, results: dict[str, Any], tests: dict[
 
 def _limits(recipe: Recipe, results: dict[str, Any]) -> str:
     """What the model must not be trusted with, as far as its training tells."""
+    known = "the stream" if recipe.streaming else f"the {results['train_pairs']:,} pairs"
     rows = [
         "It translates single sentences, one way only.",
-        f"It knows the {results['train_pairs']:,} pairs of its training data: texts of another kind, another "
+        f"It knows {known} of its training data: texts of another kind, another "
         "spelling, tokenisation or use of capitals come out worse than the scores say.",
     ]
     if longest := recipe.max_tokens_per_sentence:

@@ -31,6 +31,7 @@ from .checkpoints import (
     naming_the_last_checkpoint,
     publish_checkpoint,
     rotate_checkpoints,
+    set_aside_broken,
 )
 from .evaluating_trainer import EvaluatingTrainer
 from .interruption import StopCallback, TrainingInterrupted, stop_signals
@@ -73,7 +74,7 @@ class CheckpointingTrainer(EvaluatingTrainer):
         Raises:
             KeyboardInterrupt: After such a signal, when the checkpoint is written.
             FileNotFoundError: If no checkpoint is whole.
-            ValueError: If the given checkpoint is not whole, or if the loss stops being a number.
+            ValueError: If the given checkpoint is not whole or of another model, or if the loss stops being a number.
             OSError: If a checkpoint cannot be written; the message names the last whole one.
         """
         self._start_counting(0)
@@ -81,14 +82,27 @@ class CheckpointingTrainer(EvaluatingTrainer):
             self._resumed_from = find_checkpoint(self.args.output_dir)[0]
         elif resume_from_checkpoint:
             self._resumed_from = check_checkpoint(resume_from_checkpoint)
+        if self._resumed_from is not None:
+            _check_same_model(self._resumed_from, self.model)
+            if self.is_world_process_zero():
+                logger.info(f"Going on from {self._resumed_from}.")
         with stop_signals(self._stop, self.args.world_size):
             try:
                 return super().train(self._resumed_from and str(self._resumed_from), **kwargs)
             except TrainingInterrupted:
                 if self.state.global_step not in (0, self._last_saved_step):
                     self._save_checkpoint(self.model_wrapped, trial=None)
-                logger.warning(f"Stopped after update {self.state.global_step}; resume from its checkpoint.")
+                logger.warning(
+                    f"Stopped after update {self.state.global_step}, whose checkpoint is saved. Go on from it with "
+                    "--resume, or train(resume_from_checkpoint=True)."
+                )
                 raise
+
+    def _issue_warnings_after_load(self, load_result):
+        """Warns as the library does, but of no tied weight, which a checkpoint holds once."""
+        tied = getattr(self.model, "all_tied_weights_keys", None) or {}
+        missing = [name for name in load_result.missing_keys if name not in tied]
+        super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
 
     def _load_callback_state(self):
         """Gives callbacks back what they counted; their arguments stay this run's, as the library's way does not."""
@@ -122,6 +136,7 @@ class CheckpointingTrainer(EvaluatingTrainer):
         self._load_rng_state(str(self._resumed_from))
         if self.is_world_process_zero():
             drop_later_snapshots(self.args.output_dir, self.state.global_step)
+            set_aside_broken(self.args.output_dir, self.state.global_step)
         self._resumed_from = None
         pending = self.state.stateful_callbacks.get("TrainerControl", {}).get("args", {})
         if pending.get("should_evaluate"):
@@ -161,8 +176,13 @@ class CheckpointingTrainer(EvaluatingTrainer):
             "logged_loss": self._total_loss_scalar,
             "first_step": self._first_step,
             "data": None if self._train_loader is None else self._train_loader.state_dict(),
+            "pairs_and_tokens": self._pairs_and_tokens(),
         }
         write_json(checkpoint / PROGRESS_FILES.replace("*", str(self.args.process_index)), progress)
+
+    def _pairs_and_tokens(self) -> list[int] | None:
+        """Pairs, source tokens and target tokens of the training set, if known."""
+        return None
 
     def _load_progress(self, checkpoint: Path) -> None:
         """Goes on with the sums and the data stream of a checkpoint; with another number of processes they share."""
@@ -178,6 +198,12 @@ class CheckpointingTrainer(EvaluatingTrainer):
         if not is_same_layout and self.args.average_tokens_across_devices:
             share = 1 / self.args.world_size  # nll is summed over processes, loss is averaged
         self._nll_since_log = sum(progress["nll_since_log"] for progress in saved) * share
+        before, now = saved[0].get("pairs_and_tokens"), self._pairs_and_tokens()
+        if before and now and before != now and self.is_world_process_zero():
+            logger.warning(
+                f"The training data have changed since {checkpoint}: pairs, source and target tokens were {before}, "
+                f"now {now}. The training goes on at its place in an epoch of the new ones."
+            )
         self._total_loss_scalar, self._first_step = saved[0]["logged_loss"], saved[0]["first_step"]
         self._globalstep_last_logged = self._step_of_last_log = saved[0]["step_of_last_log"]
         if self._train_loader is not None and saved[0]["data"] is not None:
@@ -252,6 +278,17 @@ class CheckpointingTrainer(EvaluatingTrainer):
         """Pushes a checkpoint that is in its place; the library asks for it before."""
         if not self._is_saving:
             super()._push_from_checkpoint(checkpoint_folder)
+
+
+def _check_same_model(checkpoint: Path, model: Any) -> None:
+    """Raises ValueError when a checkpoint is of another class: the library would load what fits and only warn."""
+    config = checkpoint / "config.json"
+    saved = json.loads(config.read_text(encoding="utf-8")).get("architectures") if config.is_file() else None
+    if saved and type(model).__name__ not in saved:
+        raise ValueError(
+            f"`model` must be the {saved[0]} of {checkpoint}, got a {type(model).__name__}. Resume with what began "
+            "the run, or train in another folder."
+        )
 
 
 @contextlib.contextmanager

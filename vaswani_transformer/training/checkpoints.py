@@ -25,6 +25,7 @@ STATE_FILE = "trainer_state.json"
 MANIFEST_FILE = "manifest.json"
 PROGRESS_FILES = "progress_*.json"
 STAGING_FOLDER = "_unfinished"  # a name that is never pushed and never taken for a checkpoint
+BROKEN_CHECKPOINTS = "checkpoint-*.broken"
 _CHECKPOINT_PATTERN = re.compile(r"checkpoint-(\d+)")
 _PARTS = (
     ("model*.safetensors", "adapter_model*.safetensors", "pytorch_model_fsdp*"),
@@ -68,6 +69,18 @@ def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
     raise FileNotFoundError(
         f"`output_dir` must hold a complete checkpoint to resume from, got {found}. Start again with --overwrite."
     )
+
+
+def set_aside_broken(output_dir: str | Path, step: int) -> None:
+    """Renames broken checkpoints of later updates than `step`, at which a run goes on: they are not counted, then.
+
+    Else the whole one that the run goes on from would be deleted as the oldest, and the broken one kept.
+    """
+    for checkpoint in list_checkpoints(output_dir):
+        if checkpoint_step(checkpoint) > step and _faults(checkpoint):
+            aside = checkpoint.with_name(BROKEN_CHECKPOINTS.replace("*", str(checkpoint_step(checkpoint))))
+            shutil.rmtree(aside, ignore_errors=True)
+            os.replace(checkpoint, aside)
 
 
 def check_checkpoint(checkpoint: str | Path) -> Path:

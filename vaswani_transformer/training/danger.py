@@ -31,6 +31,11 @@ def dangers(
     texts = []
     if args.fp16:
         texts.append("Post-norm transformers tend to diverge in fp16. Train in bf16, or in fp32.")
+    if args.max_steps > 0 and (warmup := args.get_warmup_steps(args.max_steps)) > args.max_steps:
+        texts.append(
+            f"`warmup_steps` of {warmup:,} is more than `max_steps` of {args.max_steps:,}: the learning rate will "
+            "never reach its peak. Lower it."
+        )
     if recipe is None and getattr(config, "num_decoder_layers", 0) < _DEEP:
         return texts
     whose, recipe = f"recipe {recipe.name}'s" if recipe else "the paper's", recipe or Recipe()

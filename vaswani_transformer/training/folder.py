@@ -12,7 +12,7 @@ from typing import Any
 
 from .atomic import write_json
 from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE
-from .checkpoints import STAGING_FOLDER, STATE_FILE, list_checkpoints
+from .checkpoints import BROKEN_CHECKPOINTS, STAGING_FOLDER, STATE_FILE, list_checkpoints
 from .recipes import RECIPE_FILE, Recipe
 
 RESULTS_FILE = "train_results.json"
@@ -78,6 +78,11 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
         raise ValueError(f"`output_dir` must be a folder, got the file {output_dir}. Pass another path.")
     if overwrite and resume:
         raise ValueError("`overwrite` and `resume` must not both be set, got both. Choose one of them.")
+    if resume and not (output_dir / RECIPE_FILE).is_file():
+        raise FileNotFoundError(
+            f"`output_dir` must hold the run to resume, got {output_dir} without {RECIPE_FILE}. Leave --resume out to "
+            "start one, or pass --resume-or-start."
+        )
     if resume:
         _check_same_recipe(Recipe.load(output_dir), recipe)
     elif not overwrite and holds_a_run(output_dir):
@@ -116,7 +121,8 @@ def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
 def clear_run(output_dir: str | Path) -> None:
     """Deletes the run in a folder, with every `test_results*.json`; files of other origin stay."""
     output_dir = Path(output_dir)
-    for folder in (*list_checkpoints(output_dir), output_dir / SNAPSHOT_FOLDER, output_dir / STAGING_FOLDER):
+    checkpoints = *list_checkpoints(output_dir), *output_dir.glob(BROKEN_CHECKPOINTS)
+    for folder in (*checkpoints, output_dir / SNAPSHOT_FOLDER, output_dir / STAGING_FOLDER):
         shutil.rmtree(folder, ignore_errors=True)
     for pattern in (*_RUN_FILES, *_DELETED_WITH_A_RUN):
         for path in output_dir.glob(pattern):

@@ -17,9 +17,7 @@ from .checkpoints import checkpoint_step, list_checkpoints
 _MIN_WINDOW, _MIN_PATIENCE = 100, 1000  # updates
 _TOLERANCE = 1.05  # a loss that has come to rest moves by far less, one that has diverged by more
 _MAX_OVERFLOWS = 50  # halvings that take any loss scale below every gradient
-_ADVICE = (
-    "Train in bf16 or fp32 instead of fp16, with a longer `warmup_steps`, a lower `learning_rate` or larger batches."
-)
+_ADVICE = "Train with a longer `warmup_steps`, a lower `learning_rate` or larger batches, and not in fp16."
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def prepare_data(
         validation_arguments = recipe.data_arguments("validation")
         validation = load_corpus(**validation_arguments) if validation_arguments else None
         if resume or arguments.process_index > 0:
-            tokenizer = AutoTokenizer.from_pretrained(output_dir)
+            tokenizer = _load_tokenizer(output_dir)
         else:
             tokenizer = _load_or_train_tokenizer(recipe, train)
         report = None
@@ -69,6 +69,11 @@ def prepare_data(
             _start_folder(recipe, output_dir, tokenizer, resume)
     if report is not None:
         logger.info(f"Training data: {report}.")
+        if dropped := report.dropped.get("over_token_budget"):
+            logger.warning(
+                f"{dropped:,} pairs are not trained on, as they are longer than a batch or a device's share of it. "
+                "Raise `max_source_tokens_per_batch`, `max_target_tokens_per_batch` or `max_padded_tokens_per_device`."
+            )
     return RunData(tokenizer, train, validation, report)
 
 
@@ -104,11 +109,19 @@ def _load_or_train_tokenizer(recipe: Recipe, train: Any) -> PreTrainedTokenizerB
     if (given := recipe.tokenizer) is not None:
         if not Path(given).is_dir() and len(Path(given).parts) != 2:
             raise FileNotFoundError(f"`tokenizer` must be a folder or a Hub id, got {given}. Check the path.")
-        tokenizer = AutoTokenizer.from_pretrained(given)
+        tokenizer = _load_tokenizer(given)
         _check_special_ids(tokenizer)
         return tokenizer
     logger.info(f"Training a vocabulary of {recipe.vocab_size:,} entries.")
     return train_tokenizer(sentences=corpus_sentences(train), vocab_size=recipe.vocab_size)
+
+
+def _load_tokenizer(place: str | Path) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or the Hub, without how it was loaded, which the library would save with it."""
+    tokenizer = AutoTokenizer.from_pretrained(place)
+    for name in ("is_local", "local_files_only"):
+        tokenizer.init_kwargs.pop(name, None)
+    return tokenizer
 
 
 def _check_special_ids(tokenizer: PreTrainedTokenizerBase) -> None:

@@ -134,7 +134,7 @@ def _named(name: str, value: float) -> str:
 def other_line(logs: Mapping[str, Any], state: TrainerState) -> str:
     """One line for any other entry of the log, such as the last."""
     if "train_runtime" in logs:
-        return f"{state.global_step:,} updates in {format_duration(logs['train_runtime'])} h"
+        return f"{state.global_step:,} updates in {format_duration(logs['train_runtime'])}"
     texts = {name: f"{value:,.6g}" if isinstance(value, float) else str(value) for name, value in logs.items()}
     return f"after {state.global_step:,} updates: {', '.join(f'{name} {text}' for name, text in texts.items())}"
 
@@ -168,6 +168,8 @@ def _key(metric: str) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Hours and minutes as h:mm, rounded."""
+    """Hours and minutes, or minutes and seconds, rounded."""
+    if seconds < 3600:
+        return f"{round(seconds) // 60}:{round(seconds) % 60:02d} min"
     minutes = round(seconds / 60)
-    return f"{minutes // 60}:{minutes % 60:02d}"
+    return f"{minutes // 60}:{minutes % 60:02d} h"

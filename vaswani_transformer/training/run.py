@@ -25,7 +25,7 @@ from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGener
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import drop_later_snapshots, write_average
 from .card import refresh_card
-from .checkpoints import find_checkpoint
+from .checkpoints import STATE_FILE, find_checkpoint
 from .cost import measure_cost
 from .curves import draw_run
 from .folder import check_output_dir, read_results, set_aside_scores, write_results
@@ -129,6 +129,7 @@ def run_training(
     if finished_steps < recipe.max_steps:
         output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     else:
+        logger.info(f"All {finished_steps:,} updates are made; the model and its results are written again.")
         output = _restore_finished(recipe, trainer, checkpoint, finished_steps)
     return trainer, output, data
 
@@ -273,7 +274,10 @@ def _restore_finished(
     recipe: Recipe, trainer: VaswaniTransformerTrainer, checkpoint: Path, finished_steps: int
 ) -> TrainOutput:
     """Loads the last checkpoint of a run whose updates are all made, with the figures of their training if known."""
-    trainer.state = TrainerState.load_from_json(str(checkpoint / "trainer_state.json"))
+    trainer.state = TrainerState.load_from_json(str(checkpoint / STATE_FILE))
+    whole_log = Path(trainer.args.output_dir) / STATE_FILE  # has lines that were written after the last checkpoint
+    if whole_log.is_file() and (state := TrainerState.load_from_json(str(whole_log))).global_step == finished_steps:
+        trainer.state = state
     trainer.cost.restore(trainer.state)
     best = trainer.state.best_model_checkpoint if recipe.load_best_model else None
     trainer._load_from_checkpoint(best or str(checkpoint))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -78,10 +79,14 @@ def describe_results(output_dir: str | Path, recipe: Recipe, results: Mapping[st
     """
     output_dir = Path(output_dir)
     rows = [*_validation_rows(output_dir, results), *_cost_rows(results)]
+    if recipe.early_stopping_patience and results["train_steps"] < recipe.max_steps:
+        patience = f"{recipe.early_stopping_patience} validations were not better than the best"
+        rows.insert(0, ("stopped", f"before update {recipe.max_steps:,}, as {patience} (--early-stopping-patience)"))
     names = (WEIGHTS_FILE, CARD_FILE, RESULTS_FILE, STATE_FILE, CURVES_FILE)
     rows.append(("files", f"{output_dir}: {', '.join(name for name in names if (output_dir / name).exists())}"))
     rows.append(("next", _next_command(output_dir, recipe)))
-    title = f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs."
+    repeats = " of a stream, repeats counted" if recipe.streaming else ""
+    title = f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs{repeats}."
     width = max(len(name) for name, _ in rows)
     return "\n".join([title, *(f"  {name:{width}}  {text}" for name, text in rows)])
 
@@ -99,6 +104,9 @@ def _validation_rows(output_dir: Path, results: Mapping[str, Any]) -> Iterator[t
     if averaged:
         scores = _scores(results, "average_eval_")
         yield "average", f"{f'{scores}, ' if scores else ''}of the last {averaged} snapshots{kept}"
+        if results.get("average_eval_nll", 0) > results.get("last_eval_nll", math.inf):
+            advice = "average fewer or closer ones (--num-averaged-snapshots, --snapshot-steps), or train longer"
+            yield "warning", f"the average is worse than the last validation: {advice}"
 
 
 def _scores(results: Mapping[str, Any], prefix: str) -> str:
@@ -112,7 +120,7 @@ def _cost_rows(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     tokens = results["train_source_tokens"] + results["train_target_tokens"]
     yield (
         "cost",
-        f"{tokens:,} tokens in {format_duration(results['train_runtime'])} h, "
+        f"{tokens:,} tokens in {format_duration(results['train_runtime'])}, "
         f"{results['train_tokens_per_second']:,.0f} a second on {results['train_num_devices']} device(s); FLOPs "
         f"{format_flops(results['train_flops_counted'])} counted, {format_flops(results['train_flops_paper'])} as in "
         "the paper's Table 2",

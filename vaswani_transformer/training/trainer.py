@@ -156,6 +156,12 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
         updates = self.train_batches().num_effective_batches
         return tuple(float(lengths.sum() / updates) for lengths in self._train_lengths)
 
+    def _pairs_and_tokens(self):
+        """As the base class says."""
+        if self._train_lengths is None:
+            return None
+        return [len(self._train_lengths[0]), *(int(lengths.sum()) for lengths in self._train_lengths)]
+
     def train_batches(self) -> TokenBatchSampler:
         """The micro-batches of the training set, for all processes and epochs."""
         return self._train_batches
@@ -242,7 +248,7 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
 
         Every process calls it.
         """
-        if self._train_loader is None:
+        if not isinstance(self._train_loader, StreamLoader):
             return None
         report = self._train_loader.report
         counts = torch.tensor([report.num_kept, *report.dropped.values()], device=self.args.device)
@@ -298,7 +304,10 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
             self.cost.stop()
             if figures := self.cost.metrics():  # of all legs, as are then the library's own speeds
                 updates_per_second = self.state.global_step / figures["train_runtime"]
-                pairs_per_second = updates_per_second * self.get_total_train_batch_size(self.args)
+                pairs = self.get_total_train_batch_size(self.args) * self.state.global_step
+                if (report := self.stream_report()) is not None:
+                    pairs = report.num_kept
+                pairs_per_second = pairs / figures["train_runtime"]
                 speeds = {"train_samples_per_second": pairs_per_second, "train_steps_per_second": updates_per_second}
                 logs.update(figures | speeds)
         super().log(logs, start_time)

@@ -53,10 +53,19 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
 
     Returns:
         Two int64 arrays of one entry a row; a row without `labels` has target length 0.
+
+    Raises:
+        ValueError: Of a data set that is not tokenised.
     """
     names = ("source_length", "target_length")
     if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
         return number_column(dataset, names[0]), number_column(dataset, names[1])
+    columns = getattr(dataset, "column_names", None)
+    if isinstance(columns, list) and "input_ids" not in columns:
+        raise ValueError(
+            f"`dataset` must have the columns input_ids and labels, got {', '.join(columns)}. Tokenise it: "
+            "tokenize_corpus(dataset, tokenizer) of vaswani_transformer.data."
+        )
     rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in dataset]
     lengths = np.array(rows, dtype=np.int64).reshape(-1, 2)
     return lengths[:, 0], lengths[:, 1]
