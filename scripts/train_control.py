@@ -3,7 +3,8 @@
 """Trains another implementation of the Transformer exactly as `vaswani-transformer train` would train ours.
 
 Data, vocabulary, batches and their order, loss, optimiser, schedule, validations and seeds are ours, by the same code;
-only the network is another's, with its own initialisation, or with `--our-weights` the one that ours would begin with.
+only the network is another's, with its own initialisation, or with `--our-weights` the one that ours would begin with
+(a Marian then has our positions and epsilon, too, and needs attention biases).
 The validation curves in the `trainer_state.json` of the two runs can be laid side by side.
 
 python scripts/train_control.py --control marian --recipe multi30k-tiny --train-source ... --output-dir runs/marian
@@ -342,7 +343,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--control", required=True, choices=CONTROLS, help="the network: MarianMTModel or torch.nn's layers"
     )
-    parser.add_argument("--our-weights", action="store_true", help="begin with ours (marian: --attention-bias true)")
+    parser.add_argument("--our-weights", action="store_true", help="begin with our weights, positions and epsilon")
     describe_train(parser)
     args = parser.parse_args(argv)
     logging.basicConfig(format="%(message)s")
