@@ -194,16 +194,18 @@ class TorchControl(Control, PreTrainedModel):
     def copy_weights(self, ours: VaswaniTransformerForConditionalGeneration) -> None:
         """Takes over all weights of one of our models."""
         weights = {"shared.weight": ours.model.shared.weight}
-        for stack, attentions in (("encoder", ("self_attn",)), ("decoder", ("self_attn", "multihead_attn"))):
+        for stack in ("encoder", "decoder"):
             for index, layer in enumerate(getattr(ours.model, stack).layers):
                 prefix = f"{stack}.layers.{index}"
-                names = {"self_attn": layer.self_attn, "multihead_attn": getattr(layer, "encoder_attn", None)}
-                for name in attentions:
-                    weights |= _joined_projections(f"{prefix}.{name}", names[name])
-                modules = {"linear1": layer.fc1, "linear2": layer.fc2, "norm1": layer.self_attn_layer_norm}
+                attentions, norms = {"self_attn": layer.self_attn}, [layer.self_attn_layer_norm]
                 if stack == "decoder":
-                    modules["norm2"] = layer.encoder_attn_layer_norm
-                modules[f"norm{len(attentions) + 1}"] = layer.final_layer_norm
+                    attentions["multihead_attn"] = layer.encoder_attn
+                    norms.append(layer.encoder_attn_layer_norm)
+                norms.append(layer.final_layer_norm)
+                modules = {"linear1": layer.fc1, "linear2": layer.fc2}
+                modules |= {f"norm{number}": norm for number, norm in enumerate(norms, start=1)}
+                for name, attention in attentions.items():
+                    weights |= _joined_projections(f"{prefix}.{name}", attention)
                 for name, module in modules.items():
                     weights |= {f"{prefix}.{name}.{key}": value for key, value in module.state_dict().items()}
         self.load_state_dict(weights)
