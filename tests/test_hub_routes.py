@@ -14,6 +14,7 @@ from transformers import pipeline
 TEXTS = ["A dog runs.", "", "Two women read a book."]
 FILES = {
     "attention_vaswani_transformer.py",
+    "linear_vaswani_transformer.py",
     "configuration_vaswani_transformer.py",
     "dropout_vaswani_transformer.py",
     "generation_vaswani_transformer.py",

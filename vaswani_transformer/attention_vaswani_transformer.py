@@ -15,6 +15,7 @@ from transformers import EncoderDecoderCache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
+from .linear_vaswani_transformer import Linear
 
 _LARGEST_FLASH_HEAD = 256
 
@@ -102,10 +103,10 @@ class MultiHeadAttention(nn.Module):
         self.d_k, self.d_v = config.d_k, config.d_v
         self.scaling, self.dropout = config.d_k**-0.5, config.attention_dropout
         bias = config.attention_bias
-        self.q_proj = nn.Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
-        self.k_proj = nn.Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
-        self.v_proj = nn.Linear(config.d_model, config.num_heads * config.d_v, bias=bias)
-        self.out_proj = nn.Linear(config.num_heads * config.d_v, config.d_model, bias=bias)
+        self.q_proj = Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
+        self.k_proj = Linear(config.d_model, config.num_heads * config.d_k, bias=bias)
+        self.v_proj = Linear(config.d_model, config.num_heads * config.d_v, bias=bias)
+        self.out_proj = Linear(config.num_heads * config.d_v, config.d_model, bias=bias)
         together = [self.k_proj, self.v_proj] if is_cross else [self.q_proj, self.k_proj, self.v_proj]
         for projection in together:  # one matrix for the initialisation
             projection.init_fan_out = sum(each.out_features for each in together)

@@ -14,12 +14,16 @@ from torch.autograd.function import once_differentiable
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils import is_torchdynamo_compiling
 
+from .linear_vaswani_transformer import Linear, linear, multiply, runs_on_onednn
+
 IGNORE_INDEX = -100
 
 # What the fused loss holds at a time: at most 256 MiB of fp32 logits, and on CPUs those of 512 tokens. Fewer would
 # stay longer in a CPU's cache, but every chunk also passes over the whole weight and its gradient, which costs more.
+# oneDNN makes new memory for every product; beyond 32 MiB the C library gets it from the system each time.
 _CHUNK_LOGITS = 2**26
 _CHUNK_TOKENS_ON_CPU = 512
+_CHUNK_LOGITS_OF_ONEDNN = 2**23
 
 
 @dataclass
@@ -75,14 +79,14 @@ def translation_loss(
 def can_fuse(head: nn.Module) -> bool:
     """Whether `fused_translation_loss` computes what this output projection would.
 
-    It does for a plain `nn.Linear` without bias. Adapters, quantisation, parametrisations, hooks, offloading and
+    It does for a plain `Linear` without bias. Adapters, quantisation, parametrisations, hooks, offloading and
     sharding change what calling the module means, and a compiled model fuses by itself. FSDP2 puts a class and two
     hooks of its own before the module; once its weight is gathered, as the tied embedding's is, they change nothing.
     """
     is_fsdp = hasattr(head, "unshard")
     hooks = head._forward_pre_hooks, head._forward_hooks, head._backward_pre_hooks, head._backward_hooks
     return (
-        (type(head).__mro__[2] if is_fsdp else type(head)) is nn.Linear
+        (type(head).__mro__[2] if is_fsdp else type(head)) in (nn.Linear, Linear)
         and head.bias is None
         and type(head.weight) is nn.Parameter
         and "forward" not in vars(head)
@@ -174,18 +178,20 @@ def _loss_and_gradients(
     """
     num_tokens, vocab_size = states.shape[0], weight.shape[0]
     chunk = max(1, min(_CHUNK_LOGITS // vocab_size, num_tokens))
+    is_onednn = runs_on_onednn(states, weight)
     if states.device.type == "cpu":
-        chunk = min(chunk, _CHUNK_TOKENS_ON_CPU)
+        chunk = min(chunk, _CHUNK_TOKENS_ON_CPU, max(1, _CHUNK_LOGITS_OF_ONEDNN // vocab_size) if is_onednn else chunk)
     precise = torch.promote_types(states.dtype, torch.float32)
     states_grad = torch.empty_like(states) if needs_grad[0] else None
     weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else None
     mean_row = weight.mean(dim=0, dtype=precise)  # its product with a state is the mean of the state's logits
     loss, nll = states.new_zeros(2, dtype=precise)
-    buffer = states.new_empty(chunk, vocab_size)  # every chunk's logits, in the same memory
+    buffer = None if is_onednn else states.new_empty(chunk, vocab_size)  # every chunk's logits, in the same memory
     for start in range(0, max(1, num_tokens), chunk):  # once without tokens, too: the gradients are then zero
         rows = slice(start, start + chunk)
         part, right = states[rows], labels[rows].unsqueeze(1)  # (C, D), (C, 1)
-        logits = torch.mm(part, weight.T, out=buffer[: part.shape[0]]).to(precise)  # (C, D) -> (C, V)
+        logits = multiply(part, weight) if is_onednn else torch.mm(part, weight.T, out=buffer[: part.shape[0]])
+        logits = logits.to(precise)  # (C, D) -> (C, V)
         right_logits, mean_logits = logits.gather(1, right), part.to(precise) @ mean_row
         largest = logits.amax(dim=1, keepdim=True)
         exps = logits.sub_(largest).exp_()
@@ -200,7 +206,7 @@ def _loss_and_gradients(
             exps, exp_sums = exps.div_(exp_sums), torch.ones_like(exp_sums)
         slope = exps.scatter_add_(1, right, exp_sums * (smoothing - 1.0)).to(states.dtype)  # times exp_sums
         if states_grad is not None:
-            states_grad[rows] = (slope @ weight).div_(exp_sums).sub_(mean_row * smoothing)
+            states_grad[rows] = linear(slope, weight.T).div_(exp_sums).sub_(mean_row * smoothing)
         if weight_grad is not None:
             _add_product(weight_grad, slope.T, (part / exp_sums).to(states.dtype), is_first=start == 0)
     if weight_grad is not None:

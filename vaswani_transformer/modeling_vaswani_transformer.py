@@ -36,6 +36,7 @@ from .inputs_vaswani_transformer import (
     check_states,
     check_token_ids,
 )
+from .linear_vaswani_transformer import Linear
 from .loss_vaswani_transformer import (
     IGNORE_INDEX,
     VaswaniTransformerLMOutput,
@@ -64,8 +65,8 @@ class PostNormLayer(GradientCheckpointingLayer):
         super().__init__()
         self.dropout = Dropout(config.dropout)
         self.activation_dropout = Dropout(config.activation_dropout)
-        self.fc1 = nn.Linear(config.d_model, config.d_ff)
-        self.fc2 = nn.Linear(config.d_ff, config.d_model)
+        self.fc1 = Linear(config.d_model, config.d_ff)
+        self.fc2 = Linear(config.d_ff, config.d_model)
         self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
     def feed_forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
@@ -541,7 +542,7 @@ class VaswaniTransformerForConditionalGeneration(
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__(config)
         self.model = VaswaniTransformerModel(config)
-        self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.lm_head = Linear(config.d_model, config.vocab_size, bias=False)
         self.post_init()
         self._set_default_generation()
 

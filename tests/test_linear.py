@@ -1,0 +1,208 @@
+"""Linear layers: oneDNN's products against a naive float64 computation, and when they are used at all."""
+
+import contextlib
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+from vaswani_transformer import linear_vaswani_transformer as subject
+from vaswani_transformer.linear_vaswani_transformer import Linear, linear, onednn_is_faster
+from vaswani_transformer.loss_vaswani_transformer import fused_translation_loss, translation_loss
+
+ROWS, WIDTH, OUT = 96, 160, 192  # enough products to leave MKL
+
+
+@pytest.fixture
+def on_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("this torch holds no oneDNN")
+    monkeypatch.setattr(subject, "onednn_is_faster", lambda: True)
+
+
+@pytest.fixture
+def products(monkeypatch: pytest.MonkeyPatch, on_onednn: None) -> list[tuple[int, ...]]:
+    """Shapes of what oneDNN multiplied."""
+    shapes, multiply = [], subject.multiply
+    monkeypatch.setattr(subject, "multiply", lambda *args: shapes.append(args[0].shape) or multiply(*args))
+    return shapes
+
+
+def tensors(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    return [torch.randn(shape, requires_grad=True) for shape in shapes]
+
+
+@pytest.mark.parametrize("sizes", [(WIDTH, OUT), (OUT, WIDTH)])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_linear_gives_the_product_and_its_gradients(products: list, sizes: tuple[int, int], has_bias: bool) -> None:
+    width, out = sizes
+    x, weight, bias, slope = tensors((4, ROWS // 4, width), (out, width), (out,), (4, ROWS // 4, out))
+    inputs = (x, weight, bias) if has_bias else (x, weight)
+    result = linear(*inputs)
+    gradients = torch.autograd.grad(result, inputs, slope)
+    x64, weight64, slope64 = (
+        each.detach().double().numpy().reshape(-1, each.shape[-1]) for each in (x, weight, slope)
+    )
+    expected = [x64 @ weight64.T + (bias.detach().numpy() if has_bias else 0), slope64 @ weight64, slope64.T @ x64]
+    expected += [slope64.sum(0)] * has_bias
+    assert len(products) == 3
+    for ours, theirs in zip((result, *gradients), expected, strict=True):
+        torch.testing.assert_close(ours, torch.tensor(theirs).float().view(ours.shape), rtol=1e-5, atol=1e-4)
+        assert ours.is_contiguous()
+
+
+def test_linear_takes_strided_tensors(products: list) -> None:
+    x, weight = tensors((WIDTH, ROWS), (WIDTH, OUT))
+    torch.testing.assert_close(linear(x.T, weight.T), x.T @ weight, rtol=1e-5, atol=1e-4)
+    assert products
+
+
+def test_linear_takes_what_has_no_rows(products: list) -> None:
+    x, weight = tensors((0, WIDTH), (OUT, WIDTH))
+    assert linear(x, weight).shape == (0, OUT)
+    assert not products
+
+
+def test_linear_has_second_gradients(products: list) -> None:
+    x, weight = tensors((ROWS, WIDTH), (OUT, WIDTH))
+    (first,) = torch.autograd.grad(linear(x, weight).pow(3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.pow(2).mean(), weight)
+    (first,) = torch.autograd.grad((x @ weight.T).pow(3).sum(), x, create_graph=True)
+    (expected,) = torch.autograd.grad(first.pow(2).mean(), weight)
+    torch.testing.assert_close(second, expected, rtol=1e-4, atol=1e-4 * expected.abs().max().item())
+    assert products
+
+
+def test_linear_works_under_functional_transforms(products: list) -> None:
+    x, weight, many = tensors((ROWS, WIDTH), (OUT, WIDTH), (3, ROWS, WIDTH))
+    expected = torch.func.grad(lambda each: (x @ each.T).pow(2).sum())(weight)
+    gradient = torch.func.grad(lambda each: linear(x, each).pow(2).sum())(weight)
+    torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-2)
+    mapped = torch.func.vmap(linear, in_dims=(0, None))(many.detach(), weight.detach())
+    torch.testing.assert_close(mapped, many @ weight.T, rtol=1e-5, atol=1e-4)
+
+
+class Subclass(torch.Tensor):
+    """As quantised and sharded weights are."""
+
+
+def without_onednn() -> contextlib.AbstractContextManager:
+    return torch.backends.mkldnn.flags(enabled=False)
+
+
+@pytest.mark.parametrize(
+    "context", [without_onednn, lambda: torch.autocast("cpu", torch.bfloat16), lambda: FlopCounterMode(display=False)]
+)
+def test_linear_stays_with_torch_when_something_else_decides(products: list, context) -> None:
+    x, weight = tensors((ROWS, WIDTH), (OUT, WIDTH))
+    with context():
+        linear(x, weight)
+    assert not products
+    linear(x, weight)
+    assert products
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        torch.Tensor.double,
+        torch.Tensor.bfloat16,
+        lambda each: each.to("meta"),
+        lambda each: each.as_subclass(Subclass),
+    ],
+)
+def test_linear_stays_with_torch_for_other_tensors(products: list, change) -> None:
+    x, weight = tensors((ROWS, WIDTH), (OUT, WIDTH))
+    linear(change(x), change(weight))
+    assert not products
+
+
+def test_linear_stays_with_torch_for_few_products(products: list) -> None:
+    x, weight = tensors((4, WIDTH), (OUT, WIDTH))
+    linear(x, weight)
+    assert not products
+
+
+def test_linear_compiles_and_exports_without_the_operator(products: list) -> None:
+    layer = Linear(WIDTH, OUT)
+    program = torch.export.export(layer, (torch.randn(ROWS, WIDTH),))
+    assert not products
+    assert all("mkldnn" not in str(node.target) for node in program.graph.nodes)
+
+
+@pytest.mark.parametrize(
+    ("processor", "capability", "expected"),
+    [
+        ("vendor_id\t: AuthenticAMD", "AVX512", True),
+        ("vendor_id\t: GenuineIntel", "AVX512", False),
+        ("AMD64 Family 26 Model 2 Stepping 1, AuthenticAMD", "AVX512", True),
+        ("vendor_id\t: AuthenticAMD", "AVX2", False),
+        ("", "AVX512", False),
+    ],
+)
+def test_onednn_is_for_avx512_of_other_makers_than_intel(
+    monkeypatch: pytest.MonkeyPatch, processor: str, capability: str, expected: bool
+) -> None:
+    monkeypatch.setattr(subject, "_processor", lambda: processor)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
+    monkeypatch.setattr(subject, "_onednn_is_right", lambda: True)
+    assert onednn_is_faster.__wrapped__() is expected
+
+
+def missing(*args: torch.Tensor) -> torch.Tensor:
+    raise AttributeError("'_OpNamespace' 'mkldnn' object has no attribute '_linear_pointwise'")
+
+
+@pytest.mark.parametrize("broken", [missing, lambda rows, weight, bias: rows @ weight.T])
+def test_onednn_is_left_when_its_operator_is_gone_or_wrong(monkeypatch, caplog, broken) -> None:
+    monkeypatch.setattr(subject, "multiply", broken)
+    assert not subject._onednn_is_right()
+    assert "oneDNN" in caplog.text
+
+
+def test_operator_of_this_torch_is_right(on_onednn: None) -> None:
+    assert subject._onednn_is_right()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_fused_loss_is_the_same_on_onednn(products: list, monkeypatch, smoothing: float) -> None:
+    monkeypatch.setattr("vaswani_transformer.loss_vaswani_transformer.multiply", subject.multiply)
+    monkeypatch.setattr("vaswani_transformer.loss_vaswani_transformer._CHUNK_LOGITS_OF_ONEDNN", 90 * 1000)
+    states, weight = tensors((2, ROWS, WIDTH), (1000, WIDTH))
+    labels = torch.randint(1000, (2, ROWS))
+    labels[0, 50:] = -100
+    loss, nll = fused_translation_loss(states, weight, labels, smoothing)
+    gradients = torch.autograd.grad(loss, (states, weight))
+    expected, expected_nll = translation_loss(states @ weight.T, labels, smoothing)
+    expected_gradients = torch.autograd.grad(expected, (states, weight))
+    assert products.count((90, WIDTH)) == 1  # of 146 real tokens
+    torch.testing.assert_close((loss, nll), (expected, expected_nll), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(gradients, expected_gradients, rtol=1e-4, atol=1e-6)
+
+
+def test_model_is_the_same_on_onednn(products: list) -> None:
+    torch.manual_seed(0)
+    sizes = {"d_model": 64, "d_ff": 256, "num_heads": 4, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    model = VaswaniTransformerForConditionalGeneration(VaswaniTransformerConfig(vocab_size=500, **sizes)).eval()
+    batch = {"input_ids": torch.randint(3, 500, (8, 40)), "labels": torch.randint(3, 500, (8, 40))}
+    results = []
+    for is_enabled in (True, False):
+        with torch.backends.mkldnn.flags(enabled=is_enabled):
+            output = model(**batch)
+            gradients = torch.autograd.grad(output.loss, list(model.parameters()))
+        results.append((output.logits, *gradients))
+    assert products
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_every_projection_of_the_model_is_a_linear_layer_of_torch() -> None:
+    model = VaswaniTransformerForConditionalGeneration(VaswaniTransformerConfig(vocab_size=50, d_model=16, d_ff=32))
+    projections = [
+        module for name, module in model.named_modules() if name.endswith(("_proj", "fc1", "fc2", "lm_head"))
+    ]
+    assert len(projections) == 6 * (4 + 2) + 6 * (8 + 2) + 1
+    assert all(type(each) is Linear and isinstance(each, nn.Linear) for each in projections)

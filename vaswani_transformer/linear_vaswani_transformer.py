@@ -1,0 +1,130 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Linear layers whose products use all of a CPU that the library behind torch uses half of.
+
+torch multiplies fp32 matrices with MKL, which runs no AVX-512 on CPUs of other makers than Intel; oneDNN, which torch
+holds as well, does, in the same precision. `torch.backends.mkldnn.enabled = False` turns this off.
+
+Shapes: N rows, I features of a row, O features of its projection.
+"""
+
+import functools
+import logging
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+from transformers.utils import is_torchdynamo_compiling
+
+logger = logging.getLogger(__name__)
+
+_FEWEST_PRODUCTS = 2**21  # N * I * O; below, the call costs more than it saves
+
+
+class Linear(nn.Linear):
+    """`nn.Linear`, computed by `linear`."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """(..., I) -> (..., O)."""
+        return linear(input, self.weight, self.bias)
+
+
+def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """Input (..., I) @ weight (O, I) transposed + bias (O,), like `torch.nn.functional.linear`."""
+    if not runs_on_onednn(input, weight):
+        return nn.functional.linear(input, weight, bias)
+    rows = input.reshape(-1, input.shape[-1])
+    if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
+        return _Linear.apply(rows, weight, bias).view(*input.shape[:-1], -1)
+    return multiply(rows, weight, bias).view(*input.shape[:-1], -1)
+
+
+def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
+    """Whether `multiply` may and should compute the product of `input` (..., I) and `weight` (O, I).
+
+    Only plain fp32 tensors on such a CPU, and where nobody looks at, traces or compiles the operations.
+    """
+    return (
+        input.dtype == weight.dtype == torch.float32
+        and input.device.type == "cpu"
+        and type(input) is torch.Tensor
+        and type(weight) in (nn.Parameter, torch.Tensor)
+        and input.numel() * weight.shape[0] >= _FEWEST_PRODUCTS
+        and not torch.is_autocast_enabled("cpu")
+        and not is_torchdynamo_compiling()
+        and not torch.jit.is_tracing()
+        and not is_in_torch_dispatch_mode()
+        and torch.backends.mkldnn.enabled
+        and onednn_is_faster()
+    )
+
+
+def multiply(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
+    """Rows (N, I) @ weight (O, I) transposed + bias (O,), by oneDNN and without gradients."""
+    return torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+
+
+@functools.cache
+def onednn_is_faster() -> bool:
+    """Whether this CPU has AVX-512 and another maker than Intel, and torch's operator gives the right product."""
+    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkl.is_available():
+        return False
+    return "GenuineIntel" not in (_processor() or "GenuineIntel") and _onednn_is_right()
+
+
+def _processor() -> str:
+    """A text that names the maker of this machine's CPU; empty where the system does not tell."""
+    try:
+        return Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor()
+
+
+def _onednn_is_right() -> bool:
+    """Tries `multiply`: it rests on an operator that torch does not promise to keep."""
+    rows, weight, bias = torch.arange(6.0).view(2, 3), torch.arange(12.0).view(4, 3), torch.ones(4)
+    problem = "its product is wrong"
+    try:
+        if torch.equal(multiply(rows, weight, bias), nn.functional.linear(rows, weight, bias)):
+            return True
+    except (AttributeError, RuntimeError, TypeError) as error:
+        problem = str(error)
+    logger.warning("Matrix products stay with MKL: torch's operator for oneDNN cannot be used: %s", problem)
+    return False
+
+
+class _Linear(torch.autograd.Function):
+    """`multiply` with gradients."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        return multiply(rows, weight, bias)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs[:2])
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        rows, weight = ctx.saved_tensors
+        needs = ctx.needs_input_grad
+        return (
+            linear(grad, weight.T) if needs[0] else None,  # (N, O), (I, O) -> (N, I)
+            _weight_grad(grad, rows) if needs[1] else None,
+            grad.sum(dim=0) if needs[2] else None,
+        )
+
+
+def _weight_grad(grad: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """(O, I) from grad (N, O) and rows (N, I); oneDNN copies its left side when it is transposed: the smaller one."""
+    if grad.shape[1] > rows.shape[1]:
+        return linear(rows.T, grad.T).T.contiguous()
+    return linear(grad.T, rows.T)
+
+
+__all__ = ["Linear", "linear", "multiply", "onednn_is_faster", "runs_on_onednn"]
