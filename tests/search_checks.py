@@ -26,7 +26,7 @@ def pad(sentences):
 
 def decode(model, sentences, **options):
     """[(tokens, sequences_score)] of one batch; with n-best, the rows of one sentence are neighbours."""
-    out = model.generate(**pad(sentences), return_dict_in_generate=True, output_scores=True, **options)
+    out = model.generate(**pad(sentences), return_dict_in_generate=True, **options)
     return [
         (generated_tokens(row), score) for row, score in zip(out.sequences, out.sequences_scores.tolist(), strict=True)
     ]

@@ -14,16 +14,19 @@ import torch
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 from transformers.generation import (
     ForcedEOSTokenLogitsProcessor,
+    GenerateBeamEncoderDecoderOutput,
     GenerateEncoderDecoderOutput,
     MaxLengthCriteria,
 )
 from transformers.generation.utils import GenerateOutput
 
+from .fast_search_vaswani_transformer import BeamSearch, SearchTask, can_search, greedy_search
 from .inputs_vaswani_transformer import check_batch, check_token_ids
 from .search_vaswani_transformer import (
     GNMT_OFFSET,
     NEVER_POSITIVE,
     NO_HYPOTHESIS,
+    CheckedScores,
     ChosenLogProbabilities,
     ExactLogits,
     ForcedEndAtLimit,
@@ -31,6 +34,7 @@ from .search_vaswani_transformer import (
     SourceLengthCriteria,
     check_length_penalty,
     check_length_penalty_offset,
+    scores_of_chosen,
 )
 
 PAPER_ALPHA = 0.6
@@ -157,6 +161,15 @@ class VaswaniTransformerGenerationMixin:
         limits = _output_limits(generation_config, prompt_length, kwargs)
         stopping_criteria.append(SourceLengthCriteria(limits, prompt_length))
         logits_processor = _with_own_limits(logits_processor, limits, prompt_length)
+        if can_search(self, stopping_criteria, generation_config, kwargs):
+            task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
+            tokens, chosen = greedy_search(task, generation_config.return_dict_in_generate)
+            tokens = tokens.masked_fill(tokens == -1, self._padding(generation_config))
+            sequences = torch.cat((input_ids, tokens), dim=1)
+            if not generation_config.return_dict_in_generate:
+                return sequences
+            scores = scores_of_chosen(chosen, tokens, generation_config)
+            return VaswaniTransformerGenerateOutput(sequences=sequences, sequences_scores=scores)
         log_probs = ChosenLogProbabilities()
         if generation_config.return_dict_in_generate:
             logits_processor.insert(0, log_probs)
@@ -191,14 +204,23 @@ class VaswaniTransformerGenerationMixin:
         limits = _output_limits(generation_config, prompt_length, kwargs)[:: generation_config.num_beams]
         stopping_criteria.append(SourceLengthCriteria(limits, prompt_length))
         logits_processor = _with_own_limits(logits_processor, limits, prompt_length)
-        pad, generation_config._pad_token_tensor = generation_config._pad_token_tensor, torch.tensor(-1)
-        generation_config.length_penalty = rule = SearchRule(
+        padding = self._padding(generation_config)
+        rule = SearchRule(
             alpha=generation_config.length_penalty,
             offset=generation_config.length_penalty_offset,
             limits=limits.unsqueeze(1),
             num_wanted=generation_config.num_return_sequences,
             is_bounded=all(type(processor).__name__ in NEVER_POSITIVE for processor in logits_processor),
         )
+        if can_search(self, stopping_criteria, generation_config, kwargs):
+            task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
+            search = BeamSearch(task, rule, generation_config.num_beams, generation_config.early_stopping is True)
+            sequences, beams, scores = search.run(padding)
+            if not generation_config.return_dict_in_generate:
+                return sequences
+            return GenerateBeamEncoderDecoderOutput(sequences=sequences, sequences_scores=scores, beam_indices=beams)
+        generation_config._pad_token_tensor = torch.tensor(-1)
+        generation_config.length_penalty = rule
         with self._in_own_precision(logits_processor, torch.nn.LogSoftmax(dim=-1)) as logits_processor:
             output = super()._beam_search(
                 input_ids,
@@ -210,29 +232,34 @@ class VaswaniTransformerGenerationMixin:
         scores = rule.scores[:, : rule.num_wanted].flatten()
         sequences = output if torch.is_tensor(output) else output.sequences
         sequences[scores == -torch.inf, prompt_length:] = -1  # what the search held for want of a hypothesis
-        sequences.masked_fill_(sequences == -1, self.config.pad_token_id if pad is None else int(pad))
+        sequences.masked_fill_(sequences == -1, padding)
         if not torch.is_tensor(output):
             output.sequences_scores = scores
             output.beam_indices[scores == -torch.inf] = -1
         return output
 
+    def _padding(self, generation_config: GenerationConfig) -> int:
+        """The token that fills places behind the end."""
+        pad = generation_config._pad_token_tensor
+        return self.config.pad_token_id if pad is None else int(pad)
+
     @contextlib.contextmanager
     def _in_own_precision(
         self, logits_processor: LogitsProcessorList, normalize: torch.nn.Module | None = None
     ) -> Iterator[LogitsProcessorList]:
-        """The processors, behind one that undoes the library's rounding of a float64 model's logits to fp32.
+        """The processors, behind one that refuses NaN and one that undoes the rounding of float64 logits to fp32.
 
         Args:
             logits_processor: Of the call.
             normalize: What the library applies to the logits before any processor; None is nothing.
         """
         if self.dtype != torch.float64:
-            yield logits_processor
+            yield LogitsProcessorList([CheckedScores(), *logits_processor])
             return
         exact = ExactLogits(normalize)
         hook = self.register_forward_hook(exact.record)
         try:
-            yield LogitsProcessorList([exact, *logits_processor])
+            yield LogitsProcessorList([exact, CheckedScores(), *logits_processor])
         finally:
             hook.remove()
 

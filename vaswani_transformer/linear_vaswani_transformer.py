@@ -62,17 +62,35 @@ def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
     )
 
 
-def multiply(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Rows (N, I) @ weight (O, I) transposed + bias (O,), by oneDNN and without gradients."""
-    return torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+def multiply(
+    rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, activation: str = "none"
+) -> torch.Tensor:
+    """Rows (N, I) @ weight (O, I) transposed + bias (O,), by oneDNN and without gradients.
+
+    Args:
+        rows: The left side.
+        weight: The right side, or what `pack` made of it.
+        bias: Added to each row; None is nothing.
+        activation: "relu" or "none", applied on the way.
+    """
+    return torch.ops.mkldnn._linear_pointwise(rows, weight, bias, activation, [], "")
+
+
+def pack(weight: torch.Tensor) -> torch.Tensor:
+    """A copy of weight (O, I) in the order in which oneDNN reads it, which tells when there are few rows."""
+    return torch.ops.mkldnn._reorder_linear_weight(weight, 64)  # any number of rows but 1 gives the same order
 
 
 @functools.cache
 def onednn_is_faster() -> bool:
-    """Whether this CPU has AVX-512 and another maker than Intel, and torch's operator gives the right product."""
-    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkl.is_available():
-        return False
-    return "GenuineIntel" not in (_processor() or "GenuineIntel") and _onednn_is_right()
+    """Whether oneDNN multiplies faster than MKL: where `can_pack`, on CPUs of other makers than Intel."""
+    return torch.backends.mkl.is_available() and "GenuineIntel" not in (_processor() or "GenuineIntel") and can_pack()
+
+
+@functools.cache
+def can_pack() -> bool:
+    """Whether this CPU has AVX-512, and torch's operators give the right products, packed or not."""
+    return torch.backends.cpu.get_cpu_capability() == "AVX512" and _onednn_is_right()
 
 
 def _processor() -> str:
@@ -84,15 +102,17 @@ def _processor() -> str:
 
 
 def _onednn_is_right() -> bool:
-    """Tries `multiply`: it rests on an operator that torch does not promise to keep."""
-    rows, weight, bias = torch.arange(6.0).view(2, 3), torch.arange(12.0).view(4, 3), torch.ones(4)
+    """Tries `multiply` and `pack`: they rest on operators that torch does not promise to keep."""
+    rows, weight, bias = torch.arange(-3.0, 3.0).view(2, 3), torch.arange(12.0).view(4, 3), torch.ones(4)
+    expected = nn.functional.linear(rows, weight, bias)
     problem = "its product is wrong"
     try:
-        if torch.equal(multiply(rows, weight, bias), nn.functional.linear(rows, weight, bias)):
+        product, of_packed = multiply(rows, weight, bias), multiply(rows, pack(weight), bias, "relu")
+        if torch.equal(product, expected) and torch.equal(of_packed, expected.relu()):
             return True
     except (AttributeError, RuntimeError, TypeError) as error:
         problem = str(error)
-    logger.warning("Matrix products stay with MKL: torch's operator for oneDNN cannot be used: %s", problem)
+    logger.warning("Matrix products stay with MKL: torch's operators for oneDNN cannot be used: %s", problem)
     return False
 
 
@@ -127,4 +147,4 @@ def _weight_grad(grad: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     return linear(grad.T, rows.T)
 
 
-__all__ = ["Linear", "linear", "multiply", "onednn_is_faster", "runs_on_onednn"]
+__all__ = ["Linear", "can_pack", "linear", "multiply", "onednn_is_faster", "pack", "runs_on_onednn"]

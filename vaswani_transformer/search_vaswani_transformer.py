@@ -37,6 +37,22 @@ NEVER_POSITIVE = {
     "TopPLogitsWarper",
 }
 
+# Processors of the library that treat each row by itself, whatever its place in the batch.
+ROW_BY_ROW = {
+    "ForcedBOSTokenLogitsProcessor",
+    "LogitNormalization",
+    "MinLengthLogitsProcessor",
+    "MinNewTokensLengthLogitsProcessor",
+    "NoBadWordsLogitsProcessor",
+    "NoRepeatNGramLogitsProcessor",
+    "RepetitionPenaltyLogitsProcessor",
+    "SuppressTokensAtBeginLogitsProcessor",
+    "SuppressTokensLogitsProcessor",
+    "TemperatureLogitsWarper",
+    "TopKLogitsWarper",
+    "TopPLogitsWarper",
+}
+
 
 def gnmt_length_penalty(length: torch.Tensor | int, alpha: float, offset: float = GNMT_OFFSET) -> torch.Tensor | float:
     """((5 + length) / 6)^alpha, by which a hypothesis' log-probability is divided.
@@ -66,6 +82,15 @@ def check_length_penalty_offset(offset: float | None) -> None:
         raise ValueError(
             f"`length_penalty_offset` must be a finite number of at least 0, got {offset}. The paper's, which is "
             "GNMT's, is 5; 0 divides by length^alpha."
+        )
+
+
+def check_scores(scores: torch.Tensor) -> None:
+    """Raises ValueError if the model gave no numbers: what follows would be no translation."""
+    if scores.isnan().any():
+        raise ValueError(
+            "The model's scores must be numbers, got NaN. Its weights are broken, or its states overflow: train it "
+            "again from the last good checkpoint, or load it with dtype=torch.float32."
         )
 
 
@@ -150,6 +175,15 @@ class SearchRule:
         return is_running & (best_running / self.penalty(best_length) > worst_wanted)
 
 
+class CheckedScores(LogitsProcessor):
+    """Refuses a model's scores that are no numbers."""
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """(rows, V) scores, unchanged."""
+        check_scores(scores.amax(dim=-1))
+        return scores
+
+
 class ExactLogits(LogitsProcessor):
     """Puts the logits of this thread's last forward pass, unrounded, in the place of the scores it is given."""
 
@@ -188,21 +222,29 @@ class ChosenLogProbabilities(LogitsProcessor):
         if len(self._chosen) < tokens.shape[1]:
             self._take(tokens[:, -1:])
         chosen = torch.cat(self._chosen[: tokens.shape[1]], dim=1)  # the library may have looked a step ahead
-        ends, pad = generation_config._eos_token_tensor, generation_config._pad_token_tensor
-        is_end = torch.zeros_like(tokens, dtype=torch.bool) if ends is None else torch.isin(tokens, ends)
-        is_filler = torch.zeros_like(is_end) if pad is None else tokens == pad
-        is_after_end = is_end.cumsum(dim=1) > is_end
-        is_counted = ~(is_after_end | is_filler.flip(1).cumprod(dim=1).flip(1).bool())
-        lengths = is_counted.sum(dim=1).clamp(min=1).to(chosen.dtype)
-        alpha, offset = generation_config.length_penalty, generation_config.length_penalty_offset
-        penalty = gnmt_length_penalty(lengths, alpha, offset)
-        return (chosen * is_counted).sum(dim=1) / penalty
+        return scores_of_chosen(chosen, tokens, generation_config)
+
+
+def scores_of_chosen(
+    log_probs: torch.Tensor, tokens: torch.Tensor, generation_config: GenerationConfig
+) -> torch.Tensor:
+    """(rows,) GNMT scores of generated tokens (rows, T) from their log-probabilities; none counts behind the end."""
+    ends, pad = generation_config._eos_token_tensor, generation_config._pad_token_tensor
+    is_end = torch.zeros_like(tokens, dtype=torch.bool) if ends is None else torch.isin(tokens, ends)
+    is_filler = torch.zeros_like(is_end) if pad is None else tokens == pad
+    is_after_end = is_end.cumsum(dim=1) > is_end
+    is_counted = ~(is_after_end | is_filler.flip(1).cumprod(dim=1).flip(1).bool())
+    lengths = is_counted.sum(dim=1).clamp(min=1).to(log_probs.dtype)
+    penalty = gnmt_length_penalty(lengths, generation_config.length_penalty, generation_config.length_penalty_offset)
+    return (log_probs * is_counted).sum(dim=1) / penalty
 
 
 __all__ = [
     "GNMT_OFFSET",
     "NEVER_POSITIVE",
     "NO_HYPOTHESIS",
+    "ROW_BY_ROW",
+    "CheckedScores",
     "ChosenLogProbabilities",
     "ExactLogits",
     "ForcedEndAtLimit",
@@ -210,5 +252,7 @@ __all__ = [
     "SourceLengthCriteria",
     "check_length_penalty",
     "check_length_penalty_offset",
+    "check_scores",
     "gnmt_length_penalty",
+    "scores_of_chosen",
 ]

@@ -1,0 +1,516 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Our own search against the library's loop under the same rule, option by option, and when it is used at all."""
+
+import copy
+import gc
+import pickle
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from search_checks import decode, pad
+from tiny import make_model
+from transformers import (
+    LogitsProcessor,
+    LogitsProcessorList,
+    MaxLengthCriteria,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from vaswani_transformer import decoding_vaswani_transformer as decoding
+from vaswani_transformer import fast_search_vaswani_transformer as fast_search
+from vaswani_transformer import generation_vaswani_transformer as generation
+from vaswani_transformer import linear_vaswani_transformer as linear
+from vaswani_transformer.attention_vaswani_transformer import scaled_dot_product_attention
+
+VOCABULARY = 24
+SHAPES = [
+    {},
+    {"num_encoder_layers": 1, "num_decoder_layers": 3},
+    {"d_k": 4, "d_v": 12, "attention_bias": True},
+    {"position_encoding": "learned", "max_position_embeddings": 64},
+    {"tie_word_embeddings": False},
+]
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """[whether the search was our own] of every call so far; `force` it to False for the library's."""
+
+    class Searches(list):
+        is_allowed = True
+
+    record, can_search = Searches(), generation.can_search
+
+    def recorded(*args):
+        record.append(record.is_allowed and can_search(*args))
+        return record[-1]
+
+    monkeypatch.setattr(generation, "can_search", recorded)
+    return record
+
+
+def random_model(seed, dtype=torch.float64):
+    model = make_model(seed=seed, scale=2.5, vocab_size=VOCABULARY, **SHAPES[seed % len(SHAPES)])
+    with torch.no_grad():
+        model.lm_head.weight[2] *= 1.3  # the end
+    model.generation_config.max_new_tokens_over_source = 7
+    return model.to(dtype)
+
+
+def random_sentences(seed, num_sentences=None):
+    draw = random.Random(seed)
+    lengths = [draw.randint(1, 12) for _ in range(num_sentences or draw.randint(1, 6))]
+    return [[draw.randrange(3, VOCABULARY) for _ in range(length)] + [2] for length in lengths]
+
+
+def both(searches, model, batch, **options):
+    """What our own search and the library's give; both were really used."""
+    outputs = []
+    for searches.is_allowed in (True, False):
+        torch.manual_seed(0)
+        given = {name: copy.deepcopy(value) for name, value in options.items()}
+        outputs.append(model.generate(**batch, return_dict_in_generate=True, **given))
+    searches.is_allowed = True
+    assert searches[-2:] == [True, False]
+    return outputs
+
+
+def assert_equal(ours, theirs):
+    assert ours.sequences.tolist() == theirs.sequences.tolist()
+    torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=0, atol=1e-10)
+    assert ours.sequences.dtype == theirs.sequences.dtype
+    if "beam_indices" in theirs:
+        assert ours.beam_indices.tolist() == theirs.beam_indices.tolist()
+        assert ours.beam_indices.dtype == theirs.beam_indices.dtype
+
+
+class NoWordTwice(LogitsProcessor):
+    """A processor that the package does not know and that counts on the place of each row in the batch."""
+
+    def __init__(self, num_rows):
+        self.num_rows = num_rows
+
+    def __call__(self, input_ids, scores):
+        assert len(scores) == self.num_rows
+        scores = scores.clone()
+        scores[torch.arange(len(scores)), input_ids[:, -1]] = -torch.inf
+        scores[1::2, 5] = -torch.inf
+        return scores
+
+
+def only_allowed(batch, prefix):
+    return [2] if len(prefix) > 5 + batch else list(range(3 + batch, VOCABULARY))
+
+
+OPTIONS = {
+    "the paper's": {},
+    "two beams, both returned": {"num_beams": 2, "num_return_sequences": 2},
+    "seven beams, three returned": {"num_beams": 7, "num_return_sequences": 3},
+    "greedy": {"num_beams": 1},
+    "no length penalty": {"length_penalty": 0.0},
+    "short output": {"length_penalty": -2.0},
+    "length^1": {"length_penalty": 1.0, "length_penalty_offset": 0},
+    "early stopping": {"early_stopping": True},
+    "early stopping never": {"early_stopping": "never", "num_return_sequences": 2},
+    "max_new_tokens": {"max_new_tokens": 3},
+    "one new token": {"max_new_tokens": 1},
+    "max_length": {"max_length": 5},
+    "greedy, max_new_tokens": {"num_beams": 1, "max_new_tokens": 4},
+    "min_new_tokens": {"min_new_tokens": 4},
+    "min_length": {"min_length": 5, "num_beams": 3},
+    "greedy, min_new_tokens": {"num_beams": 1, "min_new_tokens": 4},
+    "suppressed tokens": {"suppress_tokens": [3, 4, 2]},
+    "begin_suppress_tokens": {"begin_suppress_tokens": [3, 2]},
+    "bad words": {"bad_words_ids": [[5], [6, 7]]},
+    "greedy, bad words": {"num_beams": 1, "bad_words_ids": [[5], [6, 7]]},
+    "no repeated bigrams": {"no_repeat_ngram_size": 2},
+    "no bigrams of the source": {"encoder_no_repeat_ngram_size": 2},
+    "repetition penalty": {"repetition_penalty": 1.7},
+    "greedy, repetition penalty": {"num_beams": 1, "repetition_penalty": 1.7},
+    "forced first token": {"forced_bos_token_id": 5},
+    "forced end": {"forced_eos_token_id": 2, "max_new_tokens": 4},
+    "sequence_bias": {"sequence_bias": [[[5], 2.0]]},
+    "renormalized": {"renormalize_logits": True, "suppress_tokens": [3]},
+    "two ends": {"eos_token_id": [2, 5]},
+    "greedy, two ends": {"num_beams": 1, "eos_token_id": [2, 5]},
+    "constrained": {"prefix_allowed_tokens_fn": only_allowed},
+    "eager cache": {"cache_implementation": None},
+    "guided by nothing": {"guidance_scale": None},
+    "with a criterion of the library": {"stopping_criteria": StoppingCriteriaList([MaxLengthCriteria(30)])},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_search_equals_the_librarys_in_float64(searches, options):
+    for seed in range(5):
+        assert_equal(*both(searches, random_model(seed), pad(random_sentences(seed)), **options))
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_some_sentences_of_these_tests_end_by_themselves_and_some_at_their_limits(num_beams):
+    outputs = [random_model(seed).generate(**pad(random_sentences(seed)), num_beams=num_beams) for seed in range(20)]
+    ends = [2 in row for output in outputs for row in output.tolist()]
+    assert 0.05 * len(ends) < sum(ends) < len(ends)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_with_a_processor_of_the_callers_equals_the_librarys(searches, num_beams):
+    for seed in range(5):
+        sentences = random_sentences(seed)
+        processors = LogitsProcessorList([NoWordTwice(len(sentences) * num_beams)])
+        outputs = both(searches, random_model(seed), pad(sentences), num_beams=num_beams, logits_processor=processors)
+        assert_equal(*outputs)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_behind_a_prefix_equals_the_librarys(searches, num_beams):
+    for seed in range(5):
+        sentences = random_sentences(seed)
+        prefixes = torch.tensor([[1, 5 + row, 7] for row in range(len(sentences))])
+        outputs = both(searches, random_model(seed), pad(sentences), num_beams=num_beams, decoder_input_ids=prefixes)
+        assert_equal(*outputs)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_from_encoded_sources_and_from_embeddings_equals_the_librarys(searches, num_beams):
+    model, batch = random_model(0), pad(random_sentences(0, 3))
+    with torch.no_grad():
+        encoded = model.get_encoder()(**batch)
+        embedded = model.get_input_embeddings()(batch["input_ids"])
+    mask = {"attention_mask": batch["attention_mask"]}
+    first = both(searches, model, {}, encoder_outputs=encoded, num_beams=num_beams, **mask)
+    second = both(searches, model, {"inputs_embeds": embedded, **mask}, num_beams=num_beams)
+    assert_equal(*first)
+    assert_equal(*second)
+    assert_equal(first[0], second[0])
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_without_a_mask_equals_the_librarys(searches, num_beams):
+    model = random_model(1)
+    model.generation_config.pad_token_id = None  # or the library would make a mask
+    ids = torch.randint(3, VOCABULARY, (3, 6))
+    assert_equal(*both(searches, model, {"input_ids": ids}, num_beams=num_beams))
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_over_a_mask_with_holes_equals_the_librarys(searches, num_beams):
+    batch = pad(random_sentences(2, 4))
+    batch["attention_mask"][:, 1] = 0
+    batch["attention_mask"][:, 0] = 1
+    assert_equal(*both(searches, random_model(2), batch, num_beams=num_beams))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_search_equals_the_librarys_on_hundreds_of_random_batches(searches, dtype):
+    num_sentences = num_other = 0
+    for seed in range(150):
+        sentences = random_sentences(seed, 8)
+        options = {"num_beams": 1 + seed % 5, "num_return_sequences": 1 if seed % 5 == 0 else 1 + seed % 2}
+        ours, theirs = both(searches, random_model(seed, dtype), pad(sentences), **options)
+        if dtype == torch.float64:
+            assert_equal(ours, theirs)
+        torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=0, atol=1e-4)
+        num_sentences += len(theirs.sequences)
+        num_other += sum(
+            own.tolist() != other.tolist() for own, other in zip(ours.sequences, theirs.sequences, strict=True)
+        )
+    assert num_other <= 0.002 * num_sentences
+
+
+def test_sentences_whose_result_is_known_leave_the_batch(searches, monkeypatch):
+    rows, step = [], decoding.DecoderSession.step
+    monkeypatch.setattr(decoding.DecoderSession, "step", lambda *args: rows.append(args[1].numel()) or step(*args))
+    sentences = [[5, 2], [6, 2], [7, 2], [5, 6, 7, 8, 9, 5, 6, 7, 8, 9, 5, 6, 2]]
+    ours, theirs = both(searches, random_model(0), pad(sentences), suppress_tokens=[2])
+    assert_equal(ours, theirs)
+    assert rows[0] == 16 and rows[-1] == 4
+    assert rows == sorted(rows, reverse=True)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_a_plain_tensor_is_returned_unless_more_is_asked_for(searches, num_beams):
+    model, batch = random_model(0), pad(random_sentences(0, 3))
+    ours = model.generate(**batch, num_beams=num_beams)
+    searches.is_allowed = False
+    assert ours.tolist() == model.generate(**batch, num_beams=num_beams).tolist()
+    ours += 1  # no tensor of inference mode
+
+
+# ---- when the library has to search ----
+
+
+def with_hook(model):
+    model.model.decoder.layers[0].fc1.register_forward_hook(lambda module, args, output: output * 0.5)
+    return model
+
+
+def with_hook_before(model):
+    model.register_forward_pre_hook(lambda module, args: None)
+    return model
+
+
+def with_patched_forward(model):
+    model.model.decoder.layers[0].fc2.forward = lambda states: states[..., :16] * 0.1
+    return model
+
+
+def with_another_linear_layer(model):
+    class Scaled(torch.nn.Linear):
+        def forward(self, input):
+            return 2 * super().forward(input)
+
+    model.lm_head = Scaled(16, VOCABULARY, bias=False, dtype=model.dtype)
+    return model
+
+
+def with_parametrization(model):
+    torch.nn.utils.parametrizations.weight_norm(model.model.decoder.layers[0].fc1)
+    return model
+
+
+def of_a_subclass(model):
+    class Own(VaswaniTransformerForConditionalGeneration):
+        def forward(self, *args, **kwargs):
+            output = super().forward(*args, **kwargs)
+            output.logits = -output.logits
+            return output
+
+    model.__class__ = Own
+    return model
+
+
+def with_dropout(model):
+    model.train()
+    return model
+
+
+def with_another_attention(model):
+    ALL_ATTENTION_FUNCTIONS.register(
+        "flat",
+        lambda module, q, k, v, *args, **kwargs: scaled_dot_product_attention(module, q * 0, k, v, *args, **kwargs),
+    )
+    model.set_attn_implementation("flat")
+    return model
+
+
+def with_lora(model):
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    torch.manual_seed(0)
+    config = peft.LoraConfig(target_modules=["q_proj", "lm_head"], init_lora_weights=False)
+    return peft.get_peft_model(model, config).base_model.model
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        with_hook,
+        with_hook_before,
+        with_patched_forward,
+        with_another_linear_layer,
+        with_parametrization,
+        of_a_subclass,
+        with_dropout,
+        with_another_attention,
+        with_lora,
+        torch.nn.Module.bfloat16,
+    ],
+)
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_an_adapted_model_is_left_to_the_library(searches, change, num_beams):
+    model, batch = random_model(0, torch.float32), pad(random_sentences(0, 3))
+    model.generate(**batch, num_beams=num_beams)
+    change(model).generate(**batch, num_beams=num_beams)
+    assert searches == [True, False]
+
+
+def test_hooks_of_all_modules_leave_the_search_to_the_library(searches):
+    handle = torch.nn.modules.module.register_module_forward_hook(lambda module, args, output: None)
+    try:
+        random_model(0).generate(**pad(random_sentences(0, 3)))
+    finally:
+        handle.remove()
+    assert searches == [False]
+
+
+class Never(StoppingCriteria):
+    def __call__(self, input_ids, scores, **kwargs):
+        return torch.zeros(len(input_ids), dtype=torch.bool)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"output_scores": True},
+        {"output_logits": True},
+        {"output_attentions": True},
+        {"output_hidden_states": True},
+        {"use_cache": False},
+        {"cache_implementation": "static"},
+        {"do_sample": True},
+        {"do_sample": True, "num_beams": 1},
+        {"stopping_criteria": StoppingCriteriaList([Never()])},
+        {"stopping_criteria": StoppingCriteriaList([MaxLengthCriteria(3)])},
+        {"max_time": 100.0},
+        {"decoder_attention_mask": torch.ones(3, 1)},
+    ],
+    ids=lambda options: " ".join(options),
+)
+def test_what_the_search_does_not_offer_is_left_to_the_library(searches, options):
+    batch = pad(random_sentences(0, 3))
+    random_model(0).generate(**batch, return_dict_in_generate=True, **options)
+    assert searches == [False]
+
+
+def test_autocast_leaves_the_search_to_the_library(searches):
+    with torch.autocast("cpu", torch.bfloat16):
+        random_model(0, torch.float32).generate(**pad(random_sentences(0, 3)))
+    assert searches == [False]
+
+
+# ---- weights that change between searches ----
+
+
+def by_an_optimizer(model):
+    model(**pad(random_sentences(0, 3)), labels=torch.full((3, 4), 5)).loss.backward()
+    torch.optim.SGD(model.parameters(), lr=5.0).step()
+
+
+def by_data(model):
+    model.model.decoder.layers[0].fc1.weight.data.mul_(3.0)
+
+
+def by_data_of_one_row(model):
+    model.lm_head.weight.data[7] += 1.0
+
+
+def by_data_of_a_bias(model):
+    model.model.decoder.layers[1].fc2.bias.data += torch.arange(16.0)  # LayerNorm would undo the same for all
+
+
+def by_loading(model):
+    model.load_state_dict(random_model(9 * len(SHAPES), model.dtype).state_dict())
+
+
+def by_another_parameter(model):
+    layer = model.model.decoder.layers[0].encoder_attn.q_proj
+    layer.weight = torch.nn.Parameter(-layer.weight.detach())
+
+
+def by_another_type(model):
+    model.double()
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+@pytest.mark.parametrize(
+    "change",
+    [
+        by_an_optimizer,
+        by_data,
+        by_data_of_one_row,
+        by_data_of_a_bias,
+        by_loading,
+        by_another_parameter,
+        by_another_type,
+    ],
+)
+def test_search_knows_the_newest_weights(searches, change, is_packed, monkeypatch):
+    monkeypatch.setattr(decoding, "can_pack", lambda: is_packed and linear.can_pack())
+    model, batch = random_model(0, torch.float32), pad(random_sentences(0, 3))
+    before = model.generate(**batch, return_dict_in_generate=True).sequences_scores
+    change(model)
+    ours, theirs = both(searches, model, batch)
+    assert ours.sequences.tolist() == theirs.sequences.tolist()
+    torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=0, atol=1e-4)
+    assert change is by_another_type or not torch.allclose(before, ours.sequences_scores, atol=1e-3)
+
+
+def test_weights_are_copied_once_while_they_stay_the_same():
+    model = random_model(0, torch.float32)
+    with torch.no_grad():
+        assert decoding.DecoderProjections.of(model) is decoding.DecoderProjections.of(model)
+
+
+def test_a_model_that_has_searched_can_be_copied_pickled_saved_and_forgotten(tmp_path):
+    model, batch = random_model(0, torch.float32), pad(random_sentences(0, 3))
+    expected = model.generate(**batch).tolist()
+    assert copy.deepcopy(model).generate(**batch).tolist() == expected
+    assert pickle.loads(pickle.dumps(model)).generate(**batch).tolist() == expected
+    model.save_pretrained(tmp_path)
+    kept = len(decoding.DecoderProjections._kept)
+    del model
+    gc.collect()
+    assert len(decoding.DecoderProjections._kept) < kept
+
+
+def test_threads_search_with_one_model():
+    model = random_model(0, torch.float32)
+    batches = [pad(random_sentences(seed)) for seed in range(20)]
+    expected = [model.generate(**batch).tolist() for batch in batches]
+    decoding.DecoderProjections._kept.clear()
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda batch: model.generate(**batch).tolist(), batches)) == expected
+
+
+# ---- bad scores ----
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+@pytest.mark.parametrize("num_beams", [1, 4])
+@pytest.mark.parametrize("place", ["weights", "one token"])
+def test_scores_that_are_no_numbers_are_refused(searches, is_ours, num_beams, place):
+    model = random_model(0, torch.float32)
+    with torch.no_grad():
+        if place == "weights":
+            model.model.decoder.layers[1].fc2.weight[3, 3] = torch.nan
+        else:
+            model.lm_head.weight[9] = torch.nan
+    searches.is_allowed = is_ours
+    with pytest.raises(ValueError, match="The model's scores must be numbers, got NaN"):
+        model.generate(**pad(random_sentences(0, 3)), num_beams=num_beams)
+    assert searches == [is_ours]
+
+
+# ---- the best of a row ----
+
+
+@pytest.mark.parametrize("num_tokens", [5, 200, 2000, 4321, 10_000])
+@pytest.mark.parametrize("k", [2, 8])
+def test_top_k_is_that_of_torch(num_tokens, k):
+    torch.manual_seed(0)
+    scores = torch.randn(7, num_tokens)
+    scores[1, 3:] = -torch.inf
+    scores[2] = scores[2].sort(descending=True).values
+    scores[3] = scores[3].sort().values
+    best, places = fast_search.top_k(scores, k)
+    torch.testing.assert_close(best, scores.topk(min(k, num_tokens)).values, rtol=0, atol=0)
+    torch.testing.assert_close(scores.gather(1, places), best, rtol=0, atol=0)
+    assert all(len(set(row)) == len(row) for row in places.tolist())
+
+
+def test_top_k_shows_scores_that_are_no_numbers():
+    scores = torch.randn(3, 5000)
+    scores[1, 4321] = torch.nan
+    assert fast_search.top_k(scores, 4)[0].isnan().any(dim=1).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_parts_of_the_rows_give_what_all_rows_give(searches, monkeypatch, is_packed):
+    monkeypatch.setattr(decoding, "_LARGEST_PRODUCT", 5 * VOCABULARY)
+    monkeypatch.setattr(decoding, "can_pack", lambda: is_packed and linear.can_pack())
+    batch = pad(random_sentences(3, 6))
+    for options in ({}, {"num_beams": 1}, {"min_new_tokens": 3}, {"repetition_penalty": 1.2}):
+        assert_equal(*both(searches, random_model(3), batch, **options))
+
+
+def test_scores_do_not_depend_on_what_else_is_asked(searches):
+    model, sentences = random_model(0), random_sentences(0, 4)
+    assert decode(model, sentences) == decode(model, sentences, output_scores=False)
+    assert searches == [True, True]

@@ -1,0 +1,279 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The decoder, one token at a time, for the searches of section 6.1: the function of the model's modules, computed
+without the costs of calling them.
+
+What all beams of a sentence share, keys and values of its source, is kept once a sentence. Keys and values of the
+target stay where they were written: when beams change places, a mask says whose past each key belongs to, and nothing
+is copied.
+
+Shapes: A sentences still searched, N beams, R = A * N rows, S source length, T tokens so far, D d_model, H heads,
+K d_k (or d_v), V vocabulary.
+"""
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+from transformers.utils import is_torchdynamo_compiling
+
+from .linear_vaswani_transformer import can_pack, multiply, pack
+
+_OWN_PACKAGE = __name__.rpartition(".")[0]
+_PLAIN = ("torch.nn.modules", _OWN_PACKAGE)  # where the classes of a model's modules come from if nothing adapted it
+_FEWEST_PRODUCTS = 2**20  # below, MKL's call costs less than what oneDNN saves
+_LARGEST_PRODUCT = 2**23  # elements: the C library gets more than 32 MiB from the system, page by page
+
+
+def is_plain(model: nn.Module) -> bool:
+    """Whether `model` computes what its own files say, in fp32 or float64 on a CPU.
+
+    Adapters, quantisation, hooks, sharding, offloading and compilation all change something of what is asked here.
+    """
+    if model.training or torch.is_autocast_enabled("cpu") or is_torchdynamo_compiling() or is_in_torch_dispatch_mode():
+        return False
+    library, dtype = nn.modules.module, model.dtype
+    if (
+        dtype not in (torch.float32, torch.float64)
+        or model.config._attn_implementation not in ("eager", "sdpa")
+        or library._global_forward_hooks
+        or library._global_forward_pre_hooks
+    ):
+        return False
+    for module in model.modules():
+        if module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__:
+            return False
+        if type(module).__module__.rpartition(".")[0] not in _PLAIN:
+            return False
+        for parameter in module._parameters.values():
+            if parameter is not None and (
+                type(parameter) is not nn.Parameter or parameter.device.type != "cpu" or parameter.dtype != dtype
+            ):
+                return False
+    return True
+
+
+class Projection:
+    """Linear layers that read the same states as one product of its own copy of their weights.
+
+    Args:
+        layers: The linear layers.
+        heads: H, if each head's part of one layer shall be followed by its parts of the others.
+        activation: "relu" or "none".
+    """
+
+    def __init__(self, *layers: nn.Linear, heads: int = 1, activation: str = "none") -> None:
+        def together(parts: list[torch.Tensor]) -> torch.Tensor:
+            return torch.cat([part.unflatten(0, (heads, -1)) for part in parts], dim=1).flatten(0, 1)
+
+        weight = together([layer.weight for layer in layers])
+        self._bias = None if layers[0].bias is None else together([layer.bias for layer in layers])
+        self._activation, self._products = activation, weight.numel()
+        is_packed = can_pack() and weight.dtype == torch.float32 and torch.backends.mkldnn.enabled
+        self._packed = pack(weight) if is_packed else None
+        self._weight = weight if not is_packed or self._products < _FEWEST_PRODUCTS else None
+
+    def __call__(self, states: torch.Tensor) -> torch.Tensor:
+        """(R, D) -> (R, ..) of all layers, after the activation."""
+        if self._packed is not None and (self._weight is None or len(states) * self._products >= _FEWEST_PRODUCTS):
+            return multiply(states, self._packed, self._bias, self._activation)
+        output = nn.functional.linear(states, self._weight, self._bias)
+        return output.relu_() if self._activation == "relu" else output
+
+
+class LayerProjections:
+    """The projections of one decoder layer."""
+
+    def __init__(self, layer: nn.Module, heads: int) -> None:
+        self_attn, cross = layer.self_attn, layer.encoder_attn
+        self.qkv = Projection(self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, heads=heads)
+        self.out = Projection(self_attn.out_proj)
+        self.cross_q = Projection(cross.q_proj)
+        self.cross_kv = Projection(cross.k_proj, cross.v_proj, heads=heads)
+        self.cross_out = Projection(cross.out_proj)
+        self.fc1 = Projection(layer.fc1, activation="relu")
+        self.fc2 = Projection(layer.fc2)
+
+
+class DecoderProjections:
+    """All products of a decoding step, kept between searches.
+
+    They are made anew as soon as a weight lies elsewhere, was written to, or has another sum: code that writes through
+    `.data` leaves no other trace.
+    """
+
+    _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()
+
+    def __init__(self, model: Any, fingerprint: list[tuple[int, int, float]]) -> None:
+        self.fingerprint = fingerprint
+        self.layers = [LayerProjections(layer, model.config.num_heads) for layer in model.model.decoder.layers]
+        self.head = Projection(model.lm_head)
+
+    @classmethod
+    def of(cls, model: Any) -> "DecoderProjections":
+        """Those of the model as it is now."""
+        fingerprint = [
+            (parameter.data_ptr(), 0 if parameter.is_inference() else parameter._version, parameter.sum().item())
+            for part in (model.model.decoder.layers, model.lm_head)
+            for parameter in part.parameters()
+        ]
+        kept = cls._kept.get(model)
+        if kept is None or kept.fingerprint != fingerprint:
+            kept = cls._kept[model] = cls(model, fingerprint)
+        return kept
+
+
+class DecoderSession:
+    """The decoder's state while a batch is searched.
+
+    Args:
+        model: For which `is_plain` is true.
+        encoder_states: (A, S, D) the encoder's output.
+        encoder_mask: (A, S), 0 for padding; None: there is none.
+        num_beams: N.
+        num_steps: Tokens that will be given to `step`, at most.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        encoder_states: torch.Tensor,
+        encoder_mask: torch.Tensor | None,
+        num_beams: int,
+        num_steps: int,
+    ) -> None:
+        decoder = model.model.decoder
+        self._layers, self._embedding, self._scale = decoder.layers, decoder.embed_tokens.weight, decoder.embed_scale
+        self._projections, self.dtype = DecoderProjections.of(model), model.dtype
+        self._num_beams, self._num_steps, self._length = num_beams, num_steps, 0
+        positions = decoder.embed_positions(torch.arange(num_steps), num_steps)
+        self._positions = positions.to(self._embedding.dtype)  # (num_steps, D)
+        num_sentences, source_length, _ = encoder_states.shape
+        self._heads, rows = model.config.num_heads, encoder_states.flatten(0, 1)
+        self._widths = model.config.d_k, model.config.d_v
+        # Keys and values of the source (A * H, S, K), and of the target (A * H, num_steps * N, K). Of the latter, memory
+        # that was never written to takes no room.
+        self._cross = [
+            [part.contiguous() for part in self._by_head(layer.cross_kv(rows), source_length).split(self._widths, -1)]
+            for layer in self._projections.layers
+        ]
+        shape = num_sentences * self._heads, num_steps * num_beams
+        self._own = [[rows.new_empty(*shape, width) for width in self._widths] for _ in self._layers]
+        self._cross_mask = None if encoder_mask is None else _added(encoder_mask != 0, rows.dtype).unsqueeze(1)
+        self._log_probs: torch.Tensor | None = None
+        # (A, N, T): the beam that each row's token of the past was written by
+        self._writers = torch.empty(num_sentences, num_beams, 0, dtype=torch.long)
+
+    def step(self, tokens: torch.Tensor, parents: torch.Tensor | None = None) -> torch.Tensor:
+        """States (R, D) of the next position.
+
+        Args:
+            tokens: (A, N) the newest token of each beam.
+            parents: (A, N) the beam that each of them continues; None: itself.
+        """
+        masks = self._masks(parents)
+        states = nn.functional.embedding(tokens.flatten(), self._embedding) * self._scale
+        states = states + self._positions[self._length]
+        for layer, projections, own, cross in zip(
+            self._layers, self._projections.layers, self._own, self._cross, strict=True
+        ):
+            states = self._layer(states, layer, projections, own, cross, masks)
+        self._length += 1
+        return states
+
+    def log_probabilities(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
+        """Log-probabilities of the next token of states (R, D), a part of the rows (.., V) at a time.
+
+        All parts are made in the same memory: one is gone when the next is asked for.
+        """
+        for logits in self.logits(states):
+            if self._log_probs is None:
+                self._log_probs = torch.empty_like(logits)  # the first part is the largest
+            yield torch.log_softmax(logits, dim=-1, out=self._log_probs[: len(logits)])
+
+    def logits(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
+        """Scores before the softmax of states (R, D), a part of the rows (.., V) at a time."""
+        num_rows = max(1, _LARGEST_PRODUCT // self._embedding.shape[0])
+        for part in states.split(num_rows):
+            yield self._projections.head(part)
+
+    def keep(self, sentences: torch.Tensor) -> None:
+        """Goes on with the sentences of these indices (A,) alone."""
+        used = self._length * self._num_beams
+
+        def kept(states: torch.Tensor) -> torch.Tensor:
+            return states.unflatten(0, (-1, self._heads))[sentences].flatten(0, 1)
+
+        for caches in self._own:
+            for index, states in enumerate(caches):
+                caches[index] = states.new_empty(len(sentences) * self._heads, *states.shape[1:])
+                caches[index][:, :used] = kept(states[:, :used])
+        self._cross = [[kept(states) for states in caches] for caches in self._cross]
+        self._writers = self._writers[sentences]
+        if self._cross_mask is not None:
+            self._cross_mask = self._cross_mask[sentences]
+
+    def _masks(self, parents: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """What is added to scores of self-attention (A * H, N, (T + 1) * N) and of cross-attention (A * H, 1, S)."""
+        num_sentences, num_beams, length = self._writers.shape
+        cross = None if self._cross_mask is None else self._for_heads(self._cross_mask)
+        if num_beams == 1:
+            return None, cross
+        writers = self._writers
+        if parents is not None:
+            writers = writers.gather(1, parents.unsqueeze(-1).expand(-1, -1, length))
+        beams = torch.arange(num_beams)
+        self._writers = torch.cat((writers, beams.view(1, -1, 1).expand(num_sentences, -1, 1)), dim=2)
+        own = _added(self._writers.unsqueeze(-1) == beams, self._positions.dtype)  # (A, N, T + 1, N)
+        return self._for_heads(own.flatten(2)), cross
+
+    def _for_heads(self, mask: torch.Tensor) -> torch.Tensor:
+        return mask.unsqueeze(1).expand(-1, self._heads, -1, -1).flatten(0, 1)
+
+    def _layer(
+        self,
+        states: torch.Tensor,
+        layer: Any,
+        projections: LayerProjections,
+        own: list[torch.Tensor],
+        cross: list[torch.Tensor],
+        masks: tuple[torch.Tensor | None, torch.Tensor | None],
+    ) -> torch.Tensor:
+        """One layer of the decoder, (R, D) -> (R, D)."""
+        beams, end = self._num_beams, (self._length + 1) * self._num_beams
+        q, k, v = self._by_head(projections.qkv(states), beams).split((self._widths[0], *self._widths), -1)
+        own[0][:, end - beams : end], own[1][:, end - beams : end] = k, v
+        attended = self._attend(q, own[0][:, :end], own[1][:, :end], masks[0])
+        states = _add_and_norm(states, projections.out(attended), layer.self_attn_layer_norm)
+        attended = self._attend(self._by_head(projections.cross_q(states), beams), *cross, masks[1])
+        states = _add_and_norm(states, projections.cross_out(attended), layer.encoder_attn_layer_norm)
+        return _add_and_norm(states, projections.fc2(projections.fc1(states)), layer.final_layer_norm)
+
+    def _by_head(self, states: torch.Tensor, length: int) -> torch.Tensor:
+        """(A * L, H * K) -> (A * H, L, K), each sentence's L rows for each head."""
+        return states.view(-1, length, self._heads, states.shape[1] // self._heads).transpose(1, 2).flatten(0, 1)
+
+    def _attend(
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Attention of q (A * H, N, K) over keys and values (A * H, .., K), heads side by side: (R, H * K)."""
+        keys, scaling = keys.transpose(1, 2), self._widths[0] ** -0.5
+        scores = torch.bmm(q, keys).mul_(scaling) if mask is None else torch.baddbmm(mask, q, keys, alpha=scaling)
+        attended = torch.bmm(scores.softmax(dim=-1), values)  # (A * H, N, K)
+        by_row = attended.unflatten(0, (-1, self._heads)).transpose(1, 2)  # (A, N, H, K)
+        return by_row.reshape(-1, self._heads * self._widths[1])
+
+
+def _added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What is added to scores: 0 where `mask` is true."""
+    return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
+
+
+def _add_and_norm(states: torch.Tensor, sublayer: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
+    return nn.functional.layer_norm(states + sublayer, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+
+
+__all__ = ["DecoderSession", "is_plain"]

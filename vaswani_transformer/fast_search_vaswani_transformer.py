@@ -1,0 +1,360 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Beam search and greedy search over `DecoderSession`: the results of the library's loops, without their copies.
+
+Sentences leave the batch once nothing can change their result. Hypotheses are kept as tokens and parents, and read
+back at the end.
+
+Shapes: B sentences of the batch, A of them still searched, N beams, C candidates of a step, V vocabulary.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
+from transformers.generation import (
+    EosTokenCriteria,
+    MaxLengthCriteria,
+    MinLengthLogitsProcessor,
+    MinNewTokensLengthLogitsProcessor,
+    SuppressTokensLogitsProcessor,
+)
+
+from .decoding_vaswani_transformer import DecoderSession, is_plain
+from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, SourceLengthCriteria, check_scores
+
+_BLOCK = 200  # tokens of which only the best is looked at first
+_WORTH_DROPPING = 0.75  # the rest of a batch is copied when at most this share of it is still searched
+_ARGUMENTS = {"attention_mask", "encoder_outputs", "inputs_embeds", "logits_to_keep", "past_key_values", "use_cache"}
+
+
+def can_search(
+    model: Any, stopping_criteria: StoppingCriteriaList, generation_config: GenerationConfig, arguments: dict[str, Any]
+) -> bool:
+    """Whether the searches here give what the library's would with these arguments; else it has to search."""
+    config, given = generation_config, {name for name, value in arguments.items() if value is not None}
+    given -= {name for name in ("synced_gpus", "use_cache") if arguments.get(name) is False}
+    return (
+        not config.do_sample
+        and not (config.output_scores or config.output_logits)
+        and not (config.output_attentions or config.output_hidden_states)
+        and config.cache_implementation is None
+        and config.prefill_chunk_size is None
+        and not config.low_memory
+        and {"encoder_outputs", "use_cache"} <= given <= _ARGUMENTS
+        and not getattr(arguments.get("past_key_values"), "_is_user_defined", False)
+        and all(_is_known(criterion, config) for criterion in stopping_criteria)
+        and is_plain(model)
+    )
+
+
+def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) -> bool:
+    """Whether a search here ends by itself where `criterion` would end it."""
+    if type(criterion) is MaxLengthCriteria:
+        return criterion.max_length >= generation_config.max_length
+    ends = generation_config._eos_token_tensor
+    is_end = type(criterion) is EosTokenCriteria and ends is not None and torch.equal(criterion.eos_token_id, ends)
+    return is_end or type(criterion) is SourceLengthCriteria
+
+
+class ForbiddenTokens(LogitsProcessor):
+    """Some of the library's processors, in place: they forbid the same tokens everywhere, and copy all scores."""
+
+    def __init__(self, tokens: torch.Tensor, until: float) -> None:
+        self.tokens, self.until = tokens, until
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        """(rows, V) scores, -inf for the tokens while prefixes are shorter than `until`."""
+        if input_ids.shape[1] < self.until:
+            scores[:, self.tokens] = -torch.inf
+        return scores
+
+    @classmethod
+    def instead_of(cls, processor: LogitsProcessor) -> LogitsProcessor:
+        """What does in place what `processor` does; itself, if it does something else."""
+        if type(processor) is MinLengthLogitsProcessor:
+            return cls(processor.eos_token_id, processor.min_length)
+        if type(processor) is MinNewTokensLengthLogitsProcessor:
+            return cls(processor.eos_token_id, processor.prompt_length_to_skip + processor.min_new_tokens)
+        if type(processor) is SuppressTokensLogitsProcessor:
+            return cls(processor.suppress_tokens, math.inf)
+        return processor
+
+
+@dataclass
+class SearchTask:
+    """What one call of `generate` searches.
+
+    Attributes:
+        session: The decoder on this batch.
+        prompt: (B, P) `<s>` and a forced prefix.
+        limits: (B,) largest number of generated tokens of each sentence.
+        ends: (E,) tokens that end a hypothesis.
+        processors: Of the call.
+    """
+
+    session: DecoderSession
+    prompt: torch.Tensor
+    limits: torch.Tensor
+    ends: torch.Tensor
+    processors: LogitsProcessorList
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        input_ids: torch.Tensor,
+        limits: torch.Tensor,
+        processors: LogitsProcessorList,
+        generation_config: GenerationConfig,
+        arguments: dict[str, Any],
+    ) -> "SearchTask":
+        """From the arguments of the library's search; rows of `input_ids` and of the arguments are B * N.
+
+        Args:
+            model: That generates.
+            input_ids: (B * N, P) prompts.
+            limits: (B,) largest number of generated tokens.
+            processors: Of the call.
+            generation_config: Of the call.
+            arguments: The model's.
+        """
+        beams, ends = generation_config.num_beams, generation_config._eos_token_tensor
+        mask = arguments.get("attention_mask")
+        prompt, steps = input_ids[::beams], input_ids.shape[1] - 1 + int(limits.max())
+        session = DecoderSession(
+            model, arguments["encoder_outputs"][0][::beams], None if mask is None else mask[::beams], beams, steps
+        )
+        for position in range(prompt.shape[1] - 1):
+            session.step(prompt[:, position : position + 1].expand(-1, beams))
+        processors = LogitsProcessorList(map(ForbiddenTokens.instead_of, processors))
+        return cls(session, prompt, limits, limits.new_empty(0) if ends is None else ends, processors)
+
+    @property
+    def is_row_by_row(self) -> bool:
+        """Whether the processors may see some rows of the batch without the others."""
+        return all(type(each) is ForbiddenTokens or type(each).__name__ in ROW_BY_ROW for each in self.processors)
+
+    def processed(self, parts: Iterable[torch.Tensor], prefixes: torch.Tensor) -> Iterable[torch.Tensor]:
+        """What the processors make of scores (.., V), which come a part of the rows at a time; prefixes are (R, L).
+
+        Processors that are not known to treat each row by itself get all rows at once.
+        """
+        if not self.processors:
+            yield from parts
+            return
+        start = 0
+        for part in parts if self.is_row_by_row else [torch.cat([part.clone() for part in parts])]:
+            yield self.processors(prefixes[start : start + len(part)], part)
+            start += len(part)
+
+    def ended(self, tokens: torch.Tensor, limits: torch.Tensor, length: int) -> torch.Tensor:
+        """Which hypotheses end with `tokens` (A, C) as their `length`-th, under limits (A, 1)."""
+        return torch.isin(tokens, self.ends) | (limits <= length)
+
+
+class Hypotheses:
+    """Tokens and parents of all running beams, from which any hypothesis can be read back."""
+
+    def __init__(self, num_sentences: int, num_beams: int, num_steps: int) -> None:
+        self._tokens = torch.zeros(num_sentences, num_steps, num_beams, dtype=torch.long)
+        self._parents = torch.zeros_like(self._tokens)
+
+    def add(self, sentences: torch.Tensor, length: int, tokens: torch.Tensor, parents: torch.Tensor) -> None:
+        """The `length`-th tokens (A, N) of these sentences (A,), and the beams that they continue."""
+        self._tokens[sentences, length - 1], self._parents[sentences, length - 1] = tokens, parents
+
+    def read(self, lengths: torch.Tensor, last: torch.Tensor, parents: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """(B, n, T) tokens of hypotheses and the beam that each token continues; -1 behind their ends.
+
+        Args:
+            lengths: (B, n) tokens of each hypothesis; 0: there is none.
+            last: (B, n) its last token.
+            parents: (B, n) the beam that the last token continues.
+        """
+        longest = int(lengths.max())
+        sequences = torch.full((*lengths.shape, longest), -1)
+        beams = sequences.clone()
+        token, beam = last, parents
+        for length in range(longest, 0, -1):
+            is_last, is_inside = lengths == length, lengths > length
+            if length < longest:  # beyond the last token: what the beam held that the later one continues
+                previous = self._tokens[:, length - 1].gather(1, beam), self._parents[:, length - 1].gather(1, beam)
+                token = torch.where(is_inside, previous[0], last)
+                beam = torch.where(is_inside, previous[1], parents)
+            is_there = is_last | is_inside
+            sequences[..., length - 1] = torch.where(is_there, token, -1)
+            beams[..., length - 1] = torch.where(is_there, beam, -1)
+        return sequences, beams
+
+
+class BeamSearch:
+    """Section 6.1's search, sentence by sentence what the library's loop under the same rule finds.
+
+    Args:
+        task: What is searched.
+        rule: How it is scored and when it stops.
+        num_beams: N.
+        is_early: Whether a sentence ends with its N-th hypothesis.
+    """
+
+    def __init__(self, task: SearchTask, rule: SearchRule, num_beams: int, is_early: bool) -> None:
+        self._task, self._rule, self._num_beams, self._is_early = task, rule, num_beams, is_early
+        self._num_candidates = max(2, 1 + len(task.ends)) * num_beams
+        num_sentences, num_steps = len(task.limits), int(task.limits.max())
+        self._hypotheses = Hypotheses(num_sentences, num_beams, num_steps)
+        # Of all sentences: the best finished hypotheses, best first, and of each its length, last token and parent.
+        self._scores = torch.full((num_sentences, num_beams), -torch.inf, dtype=task.session.dtype)
+        self._ends = torch.zeros(num_sentences, num_beams, 3, dtype=torch.long)
+        self._sentences = torch.arange(num_sentences)  # those still searched; what follows is of them alone
+        self._is_open = torch.ones(num_sentences, dtype=torch.bool)  # whether their result can change
+        self._running = torch.zeros_like(self._scores)  # log-probabilities of running hypotheses
+        self._running[:, 1:] = 10 * NO_HYPOTHESIS
+        self._tokens, self._parents = task.prompt[:, -1:].expand(-1, num_beams), None
+        self._prefixes = task.prompt.unsqueeze(1).expand(-1, num_beams, -1)  # for processors
+
+    def run(self, padding: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Searches all sentences to their ends.
+
+        Args:
+            padding: Fills places behind the ends.
+
+        Returns:
+            (B * n, P + T) prompts and best hypotheses; (B * n, T) the rows of the library's batch (B * N) that each of
+            their tokens continues, -1 behind the ends; (B * n,) their scores, -inf where there is no hypothesis.
+        """
+        for length in range(1, int(self._task.limits.max()) + 1):
+            candidates = self._continuations()
+            is_end = self._task.ended(candidates[1], self._rule.limits, length)
+            self._finish(*candidates, is_end, length)
+            self._run_on(*candidates, is_end, length)
+            if not self._is_open.any():
+                break
+            self._drop_finished()
+        scores, ends = (each[:, : self._rule.num_wanted] for each in (self._scores, self._ends))
+        lengths = torch.where(scores == -torch.inf, 0, ends[..., 0])
+        tokens, beams = self._hypotheses.read(lengths, ends[..., 1], ends[..., 2])  # (B, n, T)
+        first_rows = torch.arange(0, scores.shape[0] * self._num_beams, self._num_beams).view(-1, 1, 1)
+        beams = torch.where(beams == -1, -1, beams + first_rows).int()
+        prompt = self._task.prompt.unsqueeze(1).expand(-1, scores.shape[1], -1)
+        sequences = torch.cat((prompt, tokens.masked_fill(tokens == -1, padding)), dim=2)
+        return sequences.flatten(0, 1), beams.flatten(0, 1), scores.flatten()
+
+    def _continuations(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """(A, C) log-probabilities of the best continuations, best first, their last tokens and their parents."""
+        session = self._task.session
+        parts = session.log_probabilities(session.step(self._tokens, self._parents))
+        if self._task.processors and self._parents is not None:
+            parents = self._parents.unsqueeze(-1).expand(-1, -1, self._prefixes.shape[2])
+            self._prefixes = torch.cat((self._prefixes.gather(1, parents), self._tokens.unsqueeze(-1)), dim=-1)
+        parts = self._task.processed(parts, self._prefixes.flatten(0, 1))
+        best = [top_k(part, self._num_candidates) for part in parts]
+        scores, tokens = (torch.cat(each) if len(best) > 1 else each[0] for each in zip(*best, strict=True))  # (R, k)
+        check_scores(scores)
+        num_sentences, width = len(self._sentences), scores.shape[1]
+        scores = (scores.view(num_sentences, -1, width) + self._running.unsqueeze(-1)).flatten(1)  # (A, N * k)
+        scores, order = scores.topk(self._num_candidates)
+        return scores, tokens.view(num_sentences, -1).gather(1, order), order // width
+
+    def _finish(
+        self, scores: torch.Tensor, tokens: torch.Tensor, parents: torch.Tensor, is_end: torch.Tensor, length: int
+    ) -> None:
+        """Adds the hypotheses that end among the best N to the best finished ones."""
+        can_end = is_end & (scores > NO_HYPOTHESIS) & self._is_open.unsqueeze(1)
+        can_end[:, self._num_beams :] = False
+        if not can_end.any():
+            return
+        scores = torch.where(can_end, scores / self._rule.penalty(length), -torch.inf)
+        scores, order = torch.cat((self._scores[self._sentences], scores), dim=1).topk(self._num_beams)
+        new = torch.stack((torch.full_like(tokens, length), tokens, parents), dim=-1)
+        ends = torch.cat((self._ends[self._sentences], new), dim=1)
+        self._scores[self._sentences] = scores
+        self._ends[self._sentences] = ends.gather(1, order.unsqueeze(-1).expand(-1, -1, 3))
+
+    def _run_on(
+        self, scores: torch.Tensor, tokens: torch.Tensor, parents: torch.Tensor, is_end: torch.Tensor, length: int
+    ) -> None:
+        """Takes the best N continuations that do not end, and finds out whose result can still change."""
+        self._running, order = torch.where(is_end, scores + 10 * NO_HYPOTHESIS, scores).topk(self._num_beams)
+        self._tokens, self._parents = tokens.gather(1, order), parents.gather(1, order)
+        self._hypotheses.add(self._sentences, length, self._tokens, self._parents)
+        finished = self._scores[self._sentences]
+        self._is_open = self._is_open & self._rule.can_improve(self._running, finished, length).squeeze(1)
+        if self._is_early:
+            self._is_open &= (finished == -torch.inf).any(dim=1)
+
+    def _drop_finished(self) -> None:
+        """Leaves out sentences whose result is known."""
+        if self._is_open.sum() > _WORTH_DROPPING * len(self._is_open) or not self._task.is_row_by_row:
+            return
+        kept = self._is_open.nonzero().squeeze(1)
+        self._task.session.keep(kept)
+        self._rule = replace(self._rule, limits=self._rule.limits[kept])
+        self._sentences, self._is_open = self._sentences[kept], self._is_open[kept]
+        self._running, self._tokens, self._parents, self._prefixes = (
+            each[kept] for each in (self._running, self._tokens, self._parents, self._prefixes)
+        )
+
+
+def greedy_search(task: SearchTask, with_scores: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Takes the best token at every step.
+
+    Args:
+        task: What is searched, with one beam.
+        with_scores: Whether to compute log-probabilities.
+
+    Returns:
+        (B, T) tokens, -1 behind the ends, and (B, T) the model's own log-probabilities of them, 0 there or everywhere.
+    """
+    num_sentences, num_steps = len(task.limits), int(task.limits.max())
+    chosen = torch.full((num_sentences, num_steps), -1)
+    log_probs = torch.zeros(num_sentences, num_steps, dtype=task.session.dtype)
+    sentences, is_open = torch.arange(num_sentences), torch.ones(num_sentences, dtype=torch.bool)
+    tokens = task.prompt[:, -1:]
+    for length in range(1, num_steps + 1):
+        logits = list(task.session.logits(task.session.step(tokens)))
+        all_log_probs = torch.cat(logits).log_softmax(dim=-1) if with_scores else None
+        prefixes = torch.cat((task.prompt, chosen[:, : length - 1]), dim=1)[sentences]
+        best = [part.max(dim=1, keepdim=True) for part in task.processed(iter(logits), prefixes)]
+        check_scores(torch.cat([part.values for part in best]))
+        tokens = torch.cat([part.indices for part in best])
+        running = sentences[is_open]
+        chosen[running, length - 1] = tokens[is_open, 0]
+        if with_scores:
+            log_probs[running, length - 1] = all_log_probs.gather(1, tokens)[is_open, 0]
+        is_open = is_open & ~task.ended(tokens, task.limits[sentences].unsqueeze(1), length).squeeze(1)
+        if not is_open.any():
+            return chosen[:, :length], log_probs[:, :length]
+        if is_open.sum() <= _WORTH_DROPPING * len(is_open) and task.is_row_by_row:
+            kept = is_open.nonzero().squeeze(1)
+            task.session.keep(kept)
+            sentences, is_open, tokens = sentences[kept], is_open[kept], tokens[kept]
+    return chosen, log_probs
+
+
+def top_k(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The best `k` of each row of scores (R, V), or all if there are fewer, best first, and where they stand.
+
+    On a CPU the search for the best of each block of tokens, and then in the best blocks alone, is twice as fast.
+    """
+    num_blocks = scores.shape[1] // _BLOCK
+    if num_blocks < 2 * k:
+        return scores.topk(min(k, scores.shape[1]))
+    blocks = scores[:, : num_blocks * _BLOCK].unflatten(1, (num_blocks, _BLOCK))
+    places = blocks.amax(dim=2).topk(k).indices.unsqueeze(2)  # (R, k, 1)
+    rest = torch.arange(num_blocks * _BLOCK, scores.shape[1]).expand(len(scores), -1)
+    places = torch.cat(((places * _BLOCK + torch.arange(_BLOCK)).flatten(1), rest), dim=1)
+    best, order = scores.gather(1, places).topk(k)
+    return best, places.gather(1, order)
+
+
+__all__ = ["BeamSearch", "SearchTask", "can_search", "greedy_search", "top_k"]
