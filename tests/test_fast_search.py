@@ -4,15 +4,19 @@
 
 import copy
 import gc
+import os
 import pickle
 import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from search_checks import decode, pad
+from naive_search import generated_tokens
+from search_checks import MAX_FLIPPED, NEAR_TIE, decode, pad, rescored, without_padding
 from tiny import make_model
 from transformers import (
+    AutoModelForSeq2SeqLM,
+    AutoTokenizer,
     LogitsProcessor,
     LogitsProcessorList,
     MaxLengthCriteria,
@@ -242,6 +246,45 @@ def test_a_plain_tensor_is_returned_unless_more_is_asked_for(searches, num_beams
     searches.is_allowed = False
     assert ours.tolist() == model.generate(**batch, num_beams=num_beams).tolist()
     ours += 1  # no tensor of inference mode
+
+
+def count_other_outputs(searches, model, sentences, **options):
+    """Sentences that our own search translates otherwise than the library's; raises on real differences.
+
+    A difference may be a near-tie only: float64 scores of both outputs within 1e-4.
+    """
+    exact_model, num_other, largest = copy.deepcopy(model).double(), 0, 0.0
+    for start in range(0, len(sentences), 50):
+        batch = sentences[start : start + 50]
+        ours, theirs = both(searches, model, pad(batch), **options)
+        largest = max(largest, (ours.sequences_scores - theirs.sequences_scores).abs().max().item())
+        for sentence, *outputs in zip(batch, ours.sequences, theirs.sequences, strict=True):
+            own, other = map(generated_tokens, outputs)
+            if (own := without_padding(own)) != (other := without_padding(other)):
+                scores = [rescored(exact_model, sentence, tokens, 0.6) for tokens in (own, other)]
+                assert model.dtype != torch.float64, f"{sentence}: {own}, the library's {other}"
+                assert abs(scores[0] - scores[1]) < NEAR_TIE, f"{sentence}: {own} {scores[0]}, {other} {scores[1]}"
+                num_other += 1
+    print(
+        f"{len(sentences)} sentences in {model.dtype}, {options}: {num_other} others; scores differ by {largest:.1e}"
+    )
+    return num_other
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(
+    not {"TRAINED_MODEL", "TRAINED_SOURCE"} <= set(os.environ),
+    reason="TRAINED_MODEL (folder of a trained model) and TRAINED_SOURCE (text, one sentence a line) are not set",
+)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_of_a_trained_model_equals_the_librarys(searches, dtype, num_beams):
+    folder = os.environ["TRAINED_MODEL"]
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=dtype).eval()
+    with open(os.environ["TRAINED_SOURCE"], encoding="utf-8") as file:
+        sentences = AutoTokenizer.from_pretrained(folder)(file.read().splitlines()[:3000])["input_ids"]
+    num_other = count_other_outputs(searches, model, sentences, num_beams=num_beams, early_stopping="never")
+    assert num_other <= MAX_FLIPPED * len(sentences)
 
 
 # ---- when the library has to search ----

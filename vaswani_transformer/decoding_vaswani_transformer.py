@@ -154,7 +154,7 @@ class DecoderSession:
         num_sentences, source_length, _ = encoder_states.shape
         self._heads, rows = model.config.num_heads, encoder_states.flatten(0, 1)
         self._widths = model.config.d_k, model.config.d_v
-        # Keys and values of the source (A * H, S, K), and of the target (A * H, num_steps * N, K). Of the latter, memory
+        # Keys and values of the source (A * H, S, K), of the target (A * H, num_steps * N, K). Of the latter, memory
         # that was never written to takes no room.
         self._cross = [
             [part.contiguous() for part in self._by_head(layer.cross_kv(rows), source_length).split(self._widths, -1)]
