@@ -149,17 +149,20 @@ class SearchTask:
 
         Processors that are not known to treat each row by itself get all rows at once.
         """
-        if not self.processors:
-            yield from parts
-            return
         start = 0
-        for part in parts if self.is_row_by_row else [torch.cat([part.clone() for part in parts])]:
+        for part in parts if self.is_row_by_row else _whole(parts, len(prefixes)):
             yield self.processors(prefixes[start : start + len(part)], part)
             start += len(part)
 
     def ended(self, tokens: torch.Tensor, limits: torch.Tensor, length: int) -> torch.Tensor:
         """Which hypotheses end with `tokens` (A, C) as their `length`-th, under limits (A, 1)."""
         return torch.isin(tokens, self.ends) | (limits <= length)
+
+
+def _whole(parts: Iterable[torch.Tensor], num_rows: int) -> list[torch.Tensor]:
+    """All rows as one part; parts whose memory is used again are copied."""
+    first, *others = (part if len(part) == num_rows else part.clone() for part in parts)
+    return [torch.cat((first, *others)) if others else first]
 
 
 class Hypotheses:
