@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from vaswani_transformer.evaluation.files import check_outputs
+from vaswani_transformer.evaluation.outputs import check_outputs
 from vaswani_transformer.training.card import make_card, write_card
 from vaswani_transformer.training.curves import Log, draw_curves, read_log, save_curves
 from vaswani_transformer.training.folder import CARD_FILE, CURVES_FILE, is_own_card

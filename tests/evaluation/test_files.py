@@ -14,14 +14,13 @@ from vaswani_transformer.evaluation.alignment import align_pairs
 from vaswani_transformer.evaluation.files import (
     align_files,
     check_files,
-    check_outputs,
     check_pair_files,
     read_lines,
     score_files,
     translate_file,
     translate_file_n_best,
-    write_lines,
 )
+from vaswani_transformer.evaluation.outputs import check_outputs, write_lines
 from vaswani_transformer.evaluation.scoring import score_pairs
 from vaswani_transformer.evaluation.translate import translate_n_best
 

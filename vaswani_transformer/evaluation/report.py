@@ -17,9 +17,9 @@ from ..version import code_version
 from .baselines import copy_source, nearest_training_pair, word_for_word
 from .checkpoint import load_for_inference
 from .evaluation_set import EvaluationSet, load_evaluation_set
-from .files import check_outputs, open_output, write_lines
 from .labels import DECODING, describe_search, metric_names
 from .metrics import corpus_sacrebleu, score_translations
+from .outputs import check_outputs, open_output, write_lines
 from .scoring import decoding_config
 from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, translate
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformers.utils import logging
 
-from ..evaluation.files import open_output
+from ..evaluation.outputs import open_output
 from .checkpoints import list_checkpoints
 from .folder import CURVES_FILE, STATE_FILE
 

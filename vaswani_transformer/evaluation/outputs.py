@@ -1,0 +1,96 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Files to write: refused before any time is spent on them, and complete when they appear."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+STANDARD_STREAM = "-"
+
+
+def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
+    """Refuses files that could not be written, or that would replace another file of the same command.
+
+    Args:
+        outputs: Files to write, by the name they have in errors; None is no file and "-" is stdout.
+        inputs: Files that the command reads; None is no file and "-" is stdin.
+
+    Raises:
+        FileNotFoundError: The folder of an output does not exist.
+        ValueError: An output is a folder, its folder is read-only, or it is an input or another output.
+    """
+    others = {Path(file).resolve() for file in inputs if file is not None and str(file) != STANDARD_STREAM}
+    for name, file in outputs.items():
+        if file is None or is_stream(file):
+            continue
+        path = Path(file).resolve()
+        _check_place(path, name, file)
+        if path in others:
+            raise ValueError(
+                f"`{name}` must be a file of its own, got {file}, which is also read or written. Pass another file."
+            )
+        others.add(path)
+
+
+def is_stream(file: str | Path) -> bool:
+    """Whether a file to write is stdout, a device or a pipe."""
+    path = Path(file)
+    return str(file) == STANDARD_STREAM or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def _check_place(path: Path, name: str, file: str | Path) -> None:
+    """Raises unless a file may be written at this resolved path; `file` is how the user wrote it."""
+    if path.is_dir():
+        raise ValueError(f"`{name}` must be a file, got the folder {file}. Pass a file in it.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"`{name}` must be in a folder that exists, got {file}. Create the folder first.")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"`{name}` must be in a folder that can be written to, got {file}. Pass another file.")
+
+
+def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
+    """Writes one line for each string and returns their number; a line feed inside a string becomes a space.
+
+    A regular file is written beside its place and moved there at the end, so what it held before is never lost to a
+    failure.
+
+    Args:
+        lines: What to write.
+        output_file: A path; "-" is stdout.
+    """
+    num_lines = 0
+    with open_output(output_file) as stream:
+        for line in lines:
+            stream.write(line.replace("\n", " ").encode("utf-8") + b"\n")
+            num_lines += 1
+    return num_lines
+
+
+@contextlib.contextmanager
+def open_output(output_file: str | Path) -> Iterator[BinaryIO]:
+    """Binary stream that becomes the file when all went well; stdout and devices are written to directly.
+
+    Args:
+        output_file: A path; "-" is stdout.
+    """
+    if str(output_file) == STANDARD_STREAM:
+        yield sys.stdout.buffer
+        return
+    path = Path(output_file).resolve()
+    if path.exists() and not path.is_file():
+        with path.open("wb") as stream:
+            yield stream
+        return
+    beside = path.with_name(path.name + ".part")
+    try:
+        with beside.open("wb") as stream:
+            yield stream
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
