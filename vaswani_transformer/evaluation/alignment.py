@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -75,7 +76,7 @@ def align_pairs(
     return compute_in_batches(
         paired(sources, targets),
         lambda pairs: _encode(tokenizer, pairs),
-        compute,
+        partial(map, compute),
         empty=list,
         doing="aligning",
         max_tokens_per_batch=max_tokens_per_batch,

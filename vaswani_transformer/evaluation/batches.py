@@ -25,7 +25,7 @@ Row: TypeAlias = tuple[list, ...]
 def compute_in_batches(
     inputs: Iterable[Any],
     encode: Callable[[list[Any]], list[Row]],
-    compute: Callable[[list[Row]], list[Result]],
+    compute: Callable[[list[list[Row]]], Iterable[list[Result]]],
     *,
     empty: Callable[[], Result],
     doing: str,
@@ -40,7 +40,7 @@ def compute_in_batches(
     Args:
         inputs: Sentences, or pairs of them.
         encode: Rows of a chunk.
-        compute: Results of a batch of rows.
+        compute: Results of each batch of rows, for all batches of a chunk.
         empty: Makes the result of a row that holds nothing.
         doing: What the progress bar says.
         max_tokens_per_batch: Padded tokens of one batch: number of rows x longest list of any row.
@@ -65,11 +65,12 @@ def compute_in_batches(
                 numbers = [number for number, row in enumerate(rows) if row]
                 bar.update(len(rows) - len(numbers))
                 sizes = [max(map(len, rows[number])) for number in numbers]
-                for batch in length_batches(sizes, max_tokens_per_batch):
-                    places = [numbers[index] for index in batch]
-                    for place, result in zip(places, compute([rows[place] for place in places]), strict=True):
+                groups = [[numbers[index] for index in batch] for batch in length_batches(sizes, max_tokens_per_batch)]
+                computed = compute([[rows[place] for place in places] for places in groups])
+                for places, found in zip(groups, computed, strict=True):
+                    for place, result in zip(places, found, strict=True):
                         results[place] = result
-                    bar.update(len(batch))
+                    bar.update(len(places))
                 yield from results
 
     return compute_chunks()

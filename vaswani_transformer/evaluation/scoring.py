@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -85,7 +86,7 @@ def score_pairs(
     return compute_in_batches(
         paired(sources, targets),
         encode,
-        compute,
+        partial(map, compute),
         empty=lambda: PairScore(0.0, 0, 0.0),
         doing="scoring",
         max_tokens_per_batch=max_tokens_per_batch,

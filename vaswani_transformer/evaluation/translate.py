@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from transformers.utils import ModelOutput
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..search_vaswani_transformer import check_length_penalty, check_length_penalty_offset, gnmt_length_penalty
 from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, compute_in_batches, padded, token_ids
+from .processes import ALONE, Processes
 from .scoring import decoding_config
 
 
@@ -45,6 +47,7 @@ def translate(
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
     total: int | None = None,
+    processes: Processes = ALONE,
     **generate_kwargs: Any,
 ) -> Iterator[str]:
     """Translations of the sentences, one for each and in their order.
@@ -61,6 +64,7 @@ def translate(
             speed and memory, not what is translated.
         progress: Whether to show a progress bar on stderr.
         total: Number of sentences, if known, for the progress bar.
+        processes: Share the work, each with the same model and sentences; from `join_processes`.
         **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
 
     Raises:
@@ -79,11 +83,11 @@ def translate(
     return compute_in_batches(
         sentences,
         lambda chunk: _encode(tokenizer, chunk),
-        compute,
+        partial(processes.map, compute),
         empty=str,
         doing="translating",
         max_tokens_per_batch=max_tokens_per_batch,
-        progress=progress,
+        progress=progress and processes.is_main,
         total=total,
     )
 
@@ -97,6 +101,7 @@ def translate_n_best(
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
     total: int | None = None,
+    processes: Processes = ALONE,
     **generate_kwargs: Any,
 ) -> Iterator[list[Hypothesis]]:
     """The best translations of each sentence, best first, with their scores; otherwise as `translate`.
@@ -112,6 +117,7 @@ def translate_n_best(
         max_tokens_per_batch: Padded source tokens of one batch: number of sentences x longest sentence.
         progress: Whether to show a progress bar on stderr.
         total: Number of sentences, if known, for the progress bar.
+        processes: Share the work, each with the same model and sentences; from `join_processes`.
         **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
 
     Raises:
@@ -145,11 +151,11 @@ def translate_n_best(
     return compute_in_batches(
         sentences,
         lambda chunk: _encode(tokenizer, chunk),
-        compute,
+        partial(processes.map, compute),
         empty=lambda: [Hypothesis("", None, None, 0)],
         doing="translating",
         max_tokens_per_batch=max_tokens_per_batch,
-        progress=progress,
+        progress=progress and processes.is_main,
         total=total,
     )
 
