@@ -43,10 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _EXIT_BROKEN_PIPE
     except _EXPECTED_ERRORS as error:
-        print("error:", *(line.strip() for line in _with_options(str(error), args).splitlines()), file=sys.stderr)
+        lines = [line for text in (str(error), *_notes(error)) for line in _with_options(text, args).splitlines()]
+        print("error:", *map(str.strip, lines), file=sys.stderr)
         return _EXIT_WRONG_INPUT
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print("interrupted", *(_with_options(note, args) for note in _notes(interrupt)), file=sys.stderr)
         return _EXIT_INTERRUPTED
     return 0
 
@@ -75,6 +76,11 @@ _OTHER_NAMES = {
     "source_file": ["source"],
     "target_file": ["target", "reference"],
 }
+
+
+def _notes(error: BaseException) -> list[str]:
+    """What was added to an error on its way, such as how to go on."""
+    return getattr(error, "__notes__", [])
 
 
 def _with_options(message: str, args: argparse.Namespace) -> str:

@@ -157,19 +157,26 @@ def _describe_translate(parser: argparse.ArgumentParser) -> None:
         help="write the N best translations of each line, with score, log-probability and length, as JSON lines; "
         "a text may come twice, in other tokens",
     )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on with the OUTPUT.part that the same command, interrupted, left"
+    )
 
 
 def _run_translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
     from ..evaluation.checkpoint import load_for_inference
     from ..evaluation.files import check_files, translate_file, translate_file_n_best
+    from ..evaluation.processes import join_processes
 
-    check_files(args.input, args.output)
-    model, tokenizer = load_for_inference(args.model, device=args.device)
+    processes = join_processes()
+    check_files(args.input, args.output, resume=args.resume, num_processes=processes.count)
+    model, tokenizer = load_for_inference(args.model, device=args.device or processes.device)
+    options |= {"resume": args.resume, "processes": processes}
     if args.n_best is None:
         translate_file(model, tokenizer, args.input, args.output, **options)
     else:
         translate_file_n_best(model, tokenizer, args.input, args.output, num_best=args.n_best, **options)
+    processes.leave()
 
 
 # ---- score and align ----

@@ -21,9 +21,14 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .alignment import align_pairs
-from .outputs import STANDARD_STREAM, check_outputs, write_lines
+from .outputs import STANDARD_STREAM, check_outputs, is_stream, write_lines
+from .processes import ALONE, Processes
+from .resuming import append_lines, begin_part, check_resume, describe, keep_part
 from .scoring import score_pairs
 from .translate import translate, translate_n_best
+
+# Options that may change when an interrupted translation goes on.
+_WITHOUT_EFFECT_ON_LINES = ("max_tokens_per_batch", "progress")
 
 
 def translate_file(
@@ -31,33 +36,39 @@ def translate_file(
     tokenizer: PreTrainedTokenizerBase,
     input_file: str | Path = STANDARD_STREAM,
     output_file: str | Path = STANDARD_STREAM,
+    *,
+    resume: bool = False,
+    processes: Processes = ALONE,
     **options: Any,
 ) -> int:
     """Translates a file line by line; the output has as many lines as the input.
 
-    The input is streamed. The output file appears, or replaces an older one, only when it is complete.
+    The input is streamed. The output file appears, or replaces an older one, only when it is complete; until then its
+    lines lie in OUTPUT.part, and stay there when the translation of a file is interrupted.
 
     Args:
         model: In eval mode; decodes as its generation config says.
         tokenizer: Saved with the model.
         input_file: UTF-8 text, one sentence a line; "-" is stdin.
         output_file: Where the translations go; "-" is stdout.
+        resume: Whether to go on with what an interrupted translation left: same input, model and options.
+        processes: Share the work, each calling this with the same arguments; from `join_processes`.
         **options: Of `translate`, for example max_tokens_per_batch, progress or num_beams.
 
     Returns:
         Number of lines.
 
     Raises:
-        FileNotFoundError: The input file or the output's folder does not exist.
-        ValueError: The input file is empty or not UTF-8, or input and output are the same file.
+        FileNotFoundError: The input file, the output's folder or what to go on with does not exist.
+        ValueError: The input file is empty or not UTF-8, input and output are the same file, or what to go on with
+            was made of another input, by another model or with other options.
 
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
     """
-    total = check_files(input_file, output_file)
-    with _open_input(input_file) as stream:
-        sentences = read_lines(stream, _name(input_file))
-        return write_lines(translate(model, tokenizer, sentences, total=total, **options), output_file)
+    return _translate(
+        model, tokenizer, input_file, output_file, None, resume=resume, processes=processes, options=options
+    )
 
 
 def translate_file_n_best(
@@ -67,6 +78,8 @@ def translate_file_n_best(
     output_file: str | Path = STANDARD_STREAM,
     *,
     num_best: int,
+    resume: bool = False,
+    processes: Processes = ALONE,
     **options: Any,
 ) -> int:
     """Writes the best translations of each line as JSON lines; otherwise as `translate_file`.
@@ -80,28 +93,72 @@ def translate_file_n_best(
         input_file: UTF-8 text, one sentence a line; "-" is stdin.
         output_file: Where the JSON lines go; "-" is stdout.
         num_best: Translations of each sentence, at most as many as beams.
+        resume: As for `translate_file`.
+        processes: As for `translate_file`.
         **options: Of `translate_n_best`, for example max_tokens_per_batch, progress or num_beams.
 
     Returns:
         Number of lines.
 
     Raises:
-        FileNotFoundError: The input file or the output's folder does not exist.
-        ValueError: The input file is empty or not UTF-8, input and output are the same file, or there are fewer beams
-            than `num_best`.
+        FileNotFoundError: As `translate_file`.
+        ValueError: As `translate_file`, or there are fewer beams than `num_best`.
 
     Example:
         >>> translate_file_n_best(model, tokenizer, "newstest2014.en", "newstest2014.jsonl", num_best=4)
     """
-    total = check_files(input_file, output_file)
+    return _translate(
+        model, tokenizer, input_file, output_file, num_best, resume=resume, processes=processes, options=options
+    )
+
+
+def _translate(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    input_file: str | Path,
+    output_file: str | Path,
+    num_best: int | None,
+    *,
+    resume: bool,
+    processes: Processes,
+    options: dict[str, Any],
+) -> int:
+    """Writes translations, or JSON lines of the `num_best` of each line, and returns the number of lines."""
+    total = check_files(input_file, output_file, resume=resume, num_processes=processes.count)
+    writes_part = processes.is_main and total is not None and not is_stream(output_file)
+    num_kept = 0
+    if writes_part:
+        decoding = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT_ON_LINES}
+        description = describe(model, tokenizer, input_file, {"num_best": num_best, **decoding})
+        num_kept = keep_part(output_file, description) if resume else 0
+    num_kept = processes.from_main(num_kept)
+    options = {**options, "processes": processes, "total": None if total is None else total - num_kept}
     with _open_input(input_file) as stream:
-        sentences, sources = itertools.tee(read_lines(stream, _name(input_file)))
-        found = translate_n_best(model, tokenizer, sentences, num_best, total=total, **options)
-        objects = (
-            {"source": source, "translations": [dataclasses.asdict(hypothesis) for hypothesis in hypotheses]}
-            for source, hypotheses in zip(sources, found, strict=True)
-        )
-        return write_lines(map(_json_line, objects), output_file)
+        sentences = itertools.islice(read_lines(stream, _name(input_file)), num_kept, None)
+        lines = _translated_lines(model, tokenizer, sentences, num_best, options)
+        if writes_part:
+            if not resume:
+                begin_part(output_file, description)
+            return num_kept + append_lines(lines, output_file)
+        return num_kept + (write_lines(lines, output_file) if processes.is_main else sum(1 for _ in lines))
+
+
+def _translated_lines(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Iterator[str],
+    num_best: int | None,
+    options: dict[str, Any],
+) -> Iterator[str]:
+    """What is written for each sentence."""
+    if num_best is None:
+        return translate(model, tokenizer, sentences, **options)
+    sentences, sources = itertools.tee(sentences)
+    found = translate_n_best(model, tokenizer, sentences, num_best, **options)
+    return (
+        _json_line({"source": source, "translations": [dataclasses.asdict(hypothesis) for hypothesis in hypotheses]})
+        for source, hypotheses in zip(sources, found, strict=True)
+    )
 
 
 def score_files(
@@ -184,18 +241,34 @@ def align_files(
     return _write_for_pairs(lines, source_file, target_file, output_file)
 
 
-def check_files(input_file: str | Path, output_file: str | Path) -> int | None:
+def check_files(
+    input_file: str | Path, output_file: str | Path, *, resume: bool = False, num_processes: int = 1
+) -> int | None:
     """Refuses files that `translate_file` would fail on, before any time is spent on them.
+
+    Args:
+        input_file: To translate.
+        output_file: To write.
+        resume: Whether to go on with what an interrupted translation left.
+        num_processes: How many read the input.
 
     Returns:
         Number of lines of the input, or None if it is a stream, which cannot be read twice.
 
     Raises:
-        FileNotFoundError: The input file or the output's folder does not exist.
-        ValueError: The input file is empty or not UTF-8, or input and output are the same file.
+        FileNotFoundError: The input file, the output's folder or what to go on with does not exist.
+        ValueError: The input file is empty or not UTF-8, input and output are the same file, or one of them is a
+            stream where it must not be.
     """
     check_outputs({"output": output_file}, [input_file])
-    return _count_lines(input_file, "input")
+    total = _count_lines(input_file, "input")
+    if num_processes > 1 and total is None:
+        raise ValueError(
+            f"`input` must be a file for {num_processes} processes, got {_name(input_file)}. Save it to a file first."
+        )
+    if resume:
+        check_resume(input_file, output_file)
+    return total
 
 
 def check_pair_files(source_file: str | Path, target_file: str | Path, output_file: str | Path) -> int | None:

@@ -67,9 +67,25 @@ def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
     num_lines = 0
     with open_output(output_file) as stream:
         for line in lines:
-            stream.write(line.replace("\n", " ").encode("utf-8") + b"\n")
+            stream.write(line_bytes(line))
             num_lines += 1
     return num_lines
+
+
+def line_bytes(line: str) -> bytes:
+    """A line of a file; a line feed inside the string becomes a space."""
+    return line.replace("\n", " ").encode("utf-8") + b"\n"
+
+
+def part_of(output_file: str | Path) -> Path:
+    """Where an output lies until it is complete."""
+    path = Path(output_file).resolve()
+    return path.with_name(path.name + ".part")
+
+
+def description_of(output_file: str | Path) -> Path:
+    """What the part of an output is made of, if it is one that can be gone on with."""
+    return Path(f"{part_of(output_file)}.json")
 
 
 @contextlib.contextmanager
@@ -87,7 +103,8 @@ def open_output(output_file: str | Path) -> Iterator[BinaryIO]:
         with path.open("wb") as stream:
             yield stream
         return
-    beside = path.with_name(path.name + ".part")
+    beside = part_of(path)
+    description_of(path).unlink(missing_ok=True)  # of an earlier part, which is lost now
     try:
         with beside.open("wb") as stream:
             yield stream

@@ -1,0 +1,217 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Interrupted translations of files: what stays, what goes on, and what is never mixed."""
+
+import json
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+from tiny import make_model
+
+from vaswani_transformer.evaluation import batches, translate
+from vaswani_transformer.evaluation.files import check_files, translate_file, translate_file_n_best
+from vaswani_transformer.evaluation.outputs import write_lines
+
+CHUNK = 3
+# One sentence in each batch: the chunks are the calls 1 and 2, 3 to 5, 6 and 7, 8 and 9.
+OPTIONS = {"max_new_tokens_over_source": 3, "max_tokens_per_batch": 1}
+LINES = [
+    "A dog runs.",
+    "",
+    "Two women read a book.",
+    "Two",
+    "A dog.",
+    "in",
+    "Park",
+    " ",
+    "women",
+    "A dog runs in",
+    "a",
+]
+NUM_CALLS = 9
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "SENTENCES_PER_CHUNK", CHUNK)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").write_text("\n".join(LINES), encoding="utf-8")
+
+
+@pytest.fixture
+def run(tiny_model, tiny_tokenizer):
+    """Function that translates the file `in` into `out`."""
+
+    def run(function=translate_file, model=tiny_model, **options):
+        return function(model, tiny_tokenizer, "in", "out", **{**OPTIONS, **options})
+
+    return run
+
+
+@pytest.fixture
+def interrupted(run, monkeypatch):
+    """Function that runs until the model is called for the nth time."""
+
+    def interrupt(call, error=KeyboardInterrupt, **options):
+        calls, generate = [], translate._generate
+
+        def fail(*args):
+            calls.append(args)
+            if len(calls) == call:
+                raise error
+            return generate(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(translate, "_generate", fail)
+            with pytest.raises(error) as raised:
+                run(**options)
+        return raised.value
+
+    return interrupt
+
+
+@pytest.fixture
+def whole(run, tmp_path):
+    """The bytes of a translation that nobody disturbed."""
+    assert run() == len(LINES)
+    content = (tmp_path / "out").read_bytes()
+    (tmp_path / "out").unlink()
+    return content
+
+
+@pytest.mark.parametrize("call", range(1, NUM_CALLS + 1))
+@pytest.mark.parametrize("best", [{}, {"function": translate_file_n_best, "num_best": 2}], ids=["one", "n-best"])
+def test_interrupted_and_resumed_translation_equals_the_whole_one(call, best, run, interrupted, tmp_path):
+    run(**best)
+    expected = (tmp_path / "out").read_bytes()
+    (tmp_path / "out").write_text("old")
+    interrupted(call, **best)
+    assert (tmp_path / "out").read_text() == "old"
+    if (tmp_path / "out.part").exists():
+        assert expected.startswith((tmp_path / "out.part").read_bytes())
+    assert run(**best, resume=(tmp_path / "out.part").exists()) == len(LINES)
+    assert (tmp_path / "out").read_bytes() == expected
+    assert sorted(os.listdir(tmp_path)) == ["in", "out"]
+
+
+def test_interrupted_translation_keeps_the_chunks_before_and_says_how_to_go_on(interrupted, whole, tmp_path):
+    error = interrupted(4, error=RuntimeError)
+    assert (tmp_path / "out.part").read_bytes() == b"".join(whole.splitlines(keepends=True)[:CHUNK])
+    assert error.__notes__ == [
+        f"What is translated is kept in {tmp_path / 'out.part'}: the same command with `resume` goes on."
+    ]
+
+
+def test_translation_interrupted_before_its_first_line_leaves_nothing(interrupted, tmp_path):
+    assert not hasattr(interrupted(2, error=RuntimeError), "__notes__")
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_translation_that_is_refused_leaves_nothing(run, tmp_path):
+    with pytest.raises(ValueError, match="`num_best`"):
+        run(function=translate_file_n_best, num_best=9)
+    assert os.listdir(tmp_path) == ["in"]
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2, 3, 5, 9, 20, 40])
+def test_part_that_ends_anywhere_is_gone_on_with(lost, run, interrupted, whole, tmp_path):
+    """As a process leaves it that is killed while it writes."""
+    interrupted(NUM_CALLS)
+    (tmp_path / "out.part").write_bytes(whole[: max(len(whole) - lost, 0)])
+    run(resume=True)
+    assert (tmp_path / "out").read_bytes() == whole
+
+
+def test_resumed_translation_keeps_whole_chunks_only_and_translates_the_rest(run, interrupted, whole, tmp_path):
+    interrupted(NUM_CALLS)
+    (tmp_path / "out.part").write_bytes(b"kept\n" * 5 + b"torn")
+    run(resume=True)
+    assert (tmp_path / "out").read_bytes() == b"kept\n" * 3 + b"".join(whole.splitlines(keepends=True)[3:])
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("model", lambda path: {"model": make_model(seed=1)}),
+        ("input", lambda path: path.write_text("\n".join([*LINES[:-1], "b"])) and {}),
+        ("num_beams", lambda path: {"num_beams": 2}),
+        ("length_penalty", lambda path: {"length_penalty": 1.0}),
+        ("num_best", lambda path: {"function": translate_file_n_best, "num_best": 2}),
+    ],
+)
+def test_resume_with_anything_else_is_refused_by_name_and_loses_nothing(
+    name, change, run, interrupted, whole, tmp_path
+):
+    interrupted(6)
+    part = (tmp_path / "out.part").read_bytes()
+    options = change(tmp_path / "in")
+    with pytest.raises(
+        ValueError, match=f"`resume` must go on as .*out.part was begun, got another value of `{name}`"
+    ):
+        run(**options, resume=True)
+    assert (tmp_path / "out.part").read_bytes() == part
+    assert (tmp_path / "out.part.json").is_file()
+
+
+def test_resume_takes_other_batches_and_options_that_say_what_the_model_says(run, interrupted, tmp_path, tiny_model):
+    interrupted(6)
+    assert run(resume=True, max_tokens_per_batch=500, num_beams=4) == len(LINES)
+
+
+def test_resume_takes_the_same_model_from_elsewhere(run, interrupted, whole, tmp_path):
+    interrupted(6)
+    run(model=make_model(), resume=True)
+    assert (tmp_path / "out").read_bytes() == whole
+
+
+def test_translation_replaces_an_older_part_with_a_warning(run, interrupted, whole, tmp_path, caplog):
+    interrupted(6)
+    run()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path / 'out.part'} is replaced: an interrupted translation, with which --resume would have gone on."
+    ]
+    assert (tmp_path / "out").read_bytes() == whole
+    assert sorted(os.listdir(tmp_path)) == ["in", "out"]
+
+
+@pytest.mark.parametrize("missing", ["out.part", "out.part.json"])
+def test_resume_without_a_part_is_refused_by_name(missing, run, interrupted, tmp_path):
+    interrupted(6)
+    (tmp_path / missing).unlink()
+    with pytest.raises(FileNotFoundError, match=f"`resume` must find .*, got no .*{missing}. Leave"):
+        run(resume=True)
+
+
+def test_another_command_with_the_same_output_leaves_nothing_to_resume(interrupted, tmp_path):
+    def scores():
+        assert not (tmp_path / "out.part.json").exists()
+        yield "-1.5"
+
+    interrupted(6)
+    write_lines(scores(), "out")
+    assert sorted(os.listdir(tmp_path)) == ["in", "out"]
+
+
+@pytest.mark.parametrize(("source", "target", "name"), [("-", "out", "input"), ("in", "-", "output")])
+def test_resume_of_a_stream_is_refused(source, target, name):
+    with pytest.raises(ValueError, match=f"`{name}` must be a file for `resume`, got -, a stream"):
+        check_files(source, target, resume=True)
+
+
+def test_translation_of_stdin_leaves_no_part(tiny_model, tiny_tokenizer, interrupted, tmp_path, monkeypatch):
+    with (tmp_path / "in").open("rb") as stream:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
+        monkeypatch.setattr(tiny_model, "generate", lambda **options: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            translate_file(tiny_model, tiny_tokenizer, "-", "out")
+    assert os.listdir(tmp_path) == ["in"]
+
+
+def test_description_of_a_part_is_short_and_readable(interrupted, tmp_path):
+    interrupted(6)
+    description = json.loads((tmp_path / "out.part.json").read_text())
+    assert (description["num_beams"], description["max_new_tokens_over_source"]) == (4, 3)
+    assert len(description["model"]) == len(description["input"]) == 64
+    assert None not in description.values()
