@@ -23,7 +23,7 @@ def blocks(language):
 
 
 def commands():
-    """Every `vaswani-transformer` or train.py command of the README's blocks and inline code, as lists of words."""
+    """Every command of the package or of train.py in the README's blocks and inline code, as lists of words."""
     prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
     lines = "\n".join(blocks("bash")).replace("\\\n", " ").splitlines() + re.findall(r"`([^`\n]+)`", prose)
     found = []
@@ -33,6 +33,8 @@ def commands():
         words = shlex.split(line, comments=True)
         if "scripts/train.py" in words:
             found.append(["train", *words[words.index("scripts/train.py") + 1 :]])
+        elif "vaswani_transformer.cli" in words:
+            found.append(words[words.index("vaswani_transformer.cli") + 1 :])
         elif "[NAME]" not in words:
             found.append(words[1:])
     return found

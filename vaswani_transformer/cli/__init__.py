@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The console command `vaswani-transformer`: one thin sub-command for each library function.
 
-Results go to stdout, warnings and progress to stderr. Exit codes: 0 done, 2 wrong input (one line on stderr), 130
-interrupted.
+Results go to stdout, warnings and progress to stderr. Exit codes: 0 done, 2 wrong input (one line on stderr, and how
+to go on where that can be), 130 interrupted.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _EXIT_BROKEN_PIPE
     except _EXPECTED_ERRORS as error:
-        lines = [line for text in (str(error), *_notes(error)) for line in _with_options(text, args).splitlines()]
-        print("error:", *map(str.strip, lines), file=sys.stderr)
+        print("error:", *(line.strip() for line in _with_options(str(error), args).splitlines()), file=sys.stderr)
+        _print_notes(error, args)
         return _EXIT_WRONG_INPUT
     except KeyboardInterrupt as interrupt:
-        print("interrupted", *(_with_options(note, args) for note in _notes(interrupt)), file=sys.stderr)
+        print("interrupted", file=sys.stderr)
+        _print_notes(interrupt, args)
         return _EXIT_INTERRUPTED
     return 0
 
@@ -78,9 +79,10 @@ _OTHER_NAMES = {
 }
 
 
-def _notes(error: BaseException) -> list[str]:
-    """What was added to an error on its way, such as how to go on."""
-    return getattr(error, "__notes__", [])
+def _print_notes(error: BaseException, args: argparse.Namespace) -> None:
+    """Shows what was added to an error on its way, such as how to go on."""
+    for note in getattr(error, "__notes__", []):
+        print(_with_options(note, args), file=sys.stderr)
 
 
 def _with_options(message: str, args: argparse.Namespace) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from transformers.utils.logging import disable_progress_bar
+
 
 def _describe_model(parser: argparse.ArgumentParser) -> None:
     """Options that all these commands share."""
@@ -169,6 +171,8 @@ def _run_translate(args: argparse.Namespace) -> None:
     from ..evaluation.processes import join_processes
 
     processes = join_processes()
+    if not processes.is_main:
+        disable_progress_bar()
     check_files(args.input, args.output, resume=args.resume, num_processes=processes.count)
     model, tokenizer = load_for_inference(args.model, device=args.device or processes.device)
     options |= {"resume": args.resume, "processes": processes}
