@@ -3,6 +3,7 @@
 """pipeline("translation") where the package is installed."""
 
 import importlib
+import itertools
 
 import pytest
 import torch
@@ -53,6 +54,47 @@ def test_a_generator_and_a_data_set_stream_in_order(translate):
     assert list(translate(text for text in TEXTS)) == expected
     rows = [{"en": text} for text in TEXTS]
     assert list(translate(KeyDataset(rows, "en"), batch_size=2)) == expected
+
+
+@pytest.fixture
+def batches(translate, monkeypatch):
+    """Shapes of the batches that `generate` was given."""
+    shapes, generate = [], translate.model.generate
+    monkeypatch.setattr(
+        translate.model, "generate", lambda **kwargs: shapes.append(kwargs["input_ids"].shape) or generate(**kwargs)
+    )
+    return shapes
+
+
+def test_a_list_is_batched_by_length_under_a_budget_of_tokens(translate, batches, monkeypatch):
+    texts = [f"{'long ' * (number % 7)}text {number}." for number in range(60)]
+    alone = [translate(text)[0] for text in texts]
+    batches.clear()
+    monkeypatch.setattr("vaswani_transformer.pipeline_vaswani_transformer._TOKENS_PER_BATCH", 400)
+    assert translate(texts) == alone
+    assert len(batches) < 12
+    assert all(rows * length <= 400 for rows, length in batches)
+    lengths = [length for _, length in batches]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_a_batch_size_of_the_callers_is_kept(translate, batches):
+    translate(["a b c"] * 7, batch_size=3)
+    assert [rows for rows, _ in batches] == [3, 3, 1]
+
+
+@pytest.mark.parametrize(("batch_size", "read_ahead"), [(None, 2), (2, 32)])
+def test_an_endless_generator_is_read_as_far_as_needed(translate, batch_size, read_ahead):
+    numbers = []
+
+    def texts():
+        for number in itertools.count():
+            numbers.append(number)
+            yield f"text {number % 5}"
+
+    results = translate(texts(), batch_size=batch_size)
+    assert next(iter(results)) == translate("text 0")
+    assert len(numbers) <= read_ahead
 
 
 def test_several_sequences_are_returned_for_each_text(translate):

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pipeline("translation")`: text in, text out."""
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
 import torch
@@ -12,6 +13,10 @@ from transformers import pipelines as library
 from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
+
+_POOL = 4096  # texts that are read, tokenised and sorted together
+_TOKENS_PER_BATCH = 4096  # padded source tokens of a batch
+_ANY_NUMBER = 2**31  # batch size of those who gave none
 
 _PAIR_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 
@@ -23,6 +28,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     a list of those dictionaries (of lists of them when several sequences are returned); with a generator or a data
     set, an iterator over lists. Order out is order in. Empty and blank texts become empty texts. Nothing is
     truncated: a text longer than any training sentence is translated whole, with one warning.
+
+    Lists and data sets are sorted by length and cut into batches of 4,096 padded tokens, or of `batch_size` texts if
+    that is given; texts of a generator come one by one, or are read 16 batches ahead.
 
     Parameters of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in the call, and so
     can `src_lang` and `tgt_lang`, for models of other architectures whose tokenizers ask for them.
@@ -89,10 +97,51 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         """Translates a text, a list of texts, a generator or a data set of texts; see the class."""
         if isinstance(inputs, tuple):
             inputs = list(inputs)
+        is_collection = isinstance(inputs, Sized) and not isinstance(inputs, str)
+        if is_collection and kwargs.get("batch_size") is None and self._batch_size is None:
+            kwargs["batch_size"] = _ANY_NUMBER
         if not isinstance(inputs, list):
             return super().__call__(inputs, **kwargs)
         results = super().__call__(inputs, **kwargs) if inputs else []
         return [result[0] for result in results] if all(len(result) == 1 for result in results) else results
+
+    def get_iterator(
+        self,
+        inputs: Iterable[str],
+        num_workers: int,
+        batch_size: int,
+        preprocess_params: dict[str, Any],
+        forward_params: dict[str, Any],
+        postprocess_params: dict[str, Any],
+    ) -> Iterator[list[dict[str, str]]]:
+        """Results in the order of the texts, which are read a pool at a time and batched with those of like length."""
+        if num_workers or batch_size == 1 or not hasattr(self.model, "check_loaded_weights"):
+            batch_size = 1 if batch_size == _ANY_NUMBER else batch_size
+            params = preprocess_params, forward_params, postprocess_params
+            return super().get_iterator(inputs, num_workers, batch_size, *params)
+
+        def results() -> Iterator[list[dict[str, str]]]:
+            rest = iter(inputs)
+            while pool := list(itertools.islice(rest, min(_POOL, 16 * batch_size))):
+                encoded = [self.preprocess(text, **preprocess_params) for text in pool]
+                found: list[Any] = [None] * len(pool)
+                for batch in _batches([each["input_ids"].shape[1] for each in encoded], batch_size):
+                    outputs = self.forward(self._together([encoded[index] for index in batch]), **forward_params)
+                    for index, sequences in zip(batch, outputs["sequences"], strict=True):
+                        found[index] = self.postprocess({"sequences": sequences.unsqueeze(0)}, **postprocess_params)
+                yield from found
+
+        return results()
+
+    def _together(self, encoded: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        """One batch (B, S) of texts (1, S), padded on the right."""
+        padding = {"input_ids": self.tokenizer.pad_token_id, "attention_mask": 0, "is_blank": False}
+        return {
+            name: torch.nn.utils.rnn.pad_sequence(
+                [each[name][0] for each in encoded], batch_first=True, padding_value=padding[name]
+            )
+            for name in padding.keys() & encoded[0].keys()
+        }
 
     def preprocess(
         self, text: str, src_lang: str | None = None, tgt_lang: str | None = None
@@ -146,6 +195,15 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         """One dictionary for each returned sequence of one text."""
         texts = self.tokenizer.batch_decode(model_outputs["sequences"][0], skip_special_tokens=True)
         return [{"translation_text": text} for text in texts]
+
+
+def _batches(lengths: list[int], batch_size: int) -> Iterator[list[int]]:
+    """Indices of texts of like length, longest first, at most `batch_size` or as many as the padded tokens allow."""
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    while order:
+        num_texts = max(1, _TOKENS_PER_BATCH // lengths[order[0]]) if batch_size == _ANY_NUMBER else batch_size
+        yield order[:num_texts]
+        order = order[num_texts:]
 
 
 def register_translation_pipeline() -> None:
