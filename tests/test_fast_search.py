@@ -211,6 +211,13 @@ def test_search_over_a_mask_with_holes_equals_the_librarys(searches, num_beams):
     assert_equal(*both(searches, random_model(2), batch, num_beams=num_beams))
 
 
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_over_a_source_that_is_all_padding_equals_the_librarys(searches, num_beams):
+    batch = pad(random_sentences(2, 4))
+    batch["attention_mask"][1] = 0
+    assert_equal(*both(searches, random_model(2), batch, num_beams=num_beams))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_search_equals_the_librarys_on_hundreds_of_random_batches(searches, dtype):

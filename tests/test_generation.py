@@ -4,7 +4,7 @@
 
 import pytest
 import torch
-from naive_search import generated_tokens
+from naive_search import generated_tokens, gnmt_score
 from tiny import make_config, make_model
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
 from transformers.generation.logits_process import (
@@ -181,6 +181,30 @@ def test_impossible_length_penalty_is_refused(tiny_model, alpha):
 def test_impossible_limit_is_refused(tiny_model):
     with pytest.raises(ValueError, match="`max_new_tokens_over_source` must be a whole number"):
         tiny_model.generate(torch.tensor([[5, 2]]), max_new_tokens_over_source=-1)
+
+
+@pytest.mark.parametrize("num_beams", [0, -1])
+def test_impossible_number_of_beams_is_refused(tiny_model, num_beams):
+    with pytest.raises(ValueError, match=f"`num_beams` must be at least 1, got {num_beams}"):
+        tiny_model.generate(torch.tensor([[5, 2]]), num_beams=num_beams)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+@pytest.mark.parametrize("options", [{"max_new_tokens": 0}, {"repetition_penalty": -1.0}], ids=str)
+def test_impossible_options_of_the_library_are_refused(tiny_model, num_beams, options):
+    with pytest.raises(ValueError, match="greater than 0|strictly positive"):
+        tiny_model.generate(torch.tensor([[5, 2]]), num_beams=num_beams, **options)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_a_source_of_ten_thousand_tokens_is_decoded_whole(tiny_model, num_beams):
+    source = torch.randint(3, 300, (1, 10_000))
+    out = tiny_model.generate(source, num_beams=num_beams, max_new_tokens=3, return_dict_in_generate=True)
+    tokens = generated_tokens(out.sequences[0])
+    with torch.no_grad():
+        logits = tiny_model(source, labels=torch.tensor([tokens])).logits[0]
+    log_prob = logits.log_softmax(-1).gather(1, torch.tensor(tokens).unsqueeze(1)).sum().item()
+    assert out.sequences_scores.item() == pytest.approx(gnmt_score(log_prob, len(tokens), 0.6), abs=1e-4)
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])

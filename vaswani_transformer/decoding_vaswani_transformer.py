@@ -160,6 +160,10 @@ class DecoderSession:
             [part.contiguous() for part in self._by_head(layer.cross_kv(rows), source_length).split(self._widths, -1)]
             for layer in self._projections.layers
         ]
+        if encoder_mask is not None and model.config._attn_implementation == "sdpa":
+            is_empty = (encoder_mask == 0).all(dim=1).repeat_interleave(self._heads)
+            for _, values in self._cross:
+                values[is_empty] = 0.0  # torch's attention to nothing at all gives zeros
         shape = num_sentences * self._heads, num_steps * num_beams
         self._own = [[rows.new_empty(*shape, width) for width in self._widths] for _ in self._layers]
         self._cross_mask = None if encoder_mask is None else _added(encoder_mask != 0, rows.dtype).unsqueeze(1)

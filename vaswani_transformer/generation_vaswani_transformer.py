@@ -331,6 +331,10 @@ def _with_own_limits(processors: LogitsProcessorList, limits: torch.Tensor, prom
 
 
 def _check_decoding(generation_config: GenerationConfig, over_source: int | None) -> None:
+    if generation_config.num_beams is not None and generation_config.num_beams < 1:
+        raise ValueError(
+            f"`num_beams` must be at least 1, got {generation_config.num_beams}. The paper uses 4; 1 is greedy search."
+        )
     check_length_penalty(generation_config.length_penalty)
     check_length_penalty_offset(generation_config.length_penalty_offset)
     if over_source is not None and (type(over_source) is not int or over_source < 0):
