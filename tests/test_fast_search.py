@@ -533,7 +533,8 @@ def test_scores_that_are_no_numbers_are_refused(searches, is_ours, num_beams, pl
 
 @pytest.mark.parametrize("num_tokens", [5, 200, 2000, 4321, 10_000])
 @pytest.mark.parametrize("k", [2, 8])
-def test_top_k_is_that_of_torch(num_tokens, k):
+def test_top_k_is_that_of_torch(num_tokens, k, monkeypatch):
+    monkeypatch.setattr(fast_search, "_FEW_SCORES", 0)
     torch.manual_seed(0)
     scores = torch.randn(7, num_tokens)
     scores[1, 3:] = -torch.inf
@@ -545,7 +546,9 @@ def test_top_k_is_that_of_torch(num_tokens, k):
     assert all(len(set(row)) == len(row) for row in places.tolist())
 
 
-def test_top_k_shows_scores_that_are_no_numbers():
+@pytest.mark.parametrize("few", [0, 2**20])
+def test_top_k_shows_scores_that_are_no_numbers(monkeypatch, few):
+    monkeypatch.setattr(fast_search, "_FEW_SCORES", few)
     scores = torch.randn(3, 5000)
     scores[1, 4321] = torch.nan
     assert fast_search.top_k(scores, 4)[0].isnan().any(dim=1).tolist() == [False, True, False]

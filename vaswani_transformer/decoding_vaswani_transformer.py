@@ -146,7 +146,14 @@ class DecoderSession:
         num_steps: int,
     ) -> None:
         decoder = model.model.decoder
-        self._layers, self._embedding, self._scale = decoder.layers, decoder.embed_tokens.weight, decoder.embed_scale
+        self._embedding, self._scale = decoder.embed_tokens.weight, decoder.embed_scale
+        self._norms = [
+            [
+                (norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+                for norm in (layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm)
+            ]
+            for layer in decoder.layers
+        ]
         self._projections, self.dtype = DecoderProjections.of(model), model.dtype
         self._num_beams, self._num_steps, self._length = num_beams, num_steps, 0
         positions = decoder.embed_positions(torch.arange(num_steps), num_steps)
@@ -165,7 +172,7 @@ class DecoderSession:
             for _, values in self._cross:
                 values[is_empty] = 0.0  # torch's attention to nothing at all gives zeros
         shape = num_sentences * self._heads, num_steps * num_beams
-        self._own = [[rows.new_empty(*shape, width) for width in self._widths] for _ in self._layers]
+        self._own = [[rows.new_empty(*shape, width) for width in self._widths] for _ in self._norms]
         self._cross_mask = None if encoder_mask is None else _added(encoder_mask != 0, rows.dtype).unsqueeze(1)
         self._log_probs: torch.Tensor | None = None
         # (A, N, T): the beam that each row's token of the past was written by
@@ -181,10 +188,9 @@ class DecoderSession:
         masks = self._masks(parents)
         states = nn.functional.embedding(tokens.flatten(), self._embedding) * self._scale
         states = states + self._positions[self._length]
-        for layer, projections, own, cross in zip(
-            self._layers, self._projections.layers, self._own, self._cross, strict=True
-        ):
-            states = self._layer(states, layer, projections, own, cross, masks)
+        parts = zip(self._projections.layers, self._norms, self._own, self._cross, strict=True)
+        for projections, norms, own, cross in parts:
+            states = self._layer(states, projections, norms, own, cross, masks)
         self._length += 1
         return states
 
@@ -240,8 +246,8 @@ class DecoderSession:
     def _layer(
         self,
         states: torch.Tensor,
-        layer: Any,
         projections: LayerProjections,
+        norms: list[tuple],
         own: list[torch.Tensor],
         cross: list[torch.Tensor],
         masks: tuple[torch.Tensor | None, torch.Tensor | None],
@@ -251,10 +257,10 @@ class DecoderSession:
         q, k, v = self._by_head(projections.qkv(states), beams).split((self._widths[0], *self._widths), -1)
         own[0][:, end - beams : end], own[1][:, end - beams : end] = k, v
         attended = self._attend(q, own[0][:, :end], own[1][:, :end], masks[0])
-        states = _add_and_norm(states, projections.out(attended), layer.self_attn_layer_norm)
+        states = torch.layer_norm(states + projections.out(attended), *norms[0])
         attended = self._attend(self._by_head(projections.cross_q(states), beams), *cross, masks[1])
-        states = _add_and_norm(states, projections.cross_out(attended), layer.encoder_attn_layer_norm)
-        return _add_and_norm(states, projections.fc2(projections.fc1(states)), layer.final_layer_norm)
+        states = torch.layer_norm(states + projections.cross_out(attended), *norms[1])
+        return torch.layer_norm(states + projections.fc2(projections.fc1(states)), *norms[2])
 
     def _by_head(self, states: torch.Tensor, length: int) -> torch.Tensor:
         """(A * L, H * K) -> (A * H, L, K), each sentence's L rows for each head."""
@@ -274,10 +280,6 @@ class DecoderSession:
 def _added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """What is added to scores: 0 where `mask` is true."""
     return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
-
-
-def _add_and_norm(states: torch.Tensor, sublayer: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
-    return nn.functional.layer_norm(states + sublayer, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
 __all__ = ["DecoderSession", "is_plain"]

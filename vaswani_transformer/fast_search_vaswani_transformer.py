@@ -3,7 +3,7 @@
 """Beam search and greedy search over `DecoderSession`: the results of the library's loops, without their copies.
 
 Sentences leave the batch once nothing can change their result. Hypotheses are kept as tokens and parents, and read
-back at the end.
+back at the end. What is returned are tensors of inference mode: clone them.
 
 Shapes: B sentences of the batch, A of them still searched, N beams, C candidates of a step, V vocabulary.
 """
@@ -33,6 +33,7 @@ from .decoding_vaswani_transformer import DecoderSession, is_plain
 from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, SourceLengthCriteria, check_scores
 
 _BLOCK = 200  # tokens of which only the best is looked at first
+_FEW_SCORES = 2**17  # which are not worth the search of blocks
 _WORTH_DROPPING = 0.75  # the rest of a batch is copied when at most this share of it is still searched
 _ARGUMENTS = {"attention_mask", "encoder_outputs", "inputs_embeds", "logits_to_keep", "past_key_values", "use_cache"}
 
@@ -109,6 +110,7 @@ class SearchTask:
     processors: LogitsProcessorList
 
     @classmethod
+    @torch.inference_mode()
     def of(
         cls,
         model: Any,
@@ -225,6 +227,7 @@ class BeamSearch:
         self._tokens, self._parents = task.prompt[:, -1:].expand(-1, num_beams), None
         self._prefixes = task.prompt.unsqueeze(1).expand(-1, num_beams, -1)  # for processors
 
+    @torch.inference_mode()
     def run(self, padding: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Searches all sentences to their ends.
 
@@ -308,6 +311,7 @@ class BeamSearch:
         )
 
 
+@torch.inference_mode()
 def greedy_search(task: SearchTask, with_scores: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Takes the best token at every step.
 
@@ -347,10 +351,11 @@ def greedy_search(task: SearchTask, with_scores: bool) -> tuple[torch.Tensor, to
 def top_k(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The best `k` of each row of scores (R, V), or all if there are fewer, best first, and where they stand.
 
-    On a CPU the search for the best of each block of tokens, and then in the best blocks alone, is twice as fast.
+    On a CPU the search for the best of each block of tokens, and then in the best blocks alone, is twice as fast where
+    there is much to search.
     """
     num_blocks = scores.shape[1] // _BLOCK
-    if num_blocks < 2 * k:
+    if num_blocks < 2 * k or scores.numel() < _FEW_SCORES:
         return scores.topk(min(k, scores.shape[1]))
     blocks = scores[:, : num_blocks * _BLOCK].unflatten(1, (num_blocks, _BLOCK))
     places = blocks.amax(dim=2).topk(k).indices.unsqueeze(2)  # (R, k, 1)

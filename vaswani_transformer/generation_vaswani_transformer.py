@@ -163,7 +163,8 @@ class VaswaniTransformerGenerationMixin:
         logits_processor = _with_own_limits(logits_processor, limits, prompt_length)
         if can_search(self, stopping_criteria, generation_config, kwargs):
             task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
-            tokens, chosen = greedy_search(task, generation_config.return_dict_in_generate)
+            found = greedy_search(task, generation_config.return_dict_in_generate)
+            tokens, chosen = (each.clone() for each in found)  # no tensors of inference mode
             tokens = tokens.masked_fill(tokens == -1, self._padding(generation_config))
             sequences = torch.cat((input_ids, tokens), dim=1)
             if not generation_config.return_dict_in_generate:
@@ -215,7 +216,7 @@ class VaswaniTransformerGenerationMixin:
         if can_search(self, stopping_criteria, generation_config, kwargs):
             task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
             search = BeamSearch(task, rule, generation_config.num_beams, generation_config.early_stopping is True)
-            sequences, beams, scores = search.run(padding)
+            sequences, beams, scores = (each.clone() for each in search.run(padding))
             if not generation_config.return_dict_in_generate:
                 return sequences
             return GenerateBeamEncoderDecoderOutput(sequences=sequences, sequences_scores=scores, beam_indices=beams)
