@@ -86,7 +86,9 @@ def synthetic_sentences(workload: Workload) -> list[list[int]]:
     draw = random.Random(1)
 
     def length() -> int:
-        return workload.source_tokens - 1 or min(120, max(4, round(26 * draw.lognormvariate(0, 0.5))))
+        if workload.source_tokens:
+            return workload.source_tokens - 1
+        return min(120, max(4, round(26 * draw.lognormvariate(0, 0.5))))
 
     vocabulary = VOCABULARY[workload.size]
     return [

@@ -1,0 +1,81 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import SENTENCES, make_model
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        specification = importlib.util.spec_from_file_location("benchmark_decoding", SCRIPTS / "benchmark_decoding.py")
+        module = importlib.util.module_from_spec(specification)
+        sys.modules["benchmark_decoding"] = module
+        specification.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(SCRIPTS))
+    return module
+
+
+def test_both_models_are_one_network(benchmark):
+    ours = make_model(vocab_size=50)
+    batch = {"input_ids": torch.randint(3, 50, (2, 6)), "decoder_input_ids": torch.randint(3, 50, (2, 4))}
+    with torch.no_grad():
+        torch.testing.assert_close(benchmark.make_marian(ours)(**batch).logits, ours(**batch).logits)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_both_models_make_the_references_and_nothing_else(benchmark, num_beams):
+    ours, references = make_model(vocab_size=50), [[5, 6, 2], [7, 8, 9, 10, 2]]
+    batches = [([[5, 6, 7, 2], [8, 2]], references)]
+    for model in (ours, benchmark.make_marian(ours)):
+        assert benchmark.translate(model, batches, {"num_beams": num_beams}) == 8
+        out = model.generate(
+            torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]]),
+            num_beams=num_beams,
+            max_new_tokens=5,
+            do_sample=False,
+            logits_processor=benchmark.forced(references, num_beams),
+        )
+        assert [row[1 : 1 + len(own)] for row, own in zip(out.tolist(), references, strict=True)] == references
+
+
+def test_batches_are_of_like_length_and_keep_pairs_together(benchmark, tmp_path, monkeypatch):
+    monkeypatch.setitem(benchmark.WORKLOADS, "base-references", benchmark.Workload("base", 4, 4, 2))
+    for name, texts in (("source", SENTENCES[::2] * 2), ("reference", [f"{text} No." for text in SENTENCES[::2] * 2])):
+        (tmp_path / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
+    files = str(tmp_path / "source"), str(tmp_path / "reference")
+    task = benchmark.Task("ours", "base-references", 1, *files, None)
+    batches = benchmark.make_batches(task, benchmark.WORKLOADS["base-references"])
+    assert [len(sources) for sources, _ in batches] == [2, 2]
+    lengths = [len(row) for sources, _ in batches for row in sources]
+    assert lengths == sorted(lengths, reverse=True)
+    pairs = [pair for batch in batches for pair in zip(*batch, strict=True)]
+    assert all(len(target) > len(source) for source, target in pairs)
+
+
+@pytest.mark.parametrize("name", ["tiny-32", "base-memory"])
+def test_sentences_have_the_workloads_number_and_length(benchmark, name):
+    workload = benchmark.WORKLOADS[name]
+    sentences = benchmark.synthetic_sentences(workload)
+    assert len(sentences) == workload.num_sentences
+    assert all(sentence[-1] == 2 and min(sentence[:-1]) > 2 for sentence in sentences)
+    assert not workload.source_tokens or {len(sentence) for sentence in sentences} == {workload.source_tokens}
+
+
+def test_ratios_are_medians_over_rounds_of_the_same_round(benchmark, capsys):
+    def turn(ours, marian):
+        common = {"tokens": 960, "peak_mib": 10}
+        return {"ours": {"seconds": ours, **common}, "marian": {"seconds": marian, **common}}
+
+    benchmark.report("tiny-32", ["ours", "marian"], [turn(1, 2), turn(1, 3), turn(2, 8)])
+    ours = capsys.readouterr().out.splitlines()[0]
+    assert re.split(r"\s{2,}", ours)[2:5] == ["1.000 s", "960", "3.00 [2.00..4.00]"]
