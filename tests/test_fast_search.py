@@ -108,6 +108,20 @@ class NoWordTwice(LogitsProcessor):
         return scores
 
 
+class KeepsWhatItSees(LogitsProcessor):
+    """A processor with a memory, which answers in another precision."""
+
+    def __init__(self):
+        self.seen, self.total = [], None
+
+    def __call__(self, input_ids, scores):
+        assert (input_ids >= 0).all()
+        self.seen.append((input_ids, scores))
+        self.total = torch.zeros(1) if self.total is None else self.total
+        self.total += 1
+        return scores.double()
+
+
 def only_allowed(batch, prefix):
     return [2] if len(prefix) > 5 + batch else list(range(3 + batch, VOCABULARY))
 
@@ -129,6 +143,10 @@ OPTIONS = {
     "min_new_tokens": {"min_new_tokens": 4},
     "min_length": {"min_length": 5, "num_beams": 3},
     "greedy, min_new_tokens": {"num_beams": 1, "min_new_tokens": 4},
+    "ends outside the vocabulary": {"eos_token_id": [2, 99], "min_new_tokens": 3},
+    "suppressed tokens outside the vocabulary": {"suppress_tokens": [-1, 99, 4]},
+    "long output": {"suppress_tokens": [2], "max_new_tokens": 40},
+    "greedy, long output": {"suppress_tokens": [2], "max_new_tokens": 40, "num_beams": 1},
     "suppressed tokens": {"suppress_tokens": [3, 4, 2]},
     "begin_suppress_tokens": {"begin_suppress_tokens": [3, 2]},
     "bad words": {"bad_words_ids": [[5], [6, 7]]},
@@ -170,6 +188,28 @@ def test_search_with_a_processor_of_the_callers_equals_the_librarys(searches, nu
         processors = LogitsProcessorList([NoWordTwice(len(sentences) * num_beams)])
         outputs = both(searches, random_model(seed), pad(sentences), num_beams=num_beams, logits_processor=processors)
         assert_equal(*outputs)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_processors_see_padding_behind_the_ends_of_many_sentences(searches, num_beams):
+    options = {"num_beams": num_beams, "repetition_penalty": 1.7}
+    for seed in range(4):
+        assert_equal(*both(searches, random_model(seed), pad(random_sentences(seed, 12)), **options))
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_a_processor_may_keep_what_it_sees(searches, num_beams):
+    model, batch = random_model(0, torch.float32), pad(random_sentences(0, 3))
+    kept = []
+    for searches.is_allowed in (True, False):
+        processor = KeepsWhatItSees()
+        model.generate(**batch, num_beams=num_beams, logits_processor=LogitsProcessorList([processor]))
+        processor.total += 1  # no tensor of inference mode
+        kept.append(processor.seen)
+    assert searches == [True, False]
+    for (own_ids, own), (ids, scores) in zip(*kept, strict=False):  # the library may take a step more
+        assert torch.equal(own_ids[0], ids[0])
+        torch.testing.assert_close(own[0], scores[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
@@ -216,6 +256,22 @@ def test_search_over_a_source_that_is_all_padding_equals_the_librarys(searches, 
     batch = pad(random_sentences(2, 4))
     batch["attention_mask"][1] = 0
     assert_equal(*both(searches, random_model(2), batch, num_beams=num_beams))
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_a_mask_of_another_length_than_the_encoded_source_is_refused(num_beams):
+    model, batch = random_model(0), pad(random_sentences(0, 3))
+    with torch.no_grad():
+        encoded = model.get_encoder()(**batch)
+    with pytest.raises(ValueError, match="`attention_mask` must have shape"):
+        model.generate(encoder_outputs=encoded, attention_mask=batch["attention_mask"][:, :1], num_beams=num_beams)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_learned_positions_may_end_behind_the_sentences(searches, num_beams):
+    model = make_model(scale=2.5, vocab_size=VOCABULARY, position_encoding="learned", max_position_embeddings=16)
+    model.generation_config.update(suppress_tokens=[0, 1, *range(3, VOCABULARY)])  # ends at once
+    assert_equal(*both(searches, model.double(), pad(random_sentences(0, 3)), max_new_tokens=40, num_beams=num_beams))
 
 
 @pytest.mark.slow
@@ -342,6 +398,43 @@ def with_dropout(model):
     return model
 
 
+def with_dropout_in_one_place(model):
+    model.model.decoder.layers[0].dropout.train()
+    return model
+
+
+def with_patched_preparation(model):
+    model.prepare_inputs_for_generation = model.prepare_inputs_for_generation  # as PEFT's prefix tuning does
+    return model
+
+
+def with_an_odd_bias(model):
+    layer = model.model.decoder.layers[0].encoder_attn
+    layer.v_proj = torch.nn.Linear(16, 16, dtype=model.dtype)
+    return model
+
+
+def with_low_rank(model):
+    layer = model.model.decoder.layers[0]
+    layer.fc1 = torch.nn.Sequential(torch.nn.Linear(16, 2), torch.nn.Linear(2, 32)).to(model.dtype).eval()
+    return model
+
+
+def with_another_norm(model):
+    model.model.decoder.layers[1].final_layer_norm = torch.nn.RMSNorm(16, dtype=model.dtype).eval()
+    return model
+
+
+def with_another_scale(model):
+    model.model.decoder.layers[0].self_attn.scaling = 1.0
+    return model
+
+
+def with_bounded_embeddings(model):
+    model.model.decoder.embed_tokens.max_norm = 0.1
+    return model
+
+
 def with_another_attention(model):
     ALL_ATTENTION_FUNCTIONS.register(
         "flat",
@@ -368,6 +461,13 @@ def with_lora(model):
         with_parametrization,
         of_a_subclass,
         with_dropout,
+        with_dropout_in_one_place,
+        with_patched_preparation,
+        with_an_odd_bias,
+        with_low_rank,
+        with_another_norm,
+        with_another_scale,
+        with_bounded_embeddings,
         with_another_attention,
         with_lora,
         torch.nn.Module.bfloat16,
@@ -419,6 +519,34 @@ def test_what_the_search_does_not_offer_is_left_to_the_library(searches, options
     assert searches == [False]
 
 
+def test_gradients_leave_the_search_to_the_library(searches):
+    model = random_model(0)
+    type(model).generate.__wrapped__(model, **pad(random_sentences(0, 3)))
+    assert searches == [False]
+
+
+def test_another_attention_under_the_librarys_name_leaves_the_search_to_it(searches, monkeypatch):
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS._local_mapping, "sdpa", scaled_dot_product_attention)
+    random_model(0).generate(**pad(random_sentences(0, 3)))
+    assert searches == [False]
+
+
+def test_adapted_encoders_do_not_slow_the_search(searches):
+    model = random_model(0)
+    model.model.encoder.layers[0].fc1.register_forward_hook(lambda module, args, output: output * 0.5)
+    assert_equal(*both(searches, model, pad(random_sentences(0, 3))))
+
+
+def test_switching_onednn_off_switches_packed_weights_off():
+    model = random_model(0, torch.float32)
+    with torch.no_grad():
+        first = decoding.DecoderProjections.of(model)
+        with torch.backends.mkldnn.flags(enabled=False):
+            second = decoding.DecoderProjections.of(model)
+    assert first is not second
+    assert second.head._packed is None
+
+
 def test_autocast_leaves_the_search_to_the_library(searches):
     with torch.autocast("cpu", torch.bfloat16):
         random_model(0, torch.float32).generate(**pad(random_sentences(0, 3)))
@@ -439,6 +567,11 @@ def by_data(model):
 
 def by_data_of_one_row(model):
     model.lm_head.weight.data[7] += 1.0
+
+
+def by_data_in_another_order(model):
+    weight = model.model.decoder.layers[0].fc1.weight
+    weight.data.copy_(weight.detach().flip(0))
 
 
 def by_data_of_a_bias(model):
@@ -466,6 +599,7 @@ def by_another_type(model):
         by_data,
         by_data_of_one_row,
         by_data_of_a_bias,
+        by_data_in_another_order,
         by_loading,
         by_another_parameter,
         by_another_type,

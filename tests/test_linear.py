@@ -85,6 +85,36 @@ def test_linear_works_under_functional_transforms(products: list) -> None:
     torch.testing.assert_close(mapped, many @ weight.T, rtol=1e-5, atol=1e-4)
 
 
+def test_a_bias_learns_alone(products: list) -> None:
+    x, weight, bias = tensors((ROWS, WIDTH), (OUT, WIDTH), (OUT,))
+    (gradient,) = torch.autograd.grad(linear(x.detach(), weight.detach(), bias).sum(), bias)
+    torch.testing.assert_close(gradient, torch.full_like(bias, ROWS))
+    assert products
+
+
+def test_linear_has_forward_derivatives(products: list) -> None:
+    x, weight = (each.detach() for each in tensors((ROWS, WIDTH), (OUT, WIDTH)))
+    tangent = torch.randn_like(x)
+    _, derivative = torch.func.jvp(lambda each: linear(each, weight), (x,), (tangent,))
+    torch.testing.assert_close(derivative, tangent @ weight.T, rtol=1e-5, atol=1e-4)
+
+
+def test_linear_takes_one_row_without_a_batch(products: list, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subject, "_FEWEST_PRODUCTS", 1)
+    x, weight = tensors((WIDTH,), (OUT, WIDTH))
+    torch.testing.assert_close(linear(x, weight), weight @ x, rtol=1e-5, atol=1e-4)
+    assert products
+
+
+def test_linear_leaves_wrong_and_sparse_shapes_to_torch(products: list) -> None:
+    x, weight, bias = tensors((ROWS, WIDTH), (OUT, WIDTH), (1,))
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        linear(x, weight[:, 1:])
+    linear(x, weight, bias)  # torch repeats it
+    linear(x, weight.detach().to_sparse())
+    assert not products
+
+
 class Subclass(torch.Tensor):
     """As quantised and sharded weights are."""
 

@@ -83,6 +83,46 @@ def test_a_batch_size_of_the_callers_is_kept(translate, batches):
     assert [rows for rows, _ in batches] == [3, 3, 1]
 
 
+class Numbered(torch.utils.data.Dataset):
+    """A data set that knows its length and raises nothing behind it."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        return f"text {index}"
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 2])
+def test_a_data_set_ends_at_its_length(translate, batch_size):
+    results = translate(Numbered(), batch_size=batch_size)
+    assert len(results) == 3
+    assert list(results) == [translate(f"text {index}") for index in range(3)]
+
+
+@pytest.mark.parametrize("batch_size", [0, -1])
+def test_an_impossible_batch_size_is_refused(translate, batch_size):
+    with pytest.raises(ValueError, match=f"`batch_size` must be at least 1, got {batch_size}"):
+        translate(["A dog."], batch_size=batch_size)
+
+
+def test_many_short_texts_are_no_single_batch(translate, batches):
+    translate(["a"] * 300)
+    assert [rows for rows, _ in batches] == [128, 128, 44]
+
+
+def test_a_streamer_sees_the_texts_one_by_one(translate, batches):
+    class Streamer:
+        def put(self, value):
+            pass
+
+        def end(self):
+            pass
+
+    assert len(translate(["A dog.", "A book."], streamer=Streamer(), num_beams=1)) == 2
+    assert [rows for rows, _ in batches] == [1, 1]
+
+
 @pytest.mark.parametrize(("batch_size", "read_ahead"), [(None, 2), (2, 32)])
 def test_an_endless_generator_is_read_as_far_as_needed(translate, batch_size, read_ahead):
     numbers = []

@@ -1,7 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The decoder, one token at a time, for the searches of section 6.1: the function of the model's modules, computed
-without the costs of calling them.
+"""The decoder, one token at a time: the function of the model's modules, computed without the costs of calling them.
 
 What all beams of a sentence share, keys and values of its source, is kept once a sentence. Keys and values of the
 target stay where they were written: when beams change places, a mask says whose past each key belongs to, and nothing
@@ -18,42 +17,72 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.utils import is_torchdynamo_compiling
 
-from .linear_vaswani_transformer import can_pack, multiply, pack
+from .linear_vaswani_transformer import Linear, can_pack, multiply, pack
 
-_OWN_PACKAGE = __name__.rpartition(".")[0]
-_PLAIN = ("torch.nn.modules", _OWN_PACKAGE)  # where the classes of a model's modules come from if nothing adapted it
+_PLAIN = ("torch.nn.modules", __name__.rpartition(".")[0])  # where the classes of a plain model's modules come from
+_PREPARED = {"forward", "prepare_inputs_for_generation", "_update_model_kwargs_for_generation", "_reorder_cache"}
 _FEWEST_PRODUCTS = 2**20  # below, MKL's call costs less than what oneDNN saves
 _LARGEST_PRODUCT = 2**23  # elements: the C library gets more than 32 MiB from the system, page by page
+_FIRST_CAPACITY = 32  # tokens that the caches have room for at first
 
 
-def is_plain(model: nn.Module) -> bool:
-    """Whether `model` computes what its own files say, in fp32 or float64 on a CPU.
+def is_plain(model: Any) -> bool:
+    """Whether `DecoderSession` computes what the decoder's modules would, in fp32 or float64 on a CPU.
 
-    Adapters, quantisation, hooks, sharding, offloading and compilation all change something of what is asked here.
+    Adapters, quantisation, hooks, sharding, offloading, dropout, other layers and patched instances change something
+    of what is asked here. Methods that were replaced in the classes themselves are not seen.
     """
-    if model.training or torch.is_autocast_enabled("cpu") or is_torchdynamo_compiling() or is_in_torch_dispatch_mode():
+    if not _is_undisturbed(model):
         return False
-    library, dtype = nn.modules.module, model.dtype
-    if (
-        dtype not in (torch.float32, torch.float64)
-        or model.config._attn_implementation not in ("eager", "sdpa")
-        or library._global_forward_hooks
-        or library._global_forward_pre_hooks
-    ):
-        return False
-    for module in model.modules():
-        if module._forward_hooks or module._forward_pre_hooks or "forward" in module.__dict__:
+    decoder = model.model.decoder
+    for module in (model, model.model, model.lm_head, *decoder.modules()):
+        if module._forward_hooks or module._forward_pre_hooks or module.training or _PREPARED & module.__dict__.keys():
             return False
         if type(module).__module__.rpartition(".")[0] not in _PLAIN:
             return False
         for parameter in module._parameters.values():
             if parameter is not None and (
-                type(parameter) is not nn.Parameter or parameter.device.type != "cpu" or parameter.dtype != dtype
+                type(parameter) is not nn.Parameter or parameter.device.type != "cpu" or parameter.dtype != model.dtype
             ):
                 return False
-    return True
+    is_usual_embedding = type(decoder.embed_tokens) is nn.Embedding and decoder.embed_tokens.max_norm is None
+    return is_usual_embedding and all(map(_has_usual_parts, decoder.layers)) and _is_linear(model.lm_head)
+
+
+def _is_undisturbed(model: Any) -> bool:
+    """Whether nothing around the model changes what calling it means."""
+    backend, library = model.config._attn_implementation, nn.modules.module
+    return (
+        model.dtype in (torch.float32, torch.float64)
+        and (backend == "eager" or (backend == "sdpa" and ALL_ATTENTION_FUNCTIONS["sdpa"] is sdpa_attention_forward))
+        and not (library._global_forward_hooks or library._global_forward_pre_hooks)
+        and torch.get_default_device().type == "cpu"
+        and not torch.is_grad_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and not is_torchdynamo_compiling()
+        and not is_in_torch_dispatch_mode()
+    )
+
+
+def _has_usual_parts(layer: Any) -> bool:
+    """Whether a decoder layer holds what `LayerProjections` reads."""
+    attentions = layer.self_attn, layer.encoder_attn
+    projections = [[each.q_proj, each.k_proj, each.v_proj, each.out_proj] for each in attentions]
+    norms = layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm
+    return (
+        all(_is_linear(each) for each in (*projections[0], *projections[1], layer.fc1, layer.fc2))
+        and all(len({each.bias is None for each in own[:3]}) == 1 for own in projections)
+        and all(type(norm) is nn.LayerNorm for norm in norms)
+        and all(attention.scaling == attention.d_k**-0.5 for attention in attentions)
+    )
+
+
+def _is_linear(module: nn.Module) -> bool:
+    return type(module) in (nn.Linear, Linear) and "weight" in module._parameters
 
 
 class Projection:
@@ -71,7 +100,8 @@ class Projection:
 
         weight = together([layer.weight for layer in layers])
         self._bias = None if layers[0].bias is None else together([layer.bias for layer in layers])
-        self._activation, self._products = activation, weight.numel()
+        self._activation, self._products = activation, weight.numel()  # products of one row
+        # Packed for oneDNN; as it is where that cannot be, and also where few rows may be too few for oneDNN.
         is_packed = can_pack() and weight.dtype == torch.float32 and torch.backends.mkldnn.enabled
         self._packed = pack(weight) if is_packed else None
         self._weight = weight if not is_packed or self._products < _FEWEST_PRODUCTS else None
@@ -101,13 +131,13 @@ class LayerProjections:
 class DecoderProjections:
     """All products of a decoding step, kept between searches.
 
-    They are made anew as soon as a weight lies elsewhere, was written to, or has another sum: code that writes through
-    `.data` leaves no other trace.
+    They are made anew as soon as a weight lies elsewhere, was written to, or has another checksum: code that writes
+    through `.data` leaves no other trace.
     """
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()
 
-    def __init__(self, model: Any, fingerprint: list[tuple[int, int, float]]) -> None:
+    def __init__(self, model: Any, fingerprint: list[tuple]) -> None:
         self.fingerprint = fingerprint
         self.layers = [LayerProjections(layer, model.config.num_heads) for layer in model.model.decoder.layers]
         self.head = Projection(model.lm_head)
@@ -115,11 +145,15 @@ class DecoderProjections:
     @classmethod
     def of(cls, model: Any) -> "DecoderProjections":
         """Those of the model as it is now."""
-        fingerprint = [
-            (parameter.data_ptr(), 0 if parameter.is_inference() else parameter._version, parameter.sum().item())
-            for part in (model.model.decoder.layers, model.lm_head)
-            for parameter in part.parameters()
-        ]
+        parameters = [*model.model.decoder.layers.parameters(), *model.lm_head.parameters()]
+        longest = max(max(parameter.shape) for parameter in parameters)
+        # Weighs every place of a weight otherwise, so that rows or columns that change places are noticed, too.
+        ramp = torch.arange(1, longest + 1, dtype=model.dtype).sin_()
+        fingerprint = [(torch.backends.mkldnn.enabled,)]
+        for parameter in parameters:
+            by_row = parameter.mv(ramp[: parameter.shape[1]]) if parameter.ndim == 2 else parameter
+            version = 0 if parameter.is_inference() else parameter._version
+            fingerprint.append((parameter.data_ptr(), version, by_row.dot(ramp[: len(by_row)]).item()))
         kept = cls._kept.get(model)
         if kept is None or kept.fingerprint != fingerprint:
             kept = cls._kept[model] = cls(model, fingerprint)
@@ -134,7 +168,6 @@ class DecoderSession:
         encoder_states: (A, S, D) the encoder's output.
         encoder_mask: (A, S), 0 for padding; None: there is none.
         num_beams: N.
-        num_steps: Tokens that will be given to `step`, at most.
     """
 
     def __init__(
@@ -143,10 +176,10 @@ class DecoderSession:
         encoder_states: torch.Tensor,
         encoder_mask: torch.Tensor | None,
         num_beams: int,
-        num_steps: int,
     ) -> None:
         decoder = model.model.decoder
         self._embedding, self._scale = decoder.embed_tokens.weight, decoder.embed_scale
+        self._encode_positions = decoder.embed_positions
         self._norms = [
             [
                 (norm.normalized_shape, norm.weight, norm.bias, norm.eps)
@@ -155,14 +188,11 @@ class DecoderSession:
             for layer in decoder.layers
         ]
         self._projections, self.dtype = DecoderProjections.of(model), model.dtype
-        self._num_beams, self._num_steps, self._length = num_beams, num_steps, 0
-        positions = decoder.embed_positions(torch.arange(num_steps), num_steps)
-        self._positions = positions.to(self._embedding.dtype)  # (num_steps, D)
+        self._num_beams, self._length = num_beams, 0
         num_sentences, source_length, _ = encoder_states.shape
         self._heads, rows = model.config.num_heads, encoder_states.flatten(0, 1)
         self._widths = model.config.d_k, model.config.d_v
-        # Keys and values of the source (A * H, S, K), of the target (A * H, num_steps * N, K). Of the latter, memory
-        # that was never written to takes no room.
+        # Keys and values of the source (A * H, S, K), and of the target (A * H, room for tokens * N, K).
         self._cross = [
             [part.contiguous() for part in self._by_head(layer.cross_kv(rows), source_length).split(self._widths, -1)]
             for layer in self._projections.layers
@@ -171,7 +201,7 @@ class DecoderSession:
             is_empty = (encoder_mask == 0).all(dim=1).repeat_interleave(self._heads)
             for _, values in self._cross:
                 values[is_empty] = 0.0  # torch's attention to nothing at all gives zeros
-        shape = num_sentences * self._heads, num_steps * num_beams
+        shape = num_sentences * self._heads, _FIRST_CAPACITY * num_beams
         self._own = [[rows.new_empty(*shape, width) for width in self._widths] for _ in self._norms]
         self._cross_mask = None if encoder_mask is None else _added(encoder_mask != 0, rows.dtype).unsqueeze(1)
         self._log_probs: torch.Tensor | None = None
@@ -186,8 +216,11 @@ class DecoderSession:
             parents: (A, N) the beam that each of them continues; None: itself.
         """
         masks = self._masks(parents)
+        if self._length * self._num_beams == self._own[0][0].shape[1]:
+            self._copy_own(slice(None), 2 * self._own[0][0].shape[1])
         states = nn.functional.embedding(tokens.flatten(), self._embedding) * self._scale
-        states = states + self._positions[self._length]
+        position = self._encode_positions(torch.arange(self._length, self._length + 1), self._length + 1)  # (1, D)
+        states = states + position.to(states.dtype)
         parts = zip(self._projections.layers, self._norms, self._own, self._cross, strict=True)
         for projections, norms, own, cross in parts:
             states = self._layer(states, projections, norms, own, cross, masks)
@@ -212,19 +245,24 @@ class DecoderSession:
 
     def keep(self, sentences: torch.Tensor) -> None:
         """Goes on with the sentences of these indices (A,) alone."""
-        used = self._length * self._num_beams
-
-        def kept(states: torch.Tensor) -> torch.Tensor:
-            return states.unflatten(0, (-1, self._heads))[sentences].flatten(0, 1)
-
-        for caches in self._own:
-            for index, states in enumerate(caches):
-                caches[index] = states.new_empty(len(sentences) * self._heads, *states.shape[1:])
-                caches[index][:, :used] = kept(states[:, :used])
-        self._cross = [[kept(states) for states in caches] for caches in self._cross]
+        self._copy_own(sentences, self._own[0][0].shape[1])
+        self._cross = [[self._of(states, sentences) for states in caches] for caches in self._cross]
         self._writers = self._writers[sentences]
         if self._cross_mask is not None:
             self._cross_mask = self._cross_mask[sentences]
+
+    def _copy_own(self, sentences: torch.Tensor | slice, capacity: int) -> None:
+        """Moves keys and values of these sentences' targets to new memory, with room for `capacity` of each head."""
+        used = self._length * self._num_beams
+        for caches in self._own:
+            for index, states in enumerate(caches):
+                kept = self._of(states[:, :used], sentences)
+                caches[index] = states.new_empty(len(kept), capacity, states.shape[2])
+                caches[index][:, :used] = kept
+
+    def _of(self, states: torch.Tensor, sentences: torch.Tensor | slice) -> torch.Tensor:
+        """(A * H, ..) of some sentences."""
+        return states.unflatten(0, (-1, self._heads))[sentences].flatten(0, 1)
 
     def _masks(self, parents: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """What is added to scores of self-attention (A * H, N, (T + 1) * N) and of cross-attention (A * H, 1, S)."""
@@ -237,7 +275,7 @@ class DecoderSession:
             writers = writers.gather(1, parents.unsqueeze(-1).expand(-1, -1, length))
         beams = torch.arange(num_beams)
         self._writers = torch.cat((writers, beams.view(1, -1, 1).expand(num_sentences, -1, 1)), dim=2)
-        own = _added(self._writers.unsqueeze(-1) == beams, self._positions.dtype)  # (A, N, T + 1, N)
+        own = _added(self._writers.unsqueeze(-1) == beams, self._embedding.dtype)  # (A, N, T + 1, N)
         return self._for_heads(own.flatten(2)), cross
 
     def _for_heads(self, mask: torch.Tensor) -> torch.Tensor:
@@ -263,7 +301,10 @@ class DecoderSession:
         return torch.layer_norm(states + projections.fc2(projections.fc1(states)), *norms[2])
 
     def _by_head(self, states: torch.Tensor, length: int) -> torch.Tensor:
-        """(A * L, H * K) -> (A * H, L, K), each sentence's L rows for each head."""
+        """(A * L, H * K) -> (A * H, L, K), each sentence's L rows for each head.
+
+        Of fused projections K is all that one head has, a row being q1 k1 v1 q2 k2 v2 ...
+        """
         return states.view(-1, length, self._heads, states.shape[1] // self._heads).transpose(1, 2).flatten(0, 1)
 
     def _attend(

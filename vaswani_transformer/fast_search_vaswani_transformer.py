@@ -30,6 +30,7 @@ from transformers.generation import (
 )
 
 from .decoding_vaswani_transformer import DecoderSession, is_plain
+from .inputs_vaswani_transformer import check_batch, check_mask, check_states
 from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, SourceLengthCriteria, check_scores
 
 _BLOCK = 200  # tokens of which only the best is looked at first
@@ -80,15 +81,17 @@ class ForbiddenTokens(LogitsProcessor):
         return scores
 
     @classmethod
-    def instead_of(cls, processor: LogitsProcessor) -> LogitsProcessor:
+    def instead_of(cls, processor: LogitsProcessor, vocab_size: int) -> LogitsProcessor:
         """What does in place what `processor` does; itself, if it does something else."""
         if type(processor) is MinLengthLogitsProcessor:
-            return cls(processor.eos_token_id, processor.min_length)
-        if type(processor) is MinNewTokensLengthLogitsProcessor:
-            return cls(processor.eos_token_id, processor.prompt_length_to_skip + processor.min_new_tokens)
-        if type(processor) is SuppressTokensLogitsProcessor:
-            return cls(processor.suppress_tokens, math.inf)
-        return processor
+            tokens, until = processor.eos_token_id, processor.min_length
+        elif type(processor) is MinNewTokensLengthLogitsProcessor:
+            tokens, until = processor.eos_token_id, processor.prompt_length_to_skip + processor.min_new_tokens
+        elif type(processor) is SuppressTokensLogitsProcessor:
+            tokens, until = processor.suppress_tokens, math.inf
+        else:
+            return processor
+        return cls(tokens[(tokens >= 0) & (tokens < vocab_size)], until)
 
 
 @dataclass
@@ -132,51 +135,63 @@ class SearchTask:
         """
         beams, ends = generation_config.num_beams, generation_config._eos_token_tensor
         mask = arguments.get("attention_mask")
-        prompt, steps = input_ids[::beams], input_ids.shape[1] - 1 + int(limits.max())
-        session = DecoderSession(
-            model, arguments["encoder_outputs"][0][::beams], None if mask is None else mask[::beams], beams, steps
-        )
+        encoded, prompt = arguments["encoder_outputs"][0], input_ids[::beams]
+        check_states("encoder_hidden_states", encoded, model.config.d_model)
+        check_batch(len(input_ids), len(encoded))
+        check_mask("attention_mask", mask, *encoded.shape[:2])
+        session = DecoderSession(model, encoded[::beams], None if mask is None else mask[::beams], beams)
         for position in range(prompt.shape[1] - 1):
             session.step(prompt[:, position : position + 1].expand(-1, beams))
-        processors = LogitsProcessorList(map(ForbiddenTokens.instead_of, processors))
+        processors = LogitsProcessorList(
+            ForbiddenTokens.instead_of(each, model.config.vocab_size) for each in processors
+        )
         return cls(session, prompt, limits, limits.new_empty(0) if ends is None else ends, processors)
 
     @property
     def is_row_by_row(self) -> bool:
         """Whether the processors may see some rows of the batch without the others."""
-        return all(type(each) is ForbiddenTokens or type(each).__name__ in ROW_BY_ROW for each in self.processors)
+        return all(type(each) in {ForbiddenTokens, *ROW_BY_ROW} for each in self.processors)
 
     def processed(self, parts: Iterable[torch.Tensor], prefixes: torch.Tensor) -> Iterable[torch.Tensor]:
         """What the processors make of scores (.., V), which come a part of the rows at a time; prefixes are (R, L).
 
-        Processors that are not known to treat each row by itself get all rows at once.
+        Processors that are not known to treat each row by itself get all rows at once, in memory of their own and
+        outside inference mode: they may keep what they see.
         """
-        start = 0
-        for part in parts if self.is_row_by_row else _whole(parts, len(prefixes)):
-            yield self.processors(prefixes[start : start + len(part)], part)
-            start += len(part)
+        if not self.processors:
+            yield from parts
+        elif self.is_row_by_row:
+            start = 0
+            for part in parts:
+                check_scores(part.amax(dim=1))
+                yield self.processors(prefixes[start : start + len(part)], part)
+                start += len(part)
+        else:
+            copies = [part.clone() for part in parts]
+            with torch.inference_mode(False), torch.no_grad():
+                whole = torch.cat(copies) if len(copies) > 1 else copies[0].clone()
+                check_scores(whole.amax(dim=1))
+                result = self.processors(prefixes.clone(), whole).to(whole.dtype)
+            yield result
 
     def ended(self, tokens: torch.Tensor, limits: torch.Tensor, length: int) -> torch.Tensor:
         """Which hypotheses end with `tokens` (A, C) as their `length`-th, under limits (A, 1)."""
         return torch.isin(tokens, self.ends) | (limits <= length)
 
 
-def _whole(parts: Iterable[torch.Tensor], num_rows: int) -> list[torch.Tensor]:
-    """All rows as one part; parts whose memory is used again are copied."""
-    first, *others = (part if len(part) == num_rows else part.clone() for part in parts)
-    return [torch.cat((first, *others)) if others else first]
-
-
 class Hypotheses:
     """Tokens and parents of all running beams, from which any hypothesis can be read back."""
 
-    def __init__(self, num_sentences: int, num_beams: int, num_steps: int) -> None:
-        self._tokens = torch.zeros(num_sentences, num_steps, num_beams, dtype=torch.long)
-        self._parents = torch.zeros_like(self._tokens)
+    def __init__(self, num_sentences: int, num_beams: int) -> None:
+        self._shape = num_sentences, num_beams
+        self._steps: list[tuple[torch.Tensor, torch.Tensor]] = []  # tokens and parents (B, N) of each length
 
-    def add(self, sentences: torch.Tensor, length: int, tokens: torch.Tensor, parents: torch.Tensor) -> None:
-        """The `length`-th tokens (A, N) of these sentences (A,), and the beams that they continue."""
-        self._tokens[sentences, length - 1], self._parents[sentences, length - 1] = tokens, parents
+    def add(self, sentences: torch.Tensor, tokens: torch.Tensor, parents: torch.Tensor) -> None:
+        """The next tokens (A, N) of these sentences (A,), and the beams that they continue."""
+        if len(sentences) < self._shape[0]:
+            places = sentences.unsqueeze(1).expand(-1, self._shape[1])
+            tokens, parents = (tokens.new_zeros(self._shape).scatter(0, places, each) for each in (tokens, parents))
+        self._steps.append((tokens, parents))
 
     def read(self, lengths: torch.Tensor, last: torch.Tensor, parents: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """(B, n, T) tokens of hypotheses and the beam that each token continues; -1 behind their ends.
@@ -193,9 +208,9 @@ class Hypotheses:
         for length in range(longest, 0, -1):
             is_last, is_inside = lengths == length, lengths > length
             if length < longest:  # beyond the last token: what the beam held that the later one continues
-                previous = self._tokens[:, length - 1].gather(1, beam), self._parents[:, length - 1].gather(1, beam)
-                token = torch.where(is_inside, previous[0], last)
-                beam = torch.where(is_inside, previous[1], parents)
+                tokens, origins = self._steps[length - 1]
+                token = torch.where(is_inside, tokens.gather(1, beam), last)
+                beam = torch.where(is_inside, origins.gather(1, beam), parents)
             is_there = is_last | is_inside
             sequences[..., length - 1] = torch.where(is_there, token, -1)
             beams[..., length - 1] = torch.where(is_there, beam, -1)
@@ -215,8 +230,8 @@ class BeamSearch:
     def __init__(self, task: SearchTask, rule: SearchRule, num_beams: int, is_early: bool) -> None:
         self._task, self._rule, self._num_beams, self._is_early = task, rule, num_beams, is_early
         self._num_candidates = max(2, 1 + len(task.ends)) * num_beams
-        num_sentences, num_steps = len(task.limits), int(task.limits.max())
-        self._hypotheses = Hypotheses(num_sentences, num_beams, num_steps)
+        num_sentences = len(task.limits)
+        self._hypotheses = Hypotheses(num_sentences, num_beams)
         # Of all sentences: the best finished hypotheses, best first, and of each its length, last token and parent.
         self._scores = torch.full((num_sentences, num_beams), -torch.inf, dtype=task.session.dtype)
         self._ends = torch.zeros(num_sentences, num_beams, 3, dtype=torch.long)
@@ -292,7 +307,7 @@ class BeamSearch:
         """Takes the best N continuations that do not end, and finds out whose result can still change."""
         self._running, order = torch.where(is_end, scores + 10 * NO_HYPOTHESIS, scores).topk(self._num_beams)
         self._tokens, self._parents = tokens.gather(1, order), parents.gather(1, order)
-        self._hypotheses.add(self._sentences, length, self._tokens, self._parents)
+        self._hypotheses.add(self._sentences, self._tokens, self._parents)
         finished = self._scores[self._sentences]
         self._is_open = self._is_open & self._rule.can_improve(self._running, finished, length).squeeze(1)
         if self._is_early:
@@ -312,40 +327,43 @@ class BeamSearch:
 
 
 @torch.inference_mode()
-def greedy_search(task: SearchTask, with_scores: bool) -> tuple[torch.Tensor, torch.Tensor]:
+def greedy_search(task: SearchTask, padding: int, with_scores: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Takes the best token at every step.
 
     Args:
         task: What is searched, with one beam.
+        padding: Fills places behind the ends.
         with_scores: Whether to compute log-probabilities.
 
     Returns:
-        (B, T) tokens, -1 behind the ends, and (B, T) the model's own log-probabilities of them, 0 there or everywhere.
+        (B, P + T) prompts and tokens, and (B, T) the model's own log-probabilities of the latter, 0 behind the ends or
+        everywhere.
     """
-    num_sentences, num_steps = len(task.limits), int(task.limits.max())
-    chosen = torch.full((num_sentences, num_steps), -1)
-    log_probs = torch.zeros(num_sentences, num_steps, dtype=task.session.dtype)
+    num_sentences = len(task.limits)
+    sequences, log_probs = task.prompt, task.prompt.new_empty(num_sentences, 0, dtype=task.session.dtype)
     sentences, is_open = torch.arange(num_sentences), torch.ones(num_sentences, dtype=torch.bool)
     tokens = task.prompt[:, -1:]
-    for length in range(1, num_steps + 1):
+    for length in range(1, int(task.limits.max()) + 1):
         logits = list(task.session.logits(task.session.step(tokens)))
         all_log_probs = torch.cat(logits).log_softmax(dim=-1) if with_scores else None
-        prefixes = torch.cat((task.prompt, chosen[:, : length - 1]), dim=1)[sentences]
-        best = [part.max(dim=1, keepdim=True) for part in task.processed(iter(logits), prefixes)]
+        best = [part.max(dim=1, keepdim=True) for part in task.processed(iter(logits), sequences[sentences])]
         check_scores(torch.cat([part.values for part in best]))
-        tokens = torch.cat([part.indices for part in best])
-        running = sentences[is_open]
-        chosen[running, length - 1] = tokens[is_open, 0]
-        if with_scores:
-            log_probs[running, length - 1] = all_log_probs.gather(1, tokens)[is_open, 0]
+        tokens = torch.cat([part.indices for part in best]).masked_fill(~is_open.unsqueeze(1), padding)
+        column = sequences.new_full((num_sentences, 1), padding)
+        column[sentences] = tokens
+        sequences = torch.cat((sequences, column), dim=1)
+        own = log_probs.new_zeros(num_sentences, 1)
+        if all_log_probs is not None:
+            own[sentences] = all_log_probs.gather(1, tokens) * is_open.unsqueeze(1)
+        log_probs = torch.cat((log_probs, own), dim=1)
         is_open = is_open & ~task.ended(tokens, task.limits[sentences].unsqueeze(1), length).squeeze(1)
         if not is_open.any():
-            return chosen[:, :length], log_probs[:, :length]
+            break
         if is_open.sum() <= _WORTH_DROPPING * len(is_open) and task.is_row_by_row:
             kept = is_open.nonzero().squeeze(1)
             task.session.keep(kept)
             sentences, is_open, tokens = sentences[kept], is_open[kept], tokens[kept]
-    return chosen, log_probs
+    return sequences, log_probs
 
 
 def top_k(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -163,13 +163,11 @@ class VaswaniTransformerGenerationMixin:
         logits_processor = _with_own_limits(logits_processor, limits, prompt_length)
         if can_search(self, stopping_criteria, generation_config, kwargs):
             task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
-            found = greedy_search(task, generation_config.return_dict_in_generate)
-            tokens, chosen = (each.clone() for each in found)  # no tensors of inference mode
-            tokens = tokens.masked_fill(tokens == -1, self._padding(generation_config))
-            sequences = torch.cat((input_ids, tokens), dim=1)
+            found = greedy_search(task, self._padding(generation_config), generation_config.return_dict_in_generate)
+            sequences, chosen = (each.clone() for each in found)  # no tensors of inference mode
             if not generation_config.return_dict_in_generate:
                 return sequences
-            scores = scores_of_chosen(chosen, tokens, generation_config)
+            scores = scores_of_chosen(chosen, sequences[:, prompt_length:], generation_config)
             return VaswaniTransformerGenerateOutput(sequences=sequences, sequences_scores=scores)
         log_probs = ChosenLogProbabilities()
         if generation_config.return_dict_in_generate:

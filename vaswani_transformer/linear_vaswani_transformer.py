@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from transformers.utils import is_torchdynamo_compiling
 
@@ -34,10 +35,12 @@ class Linear(nn.Linear):
 
 def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """Input (..., I) @ weight (O, I) transposed + bias (O,), like `torch.nn.functional.linear`."""
-    if not runs_on_onednn(input, weight):
+    is_usual_bias = bias is None or (bias.dtype == weight.dtype and bias.shape == weight.shape[:1])
+    if not (is_usual_bias and runs_on_onednn(input, weight)):
         return nn.functional.linear(input, weight, bias)
     rows = input.reshape(-1, input.shape[-1])
-    if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
+    needs_grad = input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+    if torch.is_grad_enabled() and needs_grad:
         return _Linear.apply(rows, weight, bias).view(*input.shape[:-1], -1)
     return multiply(rows, weight, bias).view(*input.shape[:-1], -1)
 
@@ -52,11 +55,15 @@ def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
         and input.device.type == "cpu"
         and type(input) is torch.Tensor
         and type(weight) in (nn.Parameter, torch.Tensor)
+        and input.layout == weight.layout == torch.strided
+        and weight.ndim == 2
+        and input.shape[-1] == weight.shape[1]
         and input.numel() * weight.shape[0] >= _FEWEST_PRODUCTS
         and not torch.is_autocast_enabled("cpu")
         and not is_torchdynamo_compiling()
         and not torch.jit.is_tracing()
         and not is_in_torch_dispatch_mode()
+        and forward_ad._current_level < 0
         and torch.backends.mkldnn.enabled
         and onednn_is_faster()
     )

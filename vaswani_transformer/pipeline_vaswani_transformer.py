@@ -16,7 +16,9 @@ logger = logging.get_logger(__name__)
 
 _POOL = 4096  # texts that are read, tokenised and sorted together
 _TOKENS_PER_BATCH = 4096  # padded source tokens of a batch
+_TEXTS_PER_BATCH = 128  # at most, however short: their translations need memory, too
 _ANY_NUMBER = 2**31  # batch size of those who gave none
+_IN_ORDER = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}  # see the texts' places
 
 _PAIR_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 
@@ -29,8 +31,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     set, an iterator over lists. Order out is order in. Empty and blank texts become empty texts. Nothing is
     truncated: a text longer than any training sentence is translated whole, with one warning.
 
-    Lists and data sets are sorted by length and cut into batches of 4,096 padded tokens, or of `batch_size` texts if
-    that is given; texts of a generator come one by one, or are read 16 batches ahead.
+    Lists and data sets are sorted by length and cut into batches of 4,096 padded tokens and at most 128 texts, or of
+    `batch_size` texts if that is given; texts of a generator come one by one, or are read 16 batches ahead.
 
     Parameters of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in the call, and so
     can `src_lang` and `tgt_lang`, for models of other architectures whose tokenizers ask for them.
@@ -115,13 +117,17 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         postprocess_params: dict[str, Any],
     ) -> Iterator[list[dict[str, str]]]:
         """Results in the order of the texts, which are read a pool at a time and batched with those of like length."""
-        if num_workers or batch_size == 1 or not hasattr(self.model, "check_loaded_weights"):
+        if batch_size < 1:
+            raise ValueError(f"`batch_size` must be at least 1, got {batch_size}. Leave it out for batches by length.")
+        is_ours = hasattr(self.model, "check_loaded_weights")
+        if num_workers or batch_size == 1 or not is_ours or _IN_ORDER & forward_params.keys():
             batch_size = 1 if batch_size == _ANY_NUMBER else batch_size
             params = preprocess_params, forward_params, postprocess_params
             return super().get_iterator(inputs, num_workers, batch_size, *params)
 
         def results() -> Iterator[list[dict[str, str]]]:
-            rest = iter(inputs)
+            is_indexed = isinstance(inputs, Sized) and hasattr(inputs, "__getitem__")
+            rest = (inputs[index] for index in range(len(inputs))) if is_indexed else iter(inputs)
             while pool := list(itertools.islice(rest, min(_POOL, 16 * batch_size))):
                 encoded = [self.preprocess(text, **preprocess_params) for text in pool]
                 found: list[Any] = [None] * len(pool)
@@ -131,7 +137,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                         found[index] = self.postprocess({"sequences": sequences.unsqueeze(0)}, **postprocess_params)
                 yield from found
 
-        return results()
+        return _Sized(results(), len(inputs)) if isinstance(inputs, Sized) else results()
 
     def _together(self, encoded: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
         """One batch (B, S) of texts (1, S), padded on the right."""
@@ -197,11 +203,29 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         return [{"translation_text": text} for text in texts]
 
 
+class _Sized:
+    """An iterator whose number of results is known."""
+
+    def __init__(self, results: Iterator[Any], length: int) -> None:
+        self._results, self._length = results, length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._results
+
+    def __next__(self) -> Any:
+        return next(self._results)
+
+
 def _batches(lengths: list[int], batch_size: int) -> Iterator[list[int]]:
     """Indices of texts of like length, longest first, at most `batch_size` or as many as the padded tokens allow."""
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     while order:
-        num_texts = max(1, _TOKENS_PER_BATCH // lengths[order[0]]) if batch_size == _ANY_NUMBER else batch_size
+        num_texts = batch_size
+        if batch_size == _ANY_NUMBER:
+            num_texts = min(_TEXTS_PER_BATCH, max(1, _TOKENS_PER_BATCH // lengths[order[0]]))
         yield order[:num_texts]
         order = order[num_texts:]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
+from transformers.generation import logits_process
 
 # Log-probability of a running hypothesis that does not exist: the library adds -1e9, any real one is far above.
 NO_HYPOTHESIS = -1.0e8
@@ -39,18 +40,18 @@ NEVER_POSITIVE = {
 
 # Processors of the library that treat each row by itself, whatever its place in the batch.
 ROW_BY_ROW = {
-    "ForcedBOSTokenLogitsProcessor",
-    "LogitNormalization",
-    "MinLengthLogitsProcessor",
-    "MinNewTokensLengthLogitsProcessor",
-    "NoBadWordsLogitsProcessor",
-    "NoRepeatNGramLogitsProcessor",
-    "RepetitionPenaltyLogitsProcessor",
-    "SuppressTokensAtBeginLogitsProcessor",
-    "SuppressTokensLogitsProcessor",
-    "TemperatureLogitsWarper",
-    "TopKLogitsWarper",
-    "TopPLogitsWarper",
+    logits_process.ForcedBOSTokenLogitsProcessor,
+    logits_process.LogitNormalization,
+    logits_process.MinLengthLogitsProcessor,
+    logits_process.MinNewTokensLengthLogitsProcessor,
+    logits_process.NoBadWordsLogitsProcessor,
+    logits_process.NoRepeatNGramLogitsProcessor,
+    logits_process.RepetitionPenaltyLogitsProcessor,
+    logits_process.SuppressTokensAtBeginLogitsProcessor,
+    logits_process.SuppressTokensLogitsProcessor,
+    logits_process.TemperatureLogitsWarper,
+    logits_process.TopKLogitsWarper,
+    logits_process.TopPLogitsWarper,
 }
 
 
@@ -89,8 +90,8 @@ def check_scores(scores: torch.Tensor) -> None:
     """Raises ValueError if the model gave no numbers: what follows would be no translation."""
     if scores.isnan().any():
         raise ValueError(
-            "The model's scores must be numbers, got NaN. Its weights are broken, or its states overflow: train it "
-            "again from the last good checkpoint, or load it with dtype=torch.float32."
+            "The model's scores must be numbers, got NaN. Its weights are broken, its states overflow, or a logits "
+            "processor made them: go back to the last good checkpoint, or load it with dtype=torch.float32."
         )
 
 
