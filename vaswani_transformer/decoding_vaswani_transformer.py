@@ -27,6 +27,7 @@ _PLAIN = ("torch.nn.modules", __name__.rpartition(".")[0])  # where the classes 
 _PREPARED = {"forward", "prepare_inputs_for_generation", "_update_model_kwargs_for_generation", "_reorder_cache"}
 _FEWEST_PRODUCTS = 2**20  # below, MKL's call costs less than what oneDNN saves
 _LARGEST_PRODUCT = 2**23  # elements: the C library gets more than 32 MiB from the system, page by page
+_POSITIONS_AT_ONCE = 16
 _FIRST_CAPACITY = 32  # tokens that the caches have room for at first
 
 
@@ -145,7 +146,8 @@ class DecoderProjections:
     @classmethod
     def of(cls, model: Any) -> "DecoderProjections":
         """Those of the model as it is now."""
-        parameters = [*model.model.decoder.layers.parameters(), *model.lm_head.parameters()]
+        projections = [part for part in model.model.decoder.layers.modules() if _is_linear(part)] + [model.lm_head]
+        parameters = [parameter for part in projections for parameter in part.parameters()]
         longest = max(max(parameter.shape) for parameter in parameters)
         # Weighs every place of a weight otherwise, so that rows or columns that change places are noticed, too.
         ramp = torch.arange(1, longest + 1, dtype=model.dtype).sin_()
@@ -219,13 +221,22 @@ class DecoderSession:
         if self._length * self._num_beams == self._own[0][0].shape[1]:
             self._copy_own(slice(None), 2 * self._own[0][0].shape[1])
         states = nn.functional.embedding(tokens.flatten(), self._embedding) * self._scale
-        position = self._encode_positions(torch.arange(self._length, self._length + 1), self._length + 1)  # (1, D)
-        states = states + position.to(states.dtype)
+        states = states + self._position()
         parts = zip(self._projections.layers, self._norms, self._own, self._cross, strict=True)
         for projections, norms, own, cross in parts:
             states = self._layer(states, projections, norms, own, cross, masks)
         self._length += 1
         return states
+
+    def _position(self) -> torch.Tensor:
+        """(D,) encoding of the next position; some are computed together, as far as learned ones go."""
+        place = self._length % _POSITIONS_AT_ONCE
+        if place == 0:
+            end = self._length + _POSITIONS_AT_ONCE
+            end = max(self._length + 1, min(end, getattr(self._encode_positions, "num_embeddings", end)))
+            encodings = self._encode_positions(torch.arange(self._length, end), end)
+            self._positions = encodings.to(self._embedding.dtype)
+        return self._positions[place]
 
     def log_probabilities(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
         """Log-probabilities of the next token of states (R, D), a part of the rows (.., V) at a time.
