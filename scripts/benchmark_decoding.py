@@ -26,11 +26,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmark_training import SIZES, finish_weighing, start_weighing
+from train_control import marian_config
 
 CONTESTANTS = ("ours", "ours-reference", "marian")
 VOCABULARY = {"tiny": 10_000, "base": 32_000}
 NUM_STEPS = 30
-PAD, BOS, EOS = 0, 1, 2
+PAD, EOS = 0, 2
 
 
 @dataclass(frozen=True)
@@ -114,27 +115,10 @@ def make_ours(task: Task, workload: Workload):
 def make_marian(ours):
     """MarianMTModel with the weights, positions and epsilon of `ours`; its biases beyond those are zero."""
     import torch
-    from transformers import MarianConfig, MarianMTModel
+    from transformers import MarianMTModel
 
-    sizes = ours.config
-    config = MarianConfig(
-        vocab_size=sizes.vocab_size,
-        d_model=sizes.d_model,
-        encoder_ffn_dim=sizes.d_ff,
-        decoder_ffn_dim=sizes.d_ff,
-        encoder_attention_heads=sizes.num_heads,
-        decoder_attention_heads=sizes.num_heads,
-        encoder_layers=sizes.num_encoder_layers,
-        decoder_layers=sizes.num_decoder_layers,
-        activation_function="relu",
-        scale_embedding=True,
-        max_position_embeddings=sizes.max_position_embeddings,
-        pad_token_id=PAD,
-        bos_token_id=BOS,
-        eos_token_id=EOS,
-        forced_eos_token_id=None,
-        decoder_start_token_id=BOS,
-    )
+    config = marian_config(ours.config)
+    config.forced_eos_token_id = None  # the end is as free as ours
     marian = MarianMTModel(config).eval()
     weights = {name: torch.zeros_like(tensor) for name, tensor in marian.state_dict().items()} | ours.state_dict()
     for stack in ("encoder", "decoder"):
@@ -142,7 +126,7 @@ def make_marian(ours):
     marian.load_state_dict(weights)
     for module in marian.modules():
         if isinstance(module, torch.nn.LayerNorm):
-            module.eps = sizes.layer_norm_eps
+            module.eps = ours.config.layer_norm_eps
     return marian
 
 

@@ -62,6 +62,31 @@ class Control:
         return VaswaniTransformerLMOutput(loss=loss, logits=logits if return_logits else None, nll=nll)
 
 
+def marian_config(sizes: VaswaniTransformerConfig) -> MarianConfig:
+    """The configuration of a Marian of the sizes of one of our models."""
+    return MarianConfig(
+        vocab_size=sizes.vocab_size,
+        d_model=sizes.d_model,
+        encoder_ffn_dim=sizes.d_ff,
+        decoder_ffn_dim=sizes.d_ff,
+        encoder_attention_heads=sizes.num_heads,
+        decoder_attention_heads=sizes.num_heads,
+        encoder_layers=sizes.num_encoder_layers,
+        decoder_layers=sizes.num_decoder_layers,
+        dropout=sizes.dropout,
+        attention_dropout=sizes.attention_dropout,
+        activation_dropout=sizes.activation_dropout,
+        activation_function="relu",
+        scale_embedding=True,
+        max_position_embeddings=sizes.max_position_embeddings,
+        pad_token_id=sizes.pad_token_id,
+        bos_token_id=sizes.bos_token_id,
+        eos_token_id=sizes.eos_token_id,
+        forced_eos_token_id=sizes.eos_token_id,
+        decoder_start_token_id=sizes.decoder_start_token_id,
+    )
+
+
 class MarianControl(Control, MarianMTModel):
     """The library's Marian in our sizes. What differs from ours:
 
@@ -77,28 +102,7 @@ class MarianControl(Control, MarianMTModel):
     @classmethod
     def from_sizes(cls, sizes: VaswaniTransformerConfig) -> "MarianControl":
         """A freshly initialised Marian of the sizes of one of our models."""
-        config = MarianConfig(
-            vocab_size=sizes.vocab_size,
-            d_model=sizes.d_model,
-            encoder_ffn_dim=sizes.d_ff,
-            decoder_ffn_dim=sizes.d_ff,
-            encoder_attention_heads=sizes.num_heads,
-            decoder_attention_heads=sizes.num_heads,
-            encoder_layers=sizes.num_encoder_layers,
-            decoder_layers=sizes.num_decoder_layers,
-            dropout=sizes.dropout,
-            attention_dropout=sizes.attention_dropout,
-            activation_dropout=sizes.activation_dropout,
-            activation_function="relu",
-            scale_embedding=True,
-            max_position_embeddings=sizes.max_position_embeddings,
-            pad_token_id=sizes.pad_token_id,
-            bos_token_id=sizes.bos_token_id,
-            eos_token_id=sizes.eos_token_id,
-            forced_eos_token_id=sizes.eos_token_id,
-            decoder_start_token_id=sizes.decoder_start_token_id,
-        )
-        return cls(config)
+        return cls(marian_config(sizes))
 
     def copy_weights(self, ours: VaswaniTransformerForConditionalGeneration) -> None:
         """Takes over all weights of one of our models with biases, its positions and its epsilon."""
