@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from vaswani_transformer.evaluation.outputs import check_outputs
+from vaswani_transformer.evaluation.outputs import check_outputs, save_figure
 from vaswani_transformer.training.card import make_card, write_card
-from vaswani_transformer.training.curves import Log, draw_curves, read_log, save_curves
+from vaswani_transformer.training.curves import Log, draw_curves, read_log
 from vaswani_transformer.training.folder import CARD_FILE, CURVES_FILE, is_own_card
 
 
@@ -44,7 +44,7 @@ def write_card_with_curves(
         raise ValueError(f"`output` must be new or a card of a run, got {card} of other origin. Pass another file.")
     label = name or Path(run).resolve().name
     figure = draw_curves(read_log(run), _read_others(compare, label), label=label)
-    save_curves(figure, picture)
+    save_figure(figure, picture)
     write_card(run, output=card, name=name, picture=picture.name)
     return [card, picture]
 

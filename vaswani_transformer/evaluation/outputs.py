@@ -9,9 +9,13 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 STANDARD_STREAM = "-"
+_PICTURE_FORMATS = (".png", ".svg")
 
 
 def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
@@ -111,3 +115,25 @@ def open_output(output_file: str | Path) -> Iterator[BinaryIO]:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def check_picture(name: str, file: str | Path) -> None:
+    """Refuses a picture that could not be written, before it is drawn.
+
+    Args:
+        name: What the file is called in errors.
+        file: A path that ends in .png or .svg.
+
+    Raises:
+        FileNotFoundError: Its folder does not exist.
+        ValueError: It is of another format, or cannot be written.
+    """
+    if Path(file).suffix.lower() not in _PICTURE_FORMATS:
+        raise ValueError(f"`{name}` must end in {' or '.join(_PICTURE_FORMATS)}, got {file}. Pass another name.")
+    check_outputs({name: file})
+
+
+def save_figure(figure: Figure, file: str | Path) -> None:
+    """Writes a picture in the format of its name's end, in place of an older one only when it is complete."""
+    with open_output(file) as stream:
+        figure.savefig(stream, format=Path(file).suffix.lower().removeprefix("."))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from transformers.utils import logging
 
-from ..evaluation.outputs import open_output
+from ..analysis.drawing import COLORS, LINE_STYLES, new_figure
+from ..evaluation.outputs import save_figure
 from .checkpoints import list_checkpoints
 from .folder import CURVES_FILE, STATE_FILE
 
@@ -20,13 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 logger = logging.get_logger(__name__)
-
-# Of Okabe and Ito, who chose them for colour-blind readers; the styles tell the curves apart in grey, too.
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_STYLES = ("-", "--", "-.", ":")
-_PIXELS_PER_INCH, _SIZE = 120, (10, 5.4)
-_FONT = {"font.size": 12, "axes.titlesize": 12, "axes.labelsize": 12, "legend.fontsize": 11, "axes.grid": True}
-_STYLE = {**_FONT, "grid.color": "#dddddd", "axes.spines.top": False, "axes.spines.right": False}
 
 _BLEU = "eval_sacrebleu"
 
@@ -76,19 +70,11 @@ def draw_curves(log: Log, others: dict[str, Log] | None = None, *, label: str = 
         ImportError: If matplotlib is missing.
         ValueError: If a log has nothing to draw.
     """
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure  # without pyplot: drawn by Agg, whatever the machine's screen
-    except ImportError as error:
-        raise ImportError(
-            "`matplotlib` must be installed to draw curves, got none. Run: pip install 'vaswani-transformer[viz]'"
-        ) from error
     logs = {label: log, **(others or {})}
     for name, entries in logs.items():
         if not curve(entries, "eval_perplexity")[0]:
             raise ValueError(f"`{name}` must have validations in its log, got none. Train with validation data.")
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=_SIZE, dpi=_PIXELS_PER_INCH, layout="constrained")
+    with new_figure() as figure:
         below = "bleu" if curve(log, _BLEU)[0] else "validation"
         axes = figure.subplot_mosaic(
             [["validation", "training"], [below, "rate"]], width_ratios=(3, 2), height_ratios=(3, 2)
@@ -120,7 +106,7 @@ def _draw_validation(axes: Axes, logs: dict[str, Log]) -> None:
 def _line(index: int, log: Log) -> dict[str, Any]:
     """How the validations of one of several runs are drawn."""
     few = {"marker": "o", "markersize": 4} if len(curve(log, "eval_perplexity")[0]) < 15 else {}
-    style = {"color": _COLORS[index % len(_COLORS)], "linestyle": _STYLES[index % len(_STYLES)]}
+    style = {"color": COLORS[index % len(COLORS)], "linestyle": LINE_STYLES[index % len(LINE_STYLES)]}
     return {"linewidth": 1.8, "zorder": 3 - index / 100, **style, **few}
 
 
@@ -137,21 +123,15 @@ def _draw_bleu(axes: Axes, above: Axes, logs: dict[str, Log]) -> None:
 
 def _draw_training(axes: Axes, rate: Axes, log: Log) -> None:
     """Negative log-likelihood over the learning rate, on the same updates."""
-    axes.plot(*curve(log, "nll"), color=_COLORS[0], linewidth=1.2)
+    axes.plot(*curve(log, "nll"), color=COLORS[0], linewidth=1.2)
     axes.set(ylabel="nll, nats per token", title="Training")
     axes.tick_params(labelbottom=False)
     rate.sharex(axes)
-    rate.plot(*curve(log, "learning_rate"), color=_COLORS[0], linewidth=1.2)
+    rate.plot(*curve(log, "learning_rate"), color=COLORS[0], linewidth=1.2)
     rate.xaxis.set_major_formatter("{x:,.0f}")
     rate.locator_params(axis="x", nbins=4)
     rate.set(xlabel="updates", ylabel="learning rate", ylim=(0, None))
     rate.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
-
-
-def save_curves(figure: Figure, path: str | Path) -> None:
-    """Writes a picture as PNG, atomically."""
-    with open_output(path) as stream:
-        figure.savefig(stream, format="png")
 
 
 def draw_run(folder: str | Path) -> Path | None:
@@ -165,7 +145,7 @@ def draw_run(folder: str | Path) -> Path | None:
         log = read_log(folder)
         if find_spec("matplotlib") is None or not curve(log, "eval_perplexity")[0]:
             return None
-        save_curves(draw_curves(log), path)
+        save_figure(draw_curves(log), path)
     except (ImportError, OSError, ValueError) as error:
         logger.warning(f"No curves were drawn: {error}")
         return None
