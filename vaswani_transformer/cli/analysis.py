@@ -6,17 +6,44 @@ from __future__ import annotations
 
 import argparse
 
+from .training import describe_recipe_fields, given_fields, is_main_process
+
 
 def _describe_table3(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--vocab-size", type=int, default=37000, metavar="N", help="entries of the vocabulary our models are built for"
+    training = parser.add_argument_group(
+        "training", "With --output-dir the rows are trained and measured; without, models are compared in size alone."
     )
+    training.add_argument(
+        "--output-dir",
+        metavar="DIR",
+        help="folder of one run a row; what is finished there is kept, what was begun goes on",
+    )
+    training.add_argument(
+        "--recipe", default="multi30k-table3", metavar="NAME", help="row base; the others are scaled to it"
+    )
+    training.add_argument("--rows", nargs="+", metavar="ROW", help="rows to train, for example A1 C4 (default: all)")
+    training.add_argument(
+        "--seeds", nargs="+", type=int, metavar="N", help="seeds of each of these rows (default: the recipe's)"
+    )
+    training.add_argument("--bf16", action="store_true", help="compute in bfloat16")
+    training.add_argument("--use-cpu", action="store_true", help="train on the CPU although there is a GPU")
+    describe_recipe_fields(parser)
 
 
 def _run_table3(args: argparse.Namespace) -> None:
-    from ..analysis.table_3 import format_table_3, table_3
+    if args.output_dir is None:
+        from ..analysis.table_3 import format_table_3, table_3
 
-    print(format_table_3(table_3(args.vocab_size)))
+        print(format_table_3(table_3(**{"vocab_size": 37000, **given_fields(args)})))
+        return
+    from ..training.recipes import get_recipe
+    from ..training.variations import format_variations, train_variations
+
+    recipe = get_recipe(args.recipe, **given_fields(args))
+    options = {"rows": args.rows, "seeds": args.seeds, "bf16": args.bf16, "use_cpu": args.use_cpu}
+    rows = train_variations(recipe, args.output_dir, **options)
+    if is_main_process():
+        print(format_variations(rows))
 
 
 def _describe_cost(parser: argparse.ArgumentParser) -> None:

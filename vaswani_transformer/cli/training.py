@@ -62,7 +62,7 @@ def _output_folder(args: argparse.Namespace) -> Path:
 
 def describe_train(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `train`: a folder, switches, and one for each field of a recipe."""
-    from ..training.recipes import RECIPES, Recipe
+    from ..training.recipes import RECIPES
 
     parser.add_argument("--output-dir", required=True, metavar="DIR", help="folder of the run, with all it leaves")
     parser.add_argument(
@@ -94,6 +94,13 @@ def describe_train(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="processes that tokenise the data (default: all cores for a large corpus); they change no result",
     )
+    describe_recipe_fields(parser)
+
+
+def describe_recipe_fields(parser: argparse.ArgumentParser) -> None:
+    """Adds an option for each field of a recipe; what is not given is absent from the arguments."""
+    from ..training.recipes import Recipe
+
     fields = parser.add_argument_group(
         "values of the recipe", "Each replaces one value of the recipe; the default shown holds without --recipe."
     )
@@ -138,12 +145,19 @@ def chosen_recipe(args: argparse.Namespace) -> Any:
     """The named recipe, the resumed run's own, or the paper's, with the values given on the command line."""
     from ..training.recipes import Recipe, get_recipe
 
-    given = {name: value for name, value in vars(args).items() if name in Recipe.__dataclass_fields__}
+    given = given_fields(args)
     if args.recipe is not None:
         return get_recipe(args.recipe, **given)
     if args.resume:
         return dataclasses.replace(Recipe.load(args.output_dir), **given)
     return Recipe(**given)
+
+
+def given_fields(args: argparse.Namespace) -> dict[str, Any]:
+    """The fields of a recipe that the command line gives."""
+    from ..training.recipes import Recipe
+
+    return {name: value for name, value in vars(args).items() if name in Recipe.__dataclass_fields__}
 
 
 def _read_bool(text: str) -> bool:
