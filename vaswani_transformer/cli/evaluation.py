@@ -75,8 +75,16 @@ def _decoding_options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _describe_evaluate(parser: argparse.ArgumentParser) -> None:
     _describe_decoding(parser)
+    _describe_test_set(parser, "test")
+    parser.add_argument("--translations", metavar="FILE", help="also write the translations, one a line")
+    parser.add_argument(
+        "--results", metavar="FILE", help="file for the scores (default: test_results.json in the model's folder)"
+    )
+
+
+def _describe_test_set(parser: argparse.ArgumentParser, split: str) -> None:
     data = parser.add_argument_group(
-        "test set", "Without --source, --pairs or --dataset it is the one of the recipe saved with the model."
+        "test set", f"Without --source, --pairs or --dataset it is the {split} set of the recipe saved with the model."
     )
     data.add_argument("--source", metavar="FILE", help="source sentences, one a line")
     data.add_argument(
@@ -85,12 +93,8 @@ def _describe_evaluate(parser: argparse.ArgumentParser) -> None:
     data.add_argument("--pairs", metavar="FILE", help="both sides in one .jsonl, .json, .csv, .tsv or .parquet file")
     data.add_argument("--dataset", metavar="NAME", help="Hub name or folder of a `datasets` dataset, or builtin")
     data.add_argument("--dataset-config", metavar="NAME", help="configuration of the dataset, for example de-en")
-    data.add_argument("--split", default="test", metavar="NAME", help="part of the dataset")
-    data.add_argument("--name", help="what results and model card call the test set (default: its files or dataset)")
-    data.add_argument("--translations", metavar="FILE", help="also write the translations, one a line")
-    data.add_argument(
-        "--results", metavar="FILE", help="file for the scores (default: test_results.json in the model's folder)"
-    )
+    data.add_argument("--split", default=split, metavar="NAME", help="part of the dataset")
+    data.add_argument("--name", help="what results and pictures call the test set (default: its files or dataset)")
 
 
 def _run_evaluate(args: argparse.Namespace) -> None:
@@ -139,6 +143,41 @@ def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
             f"{args.split} set. Pass --source and --reference, --pairs or --dataset."
         )
     return {key: value for key, value in {**corpus, "name": args.name}.items() if value is not None}
+
+
+def _describe_sweep(parser: argparse.ArgumentParser) -> None:
+    choices = {
+        choice.replace("_", "-"): choice for choice in ("num_averaged_snapshots", "num_beams", "length_penalty")
+    }
+    parser.add_argument("choice", choices=choices, metavar="CHOICE", help=f"what is varied: {', '.join(choices)}")
+    parser.add_argument(
+        "--values", nargs="+", type=float, metavar="X", help="its values (default: some around the paper's)"
+    )
+    parser.add_argument("--output", metavar="FILE", help="also draw them: a .png or .svg file; needs the extra viz")
+    _describe_decoding(parser)
+    _describe_test_set(parser, "validation")
+    parser.add_argument("--results", metavar="FILE", help="also write all scores as JSON")
+
+
+def _run_sweep(args: argparse.Namespace) -> None:
+    options = _decoding_options(args)
+    from ..analysis.drawing import new_figure
+    from ..evaluation.outputs import check_outputs, check_picture, save_figure
+    from ..evaluation.report import write_results
+    from ..training.sweeps import draw_sweep, format_sweep, sweep
+
+    check_outputs({"output": args.output, "results": args.results})
+    if args.output is not None:
+        check_picture("output", args.output)
+        with new_figure():
+            pass  # a missing extra is named before the work
+    choice = args.choice.replace("-", "_")
+    results = list(sweep(choice, args.model, _chosen_corpus(args), values=args.values, device=args.device, **options))
+    print(format_sweep(choice, results))
+    if args.results is not None:
+        write_results({"results": results}, args.results)
+    if args.output is not None:
+        save_figure(draw_sweep(choice, results), args.output)
 
 
 def _describe_translate(parser: argparse.ArgumentParser) -> None:
@@ -240,6 +279,11 @@ def _run_on_pairs(args: argparse.Namespace, compute: Callable[..., int], **optio
 
 COMMANDS = {
     "evaluate": (_describe_evaluate, _run_evaluate, "Translate a test set and score it by BLEU, three ways, and chrF"),
+    "sweep": (
+        _describe_sweep,
+        _run_sweep,
+        "Score a model over averaged snapshots, beams or alpha, as section 6.1 chose",
+    ),
     "translate": (_describe_translate, _run_translate, "Translate a file or stdin"),
     "score": (_describe_score, _run_score, "Score given translations by the model's probability"),
     "align": (_describe_align, _run_align, "Align the words of given translations by the model's attention"),
