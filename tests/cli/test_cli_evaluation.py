@@ -227,3 +227,29 @@ def test_files_of_different_length_are_refused_before_the_model_is_loaded(comman
 def test_an_impossible_alpha_is_refused(command, alpha, model_folder, corpus, capsys):
     error = refused(capsys, [*command, "--model", str(model_folder), f"--length-penalty={alpha}"])
     assert f"`--length-penalty` must be a finite number in [-10, 10], got {float(alpha)}" in error
+
+
+# ---- sweep ----
+
+
+def test_sweep_prints_a_line_for_each_value_and_writes_scores_and_picture(model_folder, corpus, capsys):
+    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
+    data = ["--source", "train.en", "--reference", "train.de", "--device", "cpu"]
+    files = ["--results", "sweep.json", "--output", "sweep.svg"]
+    command = ["sweep", "num-beams", "--model", str(model_folder), "--values", "1", "2", *data, *files]
+    assert main(command) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:3]] == ["1", "2"]
+    results = json.loads(Path("sweep.json").read_text(encoding="utf-8"))["results"]
+    assert [point["test_num_beams"] for point in results] == [1, 2]
+    assert Path("sweep.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_sweep_refuses_another_picture_format_before_the_model_is_loaded(corpus, capsys):
+    error = refused(capsys, ["sweep", "num-beams", "--model", "missing", "--output", "sweep.jpg"])
+    assert "`--output` must end in .png or .svg" in error
+
+
+def test_sweep_refuses_the_varied_option(model_folder, corpus, capsys):
+    data = ["--source", "train.en", "--reference", "train.de", "--num-beams", "2"]
+    error = refused(capsys, ["sweep", "num-beams", "--model", str(model_folder), *data])
+    assert "`--num-beams` must be left out" in error
