@@ -8,6 +8,7 @@ Paper: section 6.1, which chose beam and alpha on the development set.
 from __future__ import annotations
 
 import dataclasses
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,7 @@ CHOICES: dict[str, Choice] = {
     "num_beams": Choice((1, 2, 3, 4, 6, 8, 12, 16), (4,), "beams"),
     "length_penalty": Choice((0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5), (0.6,), "alpha of the length penalty"),
 }
+_WIDTH = 119
 _METRICS = {"test_sacrebleu": "sacreBLEU", "test_paper_bleu": "paper BLEU"}
 
 
@@ -155,12 +157,12 @@ def format_sweep(choice: str, results: Sequence[Mapping[str, Any]]) -> str:
         for result in results
     ]
     first, paper = results[0], " and ".join(f"{value:g}" for value in CHOICES[choice].of_paper)
-    varied = "" if choice == "num_averaged_snapshots" else f", with {choice} as the table says"
+    varied = {"num_beams": {"test_num_beams": "N"}, "length_penalty": {"test_length_penalty": "alpha"}}
     notes = (
-        f"{first['test_data']}, {first['test_num_sentences']:,} sentences; {describe_search(first)}{varied}. The "
-        f"paper chose {paper}."
+        f"{first['test_data']}, {first['test_num_sentences']:,} sentences; "
+        f"{describe_search({**first, **varied.get(choice, {})})}. The paper chose {paper}."
     )
-    return f"{align_columns([header, *rows])}\n\n{notes}"
+    return f"{align_columns([header, *rows])}\n\n{textwrap.fill(notes, _WIDTH)}"
 
 
 def draw_sweep(choice: str, results: Sequence[Mapping[str, Any]]) -> Figure:
