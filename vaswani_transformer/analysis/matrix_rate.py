@@ -45,14 +45,14 @@ def measure_matrix_rate(device: torch.device | str, dtype: torch.dtype = torch.f
 
 def _time_product(first: torch.Tensor, second: torch.Tensor) -> float:
     """Seconds of one matrix product, by the library that the model multiplies with."""
-    _synchronize(first.device)
+    synchronize(first.device)
     start = time.perf_counter()
     linear(first, second)
-    _synchronize(first.device)
+    synchronize(first.device)
     return time.perf_counter() - start
 
 
-def _synchronize(device: torch.device) -> None:
+def synchronize(device: torch.device) -> None:
     """Waits for what an accelerator was given to do; a CPU does it at once."""
     if device.type != "cpu":
         torch.accelerator.synchronize(device)

@@ -1,12 +1,75 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Sub-commands that print the paper's tables beside our figures: table3, cost."""
+"""Sub-commands that print the paper's tables beside our figures: table1, table3, cost."""
 
 from __future__ import annotations
 
 import argparse
 
 from .training import describe_recipe_fields, given_fields, is_main_process
+
+# Defaults of what table1 measures; None on the command line, where they are refused without --measure.
+_MEASURED = {"lengths": [64, 128, 256, 512, 1024, 2048], "repeats": 5, "batch_size": 1}
+
+
+def _describe_table1(parser: argparse.ArgumentParser) -> None:
+    sizes = parser.add_argument_group("sizes")
+    for name, default, text in (
+        ("n", 1024, "positions of the sequence that the table's numbers are for"),
+        ("d", 512, "width of a position"),
+        ("k", 3, "width of a convolution's kernel"),
+        ("r", 64, "positions that restricted self-attention looks at"),
+    ):
+        sizes.add_argument(f"--{name}", type=int, default=default, metavar="N", help=text)
+    measuring = parser.add_argument_group("measuring, which takes a minute or two")
+    measuring.add_argument("--measure", action="store_true", help="time real layers of width d over --lengths, too")
+    measuring.add_argument(
+        "--output", metavar="FILE", help="picture of it, .png or .svg (measures; needs the extra viz)"
+    )
+    _add_measured(measuring, "--lengths", "positions of the sequences", nargs="+")
+    _add_measured(measuring, "--repeats", "timings of each, of which the median counts")
+    _add_measured(measuring, "--batch-size", "sequences at once")
+    measuring.add_argument("--backward", action="store_true", help="with the gradients, as in training")
+    measuring.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+
+
+def _add_measured(group: argparse._ArgumentGroup, option: str, text: str, nargs: str | None = None) -> None:
+    default = _MEASURED[option.removeprefix("--").replace("-", "_")]
+    shown = " ".join(map(str, default)) if nargs else default
+    group.add_argument(option, type=int, nargs=nargs, metavar="N", help=f"{text} (default: {shown})")
+
+
+def _run_table1(args: argparse.Namespace) -> None:
+    from ..analysis.complexity import Sizes, format_table_1
+
+    table = format_table_1(Sizes(n=args.n, d=args.d, k=args.k, r=args.r))
+    if args.measure or args.output is not None:
+        _measure_table1(args, table)
+        return
+    given = {**{name: getattr(args, name) for name in (*_MEASURED, "device")}, "backward": args.backward or None}
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"`{name}` must come with --measure or --output, got neither. Add --measure.")
+    print(table)
+
+
+def _measure_table1(args: argparse.Namespace, table: str) -> None:
+    """Prints the table, then measures, prints and draws."""
+    from ..analysis.drawing import check_matplotlib
+    from ..analysis.layer_costs import measure_layers
+    from ..analysis.layer_costs_report import draw_layer_costs, format_layer_costs
+    from ..evaluation.outputs import check_picture, save_figure
+
+    if args.output is not None:
+        check_picture("output", args.output)
+        check_matplotlib()
+    given = {name: getattr(args, name) for name in _MEASURED if getattr(args, name) is not None}
+    options = {**_MEASURED, **given, "device": args.device, "backward": args.backward}
+    costs = measure_layers(options.pop("lengths"), d=args.d, k=args.k, **options)
+    print(table, format_layer_costs(costs), sep="\n\n")
+    if args.output is not None:
+        save_figure(draw_layer_costs(costs), args.output)
+        print(f"written: {args.output}")
 
 
 def _describe_table3(parser: argparse.ArgumentParser) -> None:
@@ -80,6 +143,7 @@ def _run_cost(args: argparse.Namespace) -> None:
 
 
 COMMANDS = {
+    "table1": (_describe_table1, _run_table1, "Print the paper's Table 1 with its numbers, and measure its layers"),
     "table3": (_describe_table3, _run_table3, "Print the paper's Table 3 with our parameter counts"),
     "cost": (_describe_cost, _run_cost, "Estimate what a recipe costs, beside the paper's Table 2"),
 }

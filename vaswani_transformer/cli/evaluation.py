@@ -161,7 +161,7 @@ def _describe_sweep(parser: argparse.ArgumentParser) -> None:
 
 def _run_sweep(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
-    from ..analysis.drawing import new_figure
+    from ..analysis.drawing import check_matplotlib
     from ..evaluation.outputs import check_outputs, check_picture, save_figure
     from ..evaluation.report import write_results
     from ..training.sweeps import draw_sweep, format_sweep, sweep
@@ -169,8 +169,7 @@ def _run_sweep(args: argparse.Namespace) -> None:
     check_outputs({"output": args.output, "results": args.results})
     if args.output is not None:
         check_picture("output", args.output)
-        with new_figure():
-            pass  # a missing extra is named before the work
+        check_matplotlib()
     choice = args.choice.replace("-", "_")
     results = list(sweep(choice, args.model, _chosen_corpus(args), values=args.values, device=args.device, **options))
     print(format_sweep(choice, results))
