@@ -32,12 +32,19 @@ def new_figure(width: float = 10, height: float = 5.4) -> Iterator[Figure]:
     Raises:
         ImportError: If matplotlib is missing.
     """
+    check_drawing()
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(_STYLE):
+        yield Figure(figsize=(width, height), dpi=_PIXELS_PER_INCH, layout="constrained")
+
+
+def check_drawing() -> None:
+    """Raises ImportError, which names the extra to install, if matplotlib is missing."""
     try:
-        import matplotlib
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError as error:
         raise ImportError(
             "`matplotlib` must be installed to draw, got none. Run: pip install 'vaswani-transformer[viz]'"
         ) from error
-    with matplotlib.rc_context(_STYLE):
-        yield Figure(figsize=(width, height), dpi=_PIXELS_PER_INCH, layout="constrained")
