@@ -80,7 +80,7 @@ def test_training_on_two_text_files_works_as_printed(workplace):
 
 @pytest.mark.parametrize(
     "words",
-    [words for words in commands() if words[0] in ("translate", "score", "align", "table1", "table3", "cost")],
+    [words for words in commands() if words[0] in ("translate", "score", "align", "table1", "table3", "cost", "plot")],
     ids=" ".join,
 )
 def test_command_works_as_printed(words, workplace, capsys):

@@ -26,6 +26,7 @@ COMMANDS = [
     "align",
     "table3",
     "cost",
+    "plot",
 ]
 REPOSITORY = Path(__file__).resolve().parents[2]
 

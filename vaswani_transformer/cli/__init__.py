@@ -18,13 +18,13 @@ from collections.abc import Iterator, Sequence
 
 from transformers.utils.logging import get_verbosity
 
-from . import analysis, evaluation, hub, training
+from . import analysis, evaluation, hub, plot, training
+from .parsing import HelpFormatter, add_commands
 
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError)
 _EXIT_WRONG_INPUT, _EXIT_INTERRUPTED, _EXIT_BROKEN_PIPE = 2, 130, 141
 
-# For each sub-command what adds its options, what runs it, and what it does.
-_COMMANDS = {**training.COMMANDS, **evaluation.COMMANDS, **hub.COMMANDS, **analysis.COMMANDS}
+_COMMANDS = {**training.COMMANDS, **evaluation.COMMANDS, **hub.COMMANDS, **analysis.COMMANDS, **plot.COMMANDS}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,6 +72,7 @@ def _messages_on_stderr() -> Iterator[None]:
 
 # What a library function calls an argument that has another name on the command line.
 _OTHER_NAMES = {
+    "kinds": ["kind"],
     "num_best": ["n_best"],
     "pairs_file": ["pairs"],
     "source_file": ["source"],
@@ -95,26 +96,12 @@ def _with_options(message: str, args: argparse.Namespace) -> str:
     return re.sub(r"`(\w+)`", option, message)
 
 
-class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Shows defaults, except where the default is nothing."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        return action.help if action.default in (None, False) else super()._get_help_string(action)
-
-
 def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="vaswani-transformer",
         description="Train, evaluate and use the Transformer of 'Attention Is All You Need' (2017).",
-        formatter_class=_HelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, (describe, run, text) in _COMMANDS.items():
-        command = commands.add_parser(
-            name, help=text, description=f"{text}.", formatter_class=_HelpFormatter, allow_abbrev=False
-        )
-        describe(command)
-        options = {action.dest: action.option_strings[0] for action in command._actions if action.option_strings}
-        command.set_defaults(run=run, options=options)
+    add_commands(parser, "COMMAND", _COMMANDS)
     return parser

@@ -1,0 +1,146 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The command that draws the paper's figures."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from cli_runs import refused
+
+from vaswani_transformer import cli
+from vaswani_transformer.cli import main
+from vaswani_transformer.cli.plot import FIGURES
+from vaswani_transformer.evaluation.translate import translate
+
+pytest.importorskip("matplotlib", reason="needs the extra [viz]")
+
+SMALL = {
+    "positions": ["--d-model", "8", "--length", "10"],
+    "learning-rate": ["--max-steps", "20", "--warmup-steps", "4"],
+}
+
+
+def attention(folder, *options, source="A dog runs.", output="att.png"):
+    return ["plot", "attention", "--model", str(folder), "--source", source, "--output", output, *options]
+
+
+@pytest.fixture(autouse=True)
+def in_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def is_picture(file):
+    content = Path(file).read_bytes()
+    if file.lower().endswith(".png"):
+        return content.startswith(b"\x89PNG")
+    return b"<svg" in content and content.endswith(b"</svg>\n")
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_help_of_every_figure_describes_every_option(figure, capsys):
+    with pytest.raises(SystemExit):
+        main(["plot", figure, "--help"])
+    assert f"usage: vaswani-transformer plot {figure}" in capsys.readouterr().out
+    plot = cli._build_parser()._subparsers._group_actions[0].choices["plot"]
+    assert all(action.help for action in plot._subparsers._group_actions[0].choices[figure]._actions)
+
+
+@pytest.mark.parametrize("output", ["picture.png", "picture.svg", "picture.PNG"])
+@pytest.mark.parametrize("figure", SMALL)
+def test_figure_is_drawn_into_its_file(figure, output, capsys):
+    assert main(["plot", figure, *SMALL[figure], "--output", output]) == 0
+    assert is_picture(output)
+    assert capsys.readouterr().out == f"written to {output}\n"
+
+
+@pytest.mark.parametrize("output", ["att.png", "att.svg"])
+def test_attention_of_a_given_pair_is_drawn(model_folder, output, capsys):
+    command = attention(model_folder, "--target", "Ein Hund rennt.", "--kind", "cross", "encoder", output=output)
+    assert main([*command, "--layers", "1", "--heads", "0"]) == 0
+    assert is_picture(output)
+    assert capsys.readouterr().out == f"written to {output}\n"
+
+
+def test_attention_prints_the_models_own_translation(model_folder, tiny_model, tiny_tokenizer, capsys):
+    assert main(attention(model_folder)) == 0
+    (expected,) = translate(tiny_model, tiny_tokenizer, ["A dog runs."])
+    assert capsys.readouterr().out == f"{expected}\nwritten to att.png\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--layers", "0", "2"], "`--layers` must lie in [0, 2), the layers of the model's encoder, got 2"),
+        (["--heads", "-1"], "`--heads` must lie in [0, 2), the heads of the model's encoder, got -1"),
+        (["--target", " "], "`--target` must be a sentence, got ' '"),
+        (["--target", "é" * 100], "`--target` must have at most 100 tokens to be drawn, got 201"),
+        (["--source", ""], "`--source` must be a sentence, got ''"),
+        (["--source", "x" * 100], "`--source` must have at most 100 tokens to be drawn, got 101"),
+        (["--device", "nonsense"], "`--device` must be a device of this machine"),
+        (["--output", "att.pdf"], "`--output` must end in .png or .svg, got att.pdf"),
+        (["--output", "nowhere/att.png"], "`--output` must be in a folder that exists"),
+    ],
+)
+def test_attention_names_options_as_they_are_typed(model_folder, options, message, capsys):
+    assert message in refused(capsys, attention(model_folder, *options))
+    assert not Path("att.png").exists()
+
+
+def test_attention_names_the_options_that_make_a_picture_smaller(model_folder, capsys, monkeypatch):
+    monkeypatch.setattr("vaswani_transformer.analysis.attention_drawing.MAX_INCHES", 3)
+    error = refused(capsys, attention(model_folder, "--target", "Ein Hund."))
+    assert "`--kind`, `--layers` and `--heads` must choose what fits into a picture of 3 x 3 inches" in error
+
+
+def test_attention_says_so_where_the_model_translates_into_nothing(model_folder, capsys, monkeypatch):
+    monkeypatch.setattr("vaswani_transformer.evaluation.translate.translate", lambda *_: iter([""]))
+    assert "`--target` must be given for this source" in refused(capsys, attention(model_folder))
+
+
+def test_unknown_kind_is_refused_with_the_known(model_folder, capsys):
+    with pytest.raises(SystemExit):
+        main(attention(model_folder, "--kind", "self"))
+    assert "choose from encoder, decoder, cross" in capsys.readouterr().err.replace("'", "")
+
+
+def test_output_is_checked_before_the_model_is_loaded(capsys):
+    assert "`--output` must end in" in refused(capsys, attention("no/such/model", output="att.txt"))
+
+
+def test_model_that_does_not_exist_is_refused(capsys):
+    assert "`--model` must be the folder of a trained model" in refused(capsys, attention("no/such/model"))
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["positions", "--d-model", "7"], "`--d-model` must be even"),
+        (["positions", "--length", "1"], "`--length` must lie in"),
+        (["learning-rate", "--d-model", "0"], "`--d-model` must be at least 1"),
+        (["learning-rate", "--warmup-steps", "4000", "0"], "`--warmup-steps` must be at least 1"),
+        (["learning-rate", "--max-steps", "1"], "`--max-steps` must be at least 2"),
+    ],
+)
+def test_impossible_numbers_are_refused_by_their_option(command, message, capsys):
+    assert message in refused(capsys, ["plot", *command, "--output", "picture.png"])
+
+
+@pytest.mark.parametrize("figure", SMALL)
+def test_missing_matplotlib_is_named_with_the_command_that_installs_it(figure, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    error = refused(capsys, ["plot", figure, "--output", "picture.png"])
+    assert "`matplotlib` must be installed" in error and "pip install 'vaswani-transformer[viz]'" in error
+
+
+def test_older_picture_is_kept_when_drawing_fails(capsys):
+    Path("picture.png").write_text("old")
+    refused(capsys, ["plot", "positions", "--length", "1", "--output", "picture.png"])
+    assert Path("picture.png").read_text() == "old"
+
+
+def test_plot_without_a_figure_shows_the_figures(capsys):
+    with pytest.raises(SystemExit):
+        main(["plot"])
+    assert "FIGURE" in capsys.readouterr().err

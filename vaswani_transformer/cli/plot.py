@@ -1,0 +1,132 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The sub-command that draws the paper's figures: plot."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import TYPE_CHECKING
+
+from .parsing import add_commands
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from matplotlib.figure import Figure
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def _describe_plot(parser: argparse.ArgumentParser) -> None:
+    figures = {
+        name: (partial(_describe_figure, describe), partial(_run_figure, draw), text)
+        for name, (describe, draw, text) in FIGURES.items()
+    }
+    add_commands(parser, "FIGURE", figures)
+
+
+def _describe_figure(describe: Callable[[argparse.ArgumentParser], None], parser: argparse.ArgumentParser) -> None:
+    """The options of a figure, and the one that all have."""
+    describe(parser)
+    parser.add_argument("--output", required=True, metavar="FILE", help="the picture; its name ends in .png or .svg")
+
+
+def _run_figure(draw: Callable[[argparse.Namespace], Figure], args: argparse.Namespace) -> None:
+    """Draws a figure into a file that is known to be writable before anything is computed."""
+    from ..analysis.drawing import check_matplotlib
+    from ..evaluation.outputs import check_picture, save_figure
+
+    check_picture("output", args.output)
+    check_matplotlib()
+    save_figure(draw(args), args.output)
+    print(f"written to {args.output}")
+
+
+# ---- attention ----
+
+
+def _describe_attention(parser: argparse.ArgumentParser) -> None:
+    from ..analysis.attention_drawing import KINDS
+
+    parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model, or its id on the Hub")
+    parser.add_argument("--source", required=True, metavar="TEXT", help="sentence that the model reads")
+    parser.add_argument("--target", metavar="TEXT", help="its translation (default: the model's own, then printed)")
+    parser.add_argument(
+        "--kind",
+        nargs="+",
+        choices=KINDS,
+        metavar="KIND",
+        help="encoder: self-attention; decoder: masked self-attention; cross: decoder over encoder (default: all)",
+    )
+    parser.add_argument("--layers", type=int, nargs="+", metavar="N", help="layers, from 0 (default: all)")
+    parser.add_argument("--heads", type=int, nargs="+", metavar="N", help="heads, from 0 (default: all)")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+
+
+def _draw_attention(args: argparse.Namespace) -> Figure:
+    from ..analysis.attention_drawing import KINDS, check_choice, check_sentence, draw_attention
+    from ..analysis.attention_maps import attention_maps
+    from ..evaluation.checkpoint import load_for_inference
+
+    model, tokenizer = load_for_inference(args.model, device=args.device)
+    choice = args.kind or KINDS, args.layers, args.heads
+    check_choice(model.config, *choice)
+    check_sentence("source", args.source, tokenizer)
+    target = args.target
+    if target is None:
+        target = _own_translation(model, tokenizer, args.source)
+        print(target)
+    check_sentence("target", target, tokenizer)
+    kinds, layers, heads = choice
+    maps = attention_maps(model, tokenizer, args.source, target)
+    return draw_attention(maps, kinds=kinds, layers=layers, heads=heads)
+
+
+def _own_translation(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: str) -> str:
+    """What the model's default search finds."""
+    from ..evaluation.translate import translate
+
+    (target,) = translate(model, tokenizer, [source])
+    if not target.strip():
+        raise ValueError(
+            f"`target` must be given for this source, which the model translates into {target!r}. Pass a sentence."
+        )
+    return target
+
+
+# ---- positions and learning rate ----
+
+
+def _describe_positions(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--d-model", type=int, default=128, metavar="N", help="width of the model, even")
+    parser.add_argument("--length", type=int, default=100, metavar="N", help="positions, from 0")
+
+
+def _draw_positions(args: argparse.Namespace) -> Figure:
+    from ..analysis.positions import draw_positions
+
+    return draw_positions(args.d_model, args.length)
+
+
+def _describe_learning_rate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--d-model", type=int, nargs="+", default=[512], metavar="N", help="widths of the model")
+    parser.add_argument(
+        "--warmup-steps", type=int, nargs="+", default=[4000], metavar="N", help="updates of the linear warm-up"
+    )
+    parser.add_argument("--max-steps", type=int, default=100_000, metavar="N", help="last update that is drawn")
+
+
+def _draw_learning_rate(args: argparse.Namespace) -> Figure:
+    from ..training.schedule_drawing import draw_schedules
+
+    return draw_schedules(args.d_model, args.warmup_steps, args.max_steps)
+
+
+# For each figure what adds its options, what draws it, and what it shows.
+FIGURES = {
+    "attention": (_describe_attention, _draw_attention, "What the heads of a model attend to in a pair of sentences"),
+    "positions": (_describe_positions, _draw_positions, "The sinusoidal positions of section 3.5"),
+    "learning-rate": (_describe_learning_rate, _draw_learning_rate, "The learning rate of section 5.3"),
+}
+
+COMMANDS = {"plot": (_describe_plot, None, "Draw a figure: attention, positions or learning rate, as PNG or SVG")}
