@@ -73,6 +73,7 @@ def _messages_on_stderr() -> Iterator[None]:
 # What a library function calls an argument that has another name on the command line.
 _OTHER_NAMES = {
     "num_best": ["n_best"],
+    "num_updates": ["updates"],
     "pairs_file": ["pairs"],
     "source_file": ["source"],
     "target_file": ["target", "reference"],
