@@ -4,6 +4,8 @@
 
 It speaks what `huggingface_hub` asks of a model repo: files travel inside the commit ("regular" upload mode), so
 neither LFS nor Xet is used. A token is its user's name, and a user writes in the namespace of that name only.
+
+A repo called `datasets/OWNER/NAME` is a data set, which `datasets.load_dataset("OWNER/NAME")` reads.
 """
 
 import base64
@@ -13,9 +15,11 @@ import re
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import PurePosixPath
 from urllib.parse import parse_qs, unquote, urlsplit
 
-NAME = r"[\w.-]+/[\w.-]+"
+NAME = r"(?:datasets/)?[\w.-]+/[\w.-]+"
+API = rf"/api/(?:models/|(?=datasets/))({NAME})"
 
 
 class RefusedError(Exception):
@@ -184,11 +188,11 @@ class _Handler(BaseHTTPRequestHandler):
         if folder and not found:
             raise RefusedError(404, f"{folder} does not exist", "EntryNotFound")
         recursive = parse_qs(urlsplit(self.path).query).get("recursive", [""])[0].lower() in ("1", "true")
-        entries = [
-            {"type": "file", "path": path, "size": len(content), "oid": blob_id(content)}
-            for path, content in found
-            if recursive or "/" not in path.removeprefix(folder)
-        ]
+        folders = {str(parent) for path, _ in found for parent in PurePosixPath(path).parents}
+        entries = [{"type": "file", "path": path, "size": len(file), "oid": blob_id(file)} for path, file in found]
+        entries += [{"type": "directory", "path": path, "size": 0, "oid": blob_id(path.encode())} for path in folders]
+        inside = [entry for entry in entries if entry["path"] != "." and entry["path"].startswith(folder)]
+        entries = [entry for entry in inside if recursive or "/" not in entry["path"].removeprefix(folder)]
         self.send(entries)
 
     def preupload(self, name, revision):
@@ -252,13 +256,13 @@ class _Handler(BaseHTTPRequestHandler):
 _ROUTES = [
     (r"POST /api/repos/create", "create"),
     (r"POST /api/validate-yaml", "validate"),
-    (rf"GET /api/models/({NAME})", "info"),
-    (rf"GET /api/models/({NAME})/revision/(.+)", "info"),
-    (rf"GET /api/models/({NAME})/refs", "refs"),
-    (rf"GET /api/models/({NAME})/tree/([^/]+)(/.*)?", "tree"),
-    (rf"POST /api/models/({NAME})/preupload/(.+)", "preupload"),
-    (rf"POST /api/models/({NAME})/commit/(.+)", "commit"),
-    (rf"POST /api/models/({NAME})/branch/(.+)", "branch"),
-    (rf"POST /api/models/({NAME})/tag/(.+)", "tag"),
+    (rf"GET {API}", "info"),
+    (rf"GET {API}/revision/(.+)", "info"),
+    (rf"GET {API}/refs", "refs"),
+    (rf"GET {API}/tree/([^/]+)(/.*)?", "tree"),
+    (rf"POST {API}/preupload/(.+)", "preupload"),
+    (rf"POST {API}/commit/(.+)", "commit"),
+    (rf"POST {API}/branch/(.+)", "branch"),
+    (rf"POST {API}/tag/(.+)", "tag"),
     (rf"(?:GET|HEAD) /({NAME})/resolve/([^/]+)/(.+)", "resolve"),
 ]

@@ -74,6 +74,7 @@ def _messages_on_stderr() -> Iterator[None]:
 _OTHER_NAMES = {
     "kinds": ["kind"],
     "num_best": ["n_best"],
+    "num_updates": ["updates"],
     "pairs_file": ["pairs"],
     "source_file": ["source"],
     "target_file": ["target", "reference"],

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from .training import describe_recipe_fields, given_fields, is_main_process
 
@@ -111,35 +112,83 @@ def _run_table3(args: argparse.Namespace) -> None:
 
 def _describe_cost(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--recipe", required=True, metavar="NAME", help="what is trained; see the command recipes")
-    parser.add_argument(
+    known = parser.add_argument_group("a speed that is known")
+    known.add_argument(
         "--tokens-per-second",
         type=float,
-        required=True,
         metavar="X",
         help="real source and target tokens over all devices: train_tokens_per_second of a run's train_results.json",
     )
-    parser.add_argument("--num-devices", type=int, default=1, metavar="N", help="devices that reach it together")
-    parser.add_argument(
+    known.add_argument("--num-devices", type=int, metavar="N", help="devices that reach it together (default: 1)")
+    known.add_argument(
         "--matrix-tflops",
         type=float,
         metavar="X",
         help="matrix rate of one device in TFLOP/s, for FLOPs as in the paper's Table 2: "
         "train_matrix_flops_per_second / 1e12 (default: unknown)",
     )
+    measured = parser.add_argument_group("or the speed of this machine")
+    measured.add_argument(
+        "--measure",
+        action="store_true",
+        help="train the recipe's model for a few updates on made-up pairs, under torchrun on all its devices; reads "
+        "no data and leaves no file",
+    )
+    measured.add_argument("--updates", type=int, metavar="N", help="updates that are timed (default: 10)")
+    measured.add_argument(
+        "--max-padded-tokens-per-device",
+        type=int,
+        metavar="N",
+        help="padded tokens one device holds at a time, to fit its memory, as for train (default: the recipe's)",
+    )
+    measured.add_argument("--bf16", action="store_true", help="compute in bfloat16")
+    measured.add_argument("--use-cpu", action="store_true", help="measure the CPU although there is a GPU")
 
 
 def _run_cost(args: argparse.Namespace) -> None:
+    _check_one_speed(args)
     from ..analysis.cost import format_cost
     from ..training.cost import estimate_recipe_cost
     from ..training.recipes import get_recipe
 
+    budget = {} if args.max_padded_tokens_per_device is None else given_fields(args)
+    recipe = get_recipe(args.recipe, **budget)
+    if args.measure:
+        _print_measured_cost(args, recipe)
+        return
     cost = estimate_recipe_cost(
-        get_recipe(args.recipe),
+        recipe,
         tokens_per_second=args.tokens_per_second,
-        num_devices=args.num_devices,
+        num_devices=1 if args.num_devices is None else args.num_devices,
         flops_per_second=None if args.matrix_tflops is None else args.matrix_tflops * 1e12,
     )
     print(format_cost(cost))
+
+
+def _check_one_speed(args: argparse.Namespace) -> None:
+    """Raises ValueError unless the speed is either known or to be measured, without options of the other way."""
+    if not args.measure and args.tokens_per_second is None:
+        raise ValueError(
+            "`tokens_per_second` must be given, got none. Pass the speed of a run, or --measure to find out that of "
+            "this machine."
+        )
+    known = ("tokens_per_second", "num_devices", "matrix_tflops")
+    measured = ("updates", "max_padded_tokens_per_device", "bf16", "use_cpu")
+    for name in known if args.measure else measured:
+        value = getattr(args, name)
+        if value is not None and value is not False:
+            way = "with --measure, which finds it out" if args.measure else "without --measure, which it belongs to"
+            raise ValueError(f"`{name}` must be left out {way}, got {value}. Drop one of the two.")
+
+
+def _print_measured_cost(args: argparse.Namespace, recipe: Any) -> None:
+    from ..analysis.cost import format_cost
+    from ..training.speed import describe_speed, measure_speed
+
+    updates = {} if args.updates is None else {"num_updates": args.updates}
+    speed = measure_speed(recipe, **updates, bf16=args.bf16, use_cpu=args.use_cpu)
+    if is_main_process():
+        print(format_cost(speed.cost(recipe)), describe_speed(recipe, speed), sep="\n")
 
 
 COMMANDS = {

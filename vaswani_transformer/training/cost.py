@@ -171,15 +171,7 @@ def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
     metrics = trainer.cost.metrics()
     if not metrics:
         return {}
-    args = trainer.args
-    dtype = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32
-    rate = torch.tensor(measure_matrix_rate(args.device, dtype), device=args.device)
-    metrics |= {
-        "train_code": ", then ".join(trainer.cost.code_versions),
-        "train_num_devices": num_devices(args),
-        "train_device": f"{_device_name(args.device)}, {str(dtype).removeprefix('torch.')}",
-        "train_matrix_flops_per_second": trainer.accelerator.reduce(rate, "mean").item(),
-    }
+    metrics |= {"train_code": ", then ".join(trainer.cost.code_versions), **measure_devices(trainer)}
     cost = read_cost(trainer.model.config, trainer.state.global_step, metrics)
     logger.info(describe_cost(cost))
     return {
@@ -187,6 +179,23 @@ def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
         "train_flops_paper": cost.flops_paper,
         "train_flops_counted": cost.flops_counted,
         "train_model_flops_utilization": cost.utilization,
+    }
+
+
+def measure_devices(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
+    """Measures the devices that a trainer computes on; every process calls it.
+
+    Returns:
+        `train_num_devices`; `train_device`, what they call themselves and the precision;
+        `train_matrix_flops_per_second`, the rate of one of them in it, a mean over processes.
+    """
+    args = trainer.args
+    dtype = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32
+    rate = torch.tensor(measure_matrix_rate(args.device, dtype), device=args.device)
+    return {
+        "train_num_devices": num_devices(args),
+        "train_device": f"{_device_name(args.device)}, {str(dtype).removeprefix('torch.')}",
+        "train_matrix_flops_per_second": trainer.accelerator.reduce(rate, "mean").item(),
     }
 
 

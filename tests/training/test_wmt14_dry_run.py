@@ -1,0 +1,270 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The paper's recipes from the data set to the card, by the command line, at a thousandth of their size."""
+
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import datasets
+import pytest
+import torch
+from hub_server import HubServer
+from huggingface_hub import ModelCard
+from safetensors.torch import load_file
+from small_wmt14 import EMPTY, NUM_PAIRS, NUM_TEST, TOO_LONG, write_small_wmt14
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from vaswani_transformer.cli import main
+from vaswani_transformer.data import load_corpus
+from vaswani_transformer.training.paper_recipes import paper_recipes
+from vaswani_transformer.training.recipes import Recipe, get_recipe
+
+pytestmark = pytest.mark.slow
+
+PUBLISHED = [fields["name"] for fields in paper_recipes() if fields["name"].startswith("paper-")]
+MODEL = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+BATCH = {"max_source_tokens_per_batch": 2500, "max_target_tokens_per_batch": 2500}
+SMALL = {"vocab_size": 600, **MODEL, **BATCH}
+UPDATES = {"max_steps": 100, "warmup_steps": 4, "snapshot_steps": 2, "eval_steps": 50, "save_steps": 50}
+FEW = {"max_steps": 2, "warmup_steps": 1, "snapshot_steps": 1}
+DECODING = {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": 5, "max_new_tokens_over_source": 50}
+
+
+def train_command(recipe, folder, **changes):
+    """Words of the command that trains a recipe on the CPU with some fields changed."""
+    options = [word for name, value in changes.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    return ["train", "--recipe", recipe, "--output-dir", str(folder), "--use-cpu", *options]
+
+
+def evaluate_command(folder):
+    return ["evaluate", "--model", str(folder), "--device", "cpu", "--translations", str(folder / "translations.txt")]
+
+
+def read_json(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_run(folder):
+    """What a run and its evaluation left."""
+    results, log = read_json(folder / "train_results.json"), read_json(folder / "trainer_state.json")["log_history"]
+    test, card = folder / "test_results.json", ModelCard.load(folder / "README.md")
+    return SimpleNamespace(
+        folder=folder,
+        results=results,
+        log=log,
+        test_results=read_json(test) if test.exists() else None,
+        recipe=Recipe.load(folder),
+        card=card.text,
+        scores=card.data.eval_results,
+        languages=card.data.language,
+    )
+
+
+@pytest.fixture(scope="module")
+def wmt14(tmp_path_factory):
+    return write_small_wmt14(tmp_path_factory.mktemp("data") / "wmt14")
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """Every (name, configuration, split) that the library was asked for since; its cache lies in a new folder."""
+    asked, load = [], datasets.load_dataset
+
+    def record(name, config=None, *, split, **options):
+        asked.append((Path(name).name, config, split))
+        return load(name, config, split=split, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
+        patch.setattr(datasets, "load_dataset", record)
+        yield asked
+
+
+@pytest.fixture(scope="module")
+def german(wmt14, asked, tmp_path_factory):
+    """The base recipe for English-German, trained for a thousandth of its updates, and evaluated."""
+    folder, first = tmp_path_factory.mktemp("german") / "run", len(asked)
+    command = train_command("paper-base-en-de", folder, dataset=wmt14, **SMALL, **UPDATES, logging_steps=10)
+    assert main(command) == main(evaluate_command(folder)) == 0
+    return SimpleNamespace(**vars(read_run(folder)), asked=asked[first:])
+
+
+@pytest.fixture(scope="module")
+def french(wmt14, asked, tmp_path_factory):
+    """The big recipe for English-French, trained for two updates."""
+    folder, first = tmp_path_factory.mktemp("french") / "run", len(asked)
+    assert main(train_command("paper-big-en-fr", folder, dataset=wmt14, **SMALL, **FEW)) == 0
+    return SimpleNamespace(**vars(read_run(folder)), asked=asked[first:])
+
+
+@pytest.fixture(scope="module")
+def by_name(wmt14, tmp_path_factory):
+    """The base recipe without `--dataset`: its data set comes from a Hub, in a process with the real client."""
+    home = tmp_path_factory.mktemp("by_name")
+    folder = home / "run"
+    program = (
+        "import json, sys; from vaswani_transformer.cli import main; sys.exit(max(map(main, json.load(sys.stdin))))"
+    )
+    commands = [train_command("paper-base-en-de", folder, **SMALL, **FEW), evaluate_command(folder)]
+    files = {str(path.relative_to(wmt14)): path.read_bytes() for path in wmt14.rglob("*") if path.is_file()}
+    online = {"HF_HUB_OFFLINE": "0", "HF_DATASETS_OFFLINE": "0", "HF_HOME": str(home / "hf")}
+    with HubServer() as hub:
+        hub.add_repo("datasets/wmt/wmt14", files)
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            input=json.dumps(commands),
+            env={**os.environ, **online, "HF_ENDPOINT": hub.url, "PYTHONPATH": str(Path(__file__).parents[2])},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        return SimpleNamespace(**vars(read_run(folder)), requests=hub.requests)
+
+
+# ---- what the recipes ask for ----
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_recipe_asks_the_library_for_wmt14_on_the_hub(name, split, monkeypatch):
+    asked = []
+
+    def record(*given, split, **options):
+        asked.append((*given, split))
+        row = {"en": "A dog.", "de": "Ein Hund.", "fr": "Un chien."}
+        return datasets.Dataset.from_dict({"translation": [row]})
+
+    monkeypatch.setattr(datasets, "load_dataset", record)
+    load_corpus(**get_recipe(name).data_arguments(split))
+    assert asked == [("wmt/wmt14", "fr-en" if name.endswith("fr") else "de-en", split)]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_recipe_decodes_as_section_6_1(name):
+    assert {field: getattr(get_recipe(name), field) for field in DECODING} == DECODING
+
+
+def test_dry_run_is_the_recipe_but_for_its_size(german):
+    own = dataclasses.asdict(get_recipe("paper-base-en-de"))
+    changed = {name for name, value in dataclasses.asdict(german.recipe).items() if value != own[name]}
+    assert changed == {"dataset", *SMALL, *UPDATES, "logging_steps"}
+
+
+# ---- English-German: sections 5 and 6.1, whole ----
+
+
+def test_every_pair_is_trained_on_but_the_empty_and_the_too_long(german):
+    dropped = {reason: count for reason, count in german.results["train_dropped_pairs"].items() if count}
+    assert dropped == {"empty_source": EMPTY, "source_too_long": TOO_LONG}
+    assert german.results["train_pairs"] == NUM_PAIRS["de-en"] - EMPTY - TOO_LONG
+
+
+def test_training_reads_the_train_and_validation_splits_and_evaluation_the_test_split(german):
+    assert german.asked == [("wmt14", "de-en", split) for split in ("train", "validation", "test")]
+
+
+def test_source_is_english_though_the_configuration_names_german_first(german, wmt14):
+    rows = datasets.Dataset.from_parquet(str(next(wmt14.glob("de-en/test-*"))), cache_dir=str(german.folder / "cache"))
+    corpus = load_corpus(**german.recipe.data_arguments("test"))
+    assert corpus["source"][:] == [row["en"] for row in rows["translation"]]
+    assert german.languages == ["en", "de"]
+
+
+def test_vocabulary_has_the_size_asked_for(german):
+    tokenizer, model = (kind.from_pretrained(german.folder) for kind in (AutoTokenizer, AutoModelForSeq2SeqLM))
+    assert len(tokenizer) == model.config.vocab_size == SMALL["vocab_size"]
+
+
+def test_updates_hold_as_many_tokens_as_asked_for(german):
+    """The fuller side comes close to it; the last batch of each epoch is smaller."""
+    fullest = max(german.results["train_source_tokens"], german.results["train_target_tokens"])
+    assert 0.9 * 2500 * 100 < fullest <= 2500 * 100
+
+
+def test_logged_learning_rates_are_those_of_equation_3(german):
+    logged = {entry["step"]: entry["learning_rate"] for entry in german.log if "loss" in entry}
+    expected = {step: 16**-0.5 * min(step**-0.5, step * 4**-1.5) for step in range(10, 101, 10)}
+    assert logged == pytest.approx(expected)
+
+
+def test_validations_are_at_the_updates_asked_for(german):
+    assert [entry["step"] for entry in german.log if "eval_sacrebleu" in entry] == [50, 100]
+
+
+def test_training_beats_an_even_guess(german):
+    assert german.results["last_eval_nll"] < math.log(SMALL["vocab_size"])
+
+
+def test_final_weights_are_the_mean_of_the_last_five_snapshots(german):
+    last = [load_file(german.folder / "snapshots" / f"step-{step:08}.safetensors") for step in (92, 94, 96, 98, 100)]
+    final = load_file(german.folder / "model.safetensors")
+    for name, tensor in final.items():
+        torch.testing.assert_close(tensor, sum(weights[name].double() for weights in last).div(5).float())
+    assert german.results["num_averaged_snapshots"] == 5
+
+
+def test_average_is_validated(german):
+    assert german.results["average_eval_nll"] < math.log(SMALL["vocab_size"])
+
+
+def test_test_set_is_the_test_split_whole(german):
+    assert german.test_results["test_corpus"]["split"] == "test"
+    assert len((german.folder / "translations.txt").read_text(encoding="utf-8").splitlines()) == NUM_TEST
+
+
+def test_test_set_is_decoded_as_section_6_1(german):
+    assert {field: german.test_results[f"test_{field}"] for field in DECODING} == DECODING
+
+
+def test_published_model_decodes_as_section_6_1(german):
+    generation = AutoModelForSeq2SeqLM.from_pretrained(german.folder).generation_config
+    assert {field: getattr(generation, field) for field in DECODING} == DECODING
+
+
+def test_card_names_data_scores_and_cost(german):
+    told = ("wmt14", "de-en", "split test", f"{german.test_results['test_sacrebleu']:.2f}", "4,495", "FLOPs")
+    assert [part for part in told if part not in german.card] == []
+
+
+# ---- the same from the Hub ----
+
+
+def test_data_set_on_the_hub_is_trained_on_by_its_name(by_name):
+    assert (by_name.recipe.dataset, by_name.results["train_pairs"]) == ("wmt/wmt14", 4495)
+
+
+def test_files_of_the_other_configuration_stay_on_the_hub(by_name):
+    files = [request for request in by_name.requests if request.endswith(".parquet")]
+    assert {Path(file).parent.name for file in files} == {"de-en"}
+
+
+def test_test_set_on_the_hub_is_evaluated_by_its_name(by_name):
+    assert by_name.test_results["test_corpus"] == {"dataset": "wmt/wmt14", "dataset_config": "de-en", "split": "test"}
+
+
+def test_scores_in_the_card_are_linked_to_the_data_set_on_the_hub(by_name):
+    found = {(result.dataset_type, result.dataset_config, result.dataset_split) for result in by_name.scores}
+    assert found == {("wmt/wmt14", "de-en", "test")}
+
+
+# ---- English-French ----
+
+
+def test_french_corpus_is_read_tokenised_and_trained_on(french):
+    assert french.results["train_pairs"] == NUM_PAIRS["fr-en"] - EMPTY - TOO_LONG
+    assert (french.results["train_steps"], french.results["num_averaged_snapshots"]) == (2, 2)
+
+
+def test_french_recipe_reads_the_french_configuration(french):
+    assert french.asked == [("wmt14", "fr-en", "train"), ("wmt14", "fr-en", "validation")]
+
+
+def test_french_model_knows_its_languages(french):
+    assert AutoModelForSeq2SeqLM.from_pretrained(french.folder).config.language_pair == ("en", "fr")
