@@ -272,6 +272,19 @@ def test_model_index_names_configuration_and_part_of_the_recipes_own_data(folder
         assert ("--dataset-config fr-en" in make_card(folder)) == (config == "fr-en")
 
 
+@pytest.mark.parametrize(
+    ("data", "datasets"),
+    [
+        ({"dataset": "wmt/wmt14", "dataset_config": "de-en"}, ["wmt/wmt14"]),
+        ({"dataset": "builtin"}, None),
+        ({"dataset": "/data/wmt14"}, None),
+        ({"dataset": "wmt/wmt14", "train_source": "train.en", "train_target": "train.de"}, None),
+    ],
+)
+def test_hub_links_the_model_to_training_data_that_it_holds(folder, data, datasets):
+    assert ModelCard(written(folder, Recipe(**data))).data.datasets == datasets
+
+
 def test_given_name_of_a_test_set_is_the_one_that_shows(folder):
     files_of_recipe = {"test_source": "/x/test.en", "test_target": "/x/test.de"}
     finish(folder, Recipe(**files_of_recipe))

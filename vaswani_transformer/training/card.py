@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,7 @@ def _front_matter(recipe: Recipe, name: str, tests: dict[str, dict[str, Any]]) -
     languages = [language for language in (recipe.source_language, recipe.target_language) if language]
     data = ModelCardData(
         language=languages or None,
+        datasets=_hub_datasets(recipe),
         library_name="transformers",
         pipeline_tag="translation",
         tags=list(_TAGS),
@@ -164,6 +166,13 @@ def _front_matter(recipe: Recipe, name: str, tests: dict[str, dict[str, Any]]) -
         eval_results=eval_results(recipe, tests) or None,
     )
     return f"---\n{data.to_yaml()}\n---"
+
+
+def _hub_datasets(recipe: Recipe) -> list[str] | None:
+    """The Hub's name of the training data, by which the Hub links the model to them; None for other data."""
+    name = (recipe.data_arguments("train") or {}).get("dataset")
+    is_on_hub = name is not None and re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not Path(name).exists()
+    return [name] if is_on_hub else None
 
 
 def _summary(config: VaswaniTransformerConfig, results: dict[str, Any]) -> str:
