@@ -10,6 +10,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from vaswani_transformer import cli
+from vaswani_transformer.analysis.table_3 import VARIATIONS
 from vaswani_transformer.training.recipes import RECIPES
 
 CARDS = sorted((Path(__file__).resolve().parents[1] / "model_cards").glob("*.md"))
@@ -62,3 +63,33 @@ def test_pictures_lie_beside_the_card(path):
     pictures = re.findall(r"!\[.*?\]\((.*?)\)", path.read_text(encoding="utf-8"))
     assert pictures
     assert all((path.parent / picture).read_bytes().startswith(b"\x89PNG") for picture in pictures)
+
+
+# ---- the paper's tables and figures ----
+
+PAPER = Path(__file__).resolve().parents[1] / "model_cards" / "paper" / "README.md"
+
+
+def test_commands_of_the_papers_page_are_commands_of_the_package():
+    blocks = re.findall(r"```bash\n(.*?)```", PAPER.read_text(encoding="utf-8"), flags=re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    assert {shlex.split(line)[0] for line in lines} == {"vaswani-transformer", "torchrun"}
+    for line in lines:
+        words = shlex.split(line)[1:]
+        if "scripts/train.py" in words:
+            words = ["train", *words[words.index("scripts/train.py") + 1 :]]
+        elif "vaswani_transformer.cli" in words:
+            words = words[words.index("vaswani_transformer.cli") + 1 :]
+        assert callable(cli._build_parser().parse_args(words).run)
+
+
+def test_pictures_of_the_papers_page_and_of_the_readme_exist():
+    for page in (PAPER, PAPER.parents[2] / "README.md"):
+        pictures = re.findall(r"!\[.*?\]\((.*?)\)", page.read_text(encoding="utf-8"))
+        assert pictures
+        assert all((page.parent / picture).read_bytes().startswith(b"\x89PNG") for picture in pictures)
+
+
+def test_table_3_of_the_papers_page_has_every_row():
+    block = PAPER.read_text(encoding="utf-8").split("## Table 3")[1].split("```\n")[3]
+    assert [line.split()[0] for line in block.splitlines()[2:22]] == [row.name for row in VARIATIONS]
