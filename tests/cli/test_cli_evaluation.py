@@ -90,6 +90,14 @@ def test_evaluate_without_a_whole_test_set_is_refused(arguments, model_folder, c
     assert "must be given" in error
 
 
+@pytest.mark.parametrize("command", [["evaluate"], ["sweep", "num-beams"]], ids=lambda command: command[0])
+@pytest.mark.parametrize("model", ["/nonexistent", "runs/nonexistent", "nonexistent"])
+def test_missing_model_without_a_test_set_is_refused_as_missing(command, model, corpus, capsys):
+    Path("runs").mkdir()
+    error = refused(capsys, [*command, "--model", model])
+    assert f"`--model` must be the folder of a trained model, got {model}" in error
+
+
 @pytest.mark.parametrize("data", [{"train_source": "train.en", "train_target": "train.de"}, {"dataset": "builtin"}])
 def test_evaluate_refuses_a_split_that_the_recipe_does_not_know(data, model_folder, capsys):
     Recipe(source_language="en", target_language="de", **data).save(model_folder)

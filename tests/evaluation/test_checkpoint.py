@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from vaswani_transformer.evaluation.checkpoint import check_checkpoint_folder, load_for_inference
+from vaswani_transformer.evaluation.checkpoint import check_checkpoint_folder, check_model_path, load_for_inference
 
 
 @pytest.fixture
@@ -134,6 +134,12 @@ def test_load_for_inference_refuses_a_folder_that_does_not_exist(name):
 def test_load_for_inference_refuses_a_device_that_is_not_there(folder, device):
     with pytest.raises(ValueError, match=f"`device` must be a device of this machine, .*{device}"):
         load_for_inference(folder, device=device)
+
+
+@pytest.mark.parametrize("name", [".", "owner/model-1.0"])
+def test_check_model_path_takes_any_folder_and_what_looks_like_an_id_on_the_hub(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check_model_path(name)
 
 
 def test_a_folder_missing_beside_others_is_not_looked_for_on_the_hub(tmp_path, monkeypatch):

@@ -126,6 +126,7 @@ def _refresh_card(model: str, results_file: Path) -> Path | None:
 def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     """Arguments of `load_evaluation_set`: what the command line names, else the test set of the model's recipe."""
     from ..data.corpora import check_origin
+    from ..evaluation.checkpoint import check_model_path
     from ..training.recipes import RECIPE_FILE, Recipe
 
     corpus = {"source_file": args.source, "target_file": args.reference}
@@ -138,6 +139,7 @@ def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
         folder = next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None)
         corpus = Recipe.load(folder).data_arguments(args.split) if folder is not None else None
     if corpus is None:
+        check_model_path(args.model)
         raise ValueError(
             f"`source` and `reference` must be given, got neither, and {args.model} has no {RECIPE_FILE} that names a "
             f"{args.split} set. Pass --source and --reference, --pairs or --dataset."

@@ -41,23 +41,34 @@ def load_for_inference(
     Example:
         >>> model, tokenizer = load_for_inference("runs/quickstart")
     """
-    path = Path(name_or_path)
-    if path.is_dir():
+    check_model_path(name_or_path)
+    if Path(name_or_path).is_dir():
         check_checkpoint_folder(name_or_path)
-    elif len(path.parts) > 1 and path.parent.is_dir():
-        raise FileNotFoundError(
-            f"`model` must be the folder of a trained model, got {name_or_path}: the folder {path.parent} has no "
-            f"{path.name}. Check the path. (Models of the Hub are looked for where there is no such folder.)"
-        )
-    elif not _HUB_ID.fullmatch(str(name_or_path)):
-        raise FileNotFoundError(
-            f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the path."
-        )
     device = _device(device)
     model = _load_model(str(name_or_path))
     tokenizer = AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False)
     model.check_tokenizer(tokenizer)
     return model.to(device).eval(), tokenizer
+
+
+def check_model_path(name_or_path: str | Path) -> None:
+    """Refuses what is neither a folder nor looks like a model's id on the Hub; what a folder holds is not looked at.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+    """
+    path = Path(name_or_path)
+    if path.is_dir():
+        return
+    if len(path.parts) > 1 and path.parent.is_dir():
+        raise FileNotFoundError(
+            f"`model` must be the folder of a trained model, got {name_or_path}: the folder {path.parent} has no "
+            f"{path.name}. Check the path. (Models of the Hub are looked for where there is no such folder.)"
+        )
+    if not _HUB_ID.fullmatch(str(name_or_path)):
+        raise FileNotFoundError(
+            f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the path."
+        )
 
 
 def check_checkpoint_folder(folder: str | Path) -> None:
