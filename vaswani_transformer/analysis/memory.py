@@ -12,7 +12,12 @@ from pathlib import Path
 import torch
 
 _MEMORY_INFO = Path("/proc/meminfo")
-_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_PROCESS_GROUPS = Path("/proc/self/cgroup")
+_GROUPS = Path("/sys/fs/cgroup")
+# Files of a control group with its limit and what is taken of it, and the entry of memory.stat with the part of that
+# which is cached files that nobody uses: the kernel gives them up when memory is asked for.
+_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_VERSION_2 = ("memory.max", "memory.current", "inactive_file")
 _QUIET_PROFILER = {"KINETO_LOG_LEVEL": "6"}  # it writes to stderr when it starts and stops
 
 
@@ -62,14 +67,44 @@ def _default_environment(values: dict[str, str]) -> Iterator[None]:
 def available_memory(device: torch.device) -> int | None:
     """Bytes that can be taken on a device without pushing anything out; None where the system does not tell.
 
-    On a CPU a container's limit counts, where it is lower.
+    On a CPU the limits of containers count, too: what each control group that holds the process, of version 1 or 2,
+    leaves of its own.
     """
     if device.type != "cpu":
         return torch.cuda.mem_get_info(device)[0]
-    amounts = []
+    amounts = list(_left_in_groups())
     with contextlib.suppress(OSError, ValueError, StopIteration):
         lines = _MEMORY_INFO.read_text(encoding="ascii").splitlines()
         amounts.append(1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")))
-    with contextlib.suppress(OSError, ValueError):
-        amounts.append(int(_CONTAINER_LIMIT.read_text(encoding="ascii")))  # "max" is no limit
     return min(amounts, default=None)
+
+
+def _left_in_groups() -> Iterator[int]:
+    """Bytes that each control group leaves which holds this process and has a limit, from the outermost inwards."""
+    try:
+        lines = _PROCESS_GROUPS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            root, names = _GROUPS, _VERSION_2
+        elif "memory" in controllers.split(","):
+            root, names = _GROUPS / "memory", _VERSION_1
+        else:
+            continue
+        # In a container the path may be that of the host; then its outer groups alone are found, the root among them.
+        parts = path.strip("/").split("/")
+        for depth in range(len(parts) + 1):
+            with contextlib.suppress(OSError, ValueError):  # no such group, or "max", which is no limit
+                yield _left_in_group(root.joinpath(*parts[:depth]), names)
+
+
+def _left_in_group(folder: Path, names: tuple[str, str, str]) -> int:
+    """Bytes that a control group leaves of its limit."""
+    limit, taken = (int((folder / name).read_text(encoding="ascii")) for name in names[:2])
+    cached = 0
+    with contextlib.suppress(OSError):
+        statistics = dict(line.split() for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines())
+        cached = int(statistics.get(names[2], 0))
+    return max(0, limit - taken + cached)
