@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The picture of the schedule holds the values of equation 3."""
 
+import itertools
+
 import pytest
 
 from vaswani_transformer.training.schedule_drawing import draw_schedules
@@ -43,6 +45,21 @@ def test_colour_tells_the_width_and_style_the_warm_up():
     looks = [(line.get_color(), line.get_linestyle()) for line in lines([512, 1024], [4000, 8000])]
     assert looks[0][0] == looks[1][0] != looks[2][0]
     assert looks[0][1] == looks[2][1] != looks[1][1]
+
+
+def test_earlier_warm_up_is_seen_on_both_sides_of_a_later_one():
+    """They are the same curve behind the later peak."""
+    drawn = itertools.pairwise(lines([512], [4000, 8000, 16_000, 32_000]))
+    assert all(under.get_linewidth() >= over.get_linewidth() + 2 for under, over in drawn)
+
+
+def test_earlier_warm_up_is_lighter_than_a_later_one():
+    drawn = itertools.pairwise(lines([512], [4000, 8000, 16_000, 32_000]))
+    assert all(under.get_alpha() < over.get_alpha() for under, over in drawn)
+
+
+def test_one_warm_up_is_drawn_as_usual():
+    assert [(line.get_linewidth(), line.get_alpha()) for line in lines([512, 1024], [4000])] == [(1.8, 1)] * 2
 
 
 @pytest.mark.parametrize(

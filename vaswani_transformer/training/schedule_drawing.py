@@ -24,6 +24,9 @@ def draw_schedules(
 ) -> Figure:
     """Learning rate of each update, a curve for each width (colour) with each warm-up (line style).
 
+    Behind their peaks all curves of a width run on the same line: an earlier one is drawn wider and lighter, and shows
+    on both sides of a later one.
+
     Args:
         d_models: Widths of the model, up to six.
         warmup_steps: Updates of the linear warm-up, up to four choices.
@@ -45,12 +48,18 @@ def draw_schedules(
             peak, steps = paper_peak_learning_rate(d_model, warmup), _steps(warmup, max_steps)
             rates = [peak * warmup_inverse_sqrt_factor(step, warmup) for step in steps]
             label = f"d_model {d_model:,}, warm-up {warmup:,}: peak {peak:.2e}".replace("e-0", "e-")
-            axes.plot(steps, rates, color=COLORS[i], linestyle=LINE_STYLES[j], linewidth=1.8, label=label)
+            style = {"color": COLORS[i], "linestyle": LINE_STYLES[j], **_layer(len(warmups) - 1 - j)}
+            axes.plot(steps, rates, label=label, **style)
         axes.set(xlabel="updates", ylabel="learning rate", title="Learning rate of section 5.3", ylim=(0, None))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
         axes.legend()
     return figure
+
+
+def _layer(num_above: int) -> dict[str, float]:
+    """How wide and how light a curve is that has so many others above it."""
+    return {"linewidth": 1.8 + 2.6 * num_above, "alpha": 1 / (1 + num_above)}
 
 
 def _checked(name: str, numbers: Sequence[int], most: int) -> list[int]:
