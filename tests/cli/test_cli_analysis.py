@@ -39,6 +39,13 @@ def test_cost_refuses_an_impossible_speed(speed, capsys):
     assert "`--tokens-per-second` must be" in error
 
 
+@pytest.mark.parametrize(("rate", "got"), [("nan", "nan"), ("-5", "-5.0"), ("0", "0.0"), ("1e300", "inf")])
+def test_cost_refuses_an_impossible_matrix_rate_by_its_option(rate, got, capsys):
+    known = ["--recipe", "quickstart", "--tokens-per-second", "1000"]
+    error = refused(capsys, ["cost", *known, f"--matrix-tflops={rate}"])
+    assert f"`--matrix-tflops` must be a finite number above 0, got {got}." in error
+
+
 def test_cost_refuses_an_unknown_recipe_and_prints_the_known(capsys):
     error = refused(capsys, ["cost", "--recipe", "table3-Z9", "--tokens-per-second", "1"])
     assert "table3-A1" in error and "paper-base-en-de" in error

@@ -157,8 +157,7 @@ def estimate_cost(
         "flops_per_second": flops_per_second,
     }
     for name, value in numbers.items():
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise ValueError(f"`{name}` must be a finite number above 0, got {value}. Pass another value.")
+        check_positive(name, value)
     source_tokens, target_tokens = max_steps * source_tokens_per_update, max_steps * target_tokens_per_update
     seconds = (source_tokens + target_tokens) / tokens_per_second
     return TrainingCost(
@@ -170,6 +169,12 @@ def estimate_cost(
         device_seconds=seconds * num_devices,
         flops_per_second=flops_per_second,
     )
+
+
+def check_positive(name: str, value: float | None) -> None:
+    """Raises ValueError for a number that is not finite and above 0; None, which is not known, passes."""
+    if value is not None and not (math.isfinite(value) and value > 0):
+        raise ValueError(f"`{name}` must be a finite number above 0, got {value}. Pass another value.")
 
 
 # ---- beside the paper ----

@@ -72,6 +72,7 @@ def _messages_on_stderr() -> Iterator[None]:
 
 # What a library function calls an argument that has another name on the command line.
 _OTHER_NAMES = {
+    "flops_per_second": ["matrix_tflops"],
     "kinds": ["kind"],
     "num_best": ["n_best"],
     "num_updates": ["updates"],

@@ -147,10 +147,11 @@ def _describe_cost(parser: argparse.ArgumentParser) -> None:
 
 def _run_cost(args: argparse.Namespace) -> None:
     _check_one_speed(args)
-    from ..analysis.cost import format_cost
+    from ..analysis.cost import check_positive, format_cost
     from ..training.cost import estimate_recipe_cost
     from ..training.recipes import get_recipe
 
+    check_positive("matrix_tflops", args.matrix_tflops)
     budget = {} if args.max_padded_tokens_per_device is None else given_fields(args)
     recipe = get_recipe(args.recipe, **budget)
     if args.measure:
