@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from .plot import check_output_picture
 from .training import describe_recipe_fields, given_fields, is_main_process
 
 # Defaults of what table1 measures; None on the command line, where they are refused without --measure.
@@ -56,18 +57,17 @@ def _run_table1(args: argparse.Namespace) -> None:
 
 def _measure_table1(args: argparse.Namespace, table: str) -> None:
     """Prints the table, then measures, prints and draws."""
-    from ..analysis.drawing import check_matplotlib
     from ..analysis.layer_costs import measure_layers
     from ..analysis.layer_costs_report import draw_layer_costs, format_layer_costs
-    from ..evaluation.outputs import check_picture, save_figure
+    from ..evaluation.outputs import save_figure
 
     if args.output is not None:
-        check_picture("output", args.output)
-        check_matplotlib()
+        check_output_picture(args.output)
+    print(table, flush=True)
     given = {name: getattr(args, name) for name in _MEASURED if getattr(args, name) is not None}
     options = {**_MEASURED, **given, "device": args.device, "backward": args.backward}
     costs = measure_layers(options.pop("lengths"), d=args.d, k=args.k, **options)
-    print(table, format_layer_costs(costs), sep="\n\n")
+    print(f"\n{format_layer_costs(costs)}")
     if args.output is not None:
         save_figure(draw_layer_costs(costs), args.output)
         print(f"written: {args.output}")

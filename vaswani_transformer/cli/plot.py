@@ -33,13 +33,26 @@ def _describe_figure(describe: Callable[[argparse.ArgumentParser], None], parser
 
 def _run_figure(draw: Callable[[argparse.Namespace], Figure], args: argparse.Namespace) -> None:
     """Draws a figure into a file that is known to be writable before anything is computed."""
-    from ..analysis.drawing import check_matplotlib
-    from ..evaluation.outputs import check_picture, save_figure
+    from ..evaluation.outputs import save_figure
 
-    check_picture("output", args.output)
-    check_matplotlib()
+    check_output_picture(args.output)
     save_figure(draw(args), args.output)
     print(f"written to {args.output}")
+
+
+def check_output_picture(path: str) -> None:
+    """Refuses what `--output` names if no picture can be written there, or none can be drawn: before any work.
+
+    Raises:
+        FileNotFoundError: Its folder does not exist.
+        ImportError: matplotlib is missing.
+        ValueError: It is no PNG or SVG file, or cannot be written.
+    """
+    from ..analysis.drawing import check_matplotlib
+    from ..evaluation.outputs import check_picture
+
+    check_picture("output", path)
+    check_matplotlib()
 
 
 # ---- attention ----
