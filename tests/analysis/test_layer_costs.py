@@ -3,6 +3,7 @@
 """Time and memory of real layers. Memory is the same in every run and is tested; times are tested to exist."""
 
 import math
+import re
 
 import pytest
 import torch
@@ -28,8 +29,9 @@ def made_costs(**changes):
     """Invented figures that grow as n^0.5, n, n^2 and n^3."""
     lengths = (10, 20, 30, 40, 50)
     values = {each.name: tuple(n**p for n in lengths) for each, p in zip(CONTESTANTS, (0.5, 1, 2, 3), strict=True)}
+    timings = {name: tuple((value / 2, value, 2 * value) for value in column) for name, column in values.items()}
     usual = {"lengths": lengths, "sizes": Sizes(d=8), "batch_size": 1, "repeats": 3, "backward": False}
-    return LayerCosts(**{**usual, "device": "CPU, 1 thread", "seconds": values, "num_bytes": values, **changes})
+    return LayerCosts(**{**usual, "device": "CPU, 1 thread", "timings": timings, "num_bytes": values, **changes})
 
 
 # ---- measuring ----
@@ -86,13 +88,23 @@ def test_even_kernels_are_measured_without_a_warning():
     assert min(measure_layers([8, 16], d=8, k=2, repeats=1, device="cpu").num_bytes[CONVOLUTION]) > 0
 
 
-def test_times_are_medians_of_rounds_that_take_turns(monkeypatch):
+def test_timings_are_of_rounds_that_take_turns(monkeypatch):
     """Three rounds over two calls take, by the clock, 1 to 6 seconds."""
     clock = iter([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     monkeypatch.setattr(layer_costs, "_num_calls", lambda run, device: 2)
     monkeypatch.setattr(layer_costs, "_time", lambda run, num_calls, device: next(clock))
-    seconds = layer_costs._measure_seconds({(8, "a"): print, (8, "b"): print}, 3, torch.device("cpu"))
-    assert seconds == {(8, "a"): 3 / 2, (8, "b"): 4 / 2}
+    timings = layer_costs._measure_timings({(8, "a"): print, (8, "b"): print}, 3, torch.device("cpu"))
+    assert timings == {(8, "a"): (1 / 2, 3 / 2, 5 / 2), (8, "b"): (2 / 2, 4 / 2, 6 / 2)}
+
+
+def test_times_are_medians_of_the_timings():
+    timings = {EAGER: ((5.0, 1.0, 2.0), (9.0, 3.0, 4.0))}
+    assert made_costs(lengths=(10, 20), timings=timings).seconds == {EAGER: (2.0, 4.0)}
+
+
+def test_all_timings_are_kept():
+    timings = measure_layers([8, 16], d=8, repeats=3, device="cpu").timings
+    assert {len(times) for column in timings.values() for times in column} == {3}
 
 
 @pytest.mark.parametrize("seconds_of_a_call", [1e-6, 1e-3, 0.015, 0.5])
@@ -178,6 +190,18 @@ def test_exponent_of_a_formula_is_that_of_its_values():
     assert made_costs().exponent_of(Order("n^2 d", lambda sizes: sizes.n**2 * sizes.d)) == pytest.approx(2)
 
 
+def test_range_of_an_exponent_is_that_of_median_fastest_and_slowest():
+    """From n = 10 to 20 the fastest grow twofold, the medians fourfold, the slowest eightfold."""
+    costs = made_costs(lengths=(10, 20), timings={EAGER: ((4.0, 1.0, 2.0), (8.0, 2.0, 32.0))})
+    assert costs.exponent(costs.seconds[EAGER]) == pytest.approx(2)
+    assert costs.exponent_range(EAGER) == (pytest.approx(1), pytest.approx(3))
+
+
+def test_range_of_an_exponent_holds_it_though_fastest_and_slowest_do_not():
+    costs = made_costs(lengths=(10, 20), timings={EAGER: ((1.0, 4.0, 9.0), (1.0, 8.0, 9.0))})
+    assert costs.exponent_range(EAGER) == (pytest.approx(0), pytest.approx(1))
+
+
 # ---- the report ----
 
 
@@ -186,20 +210,50 @@ def cells(line):
     return line.split("  ", 1)[1].split()
 
 
+def rows_called(name, text):
+    """Lines of a report that begin with a name."""
+    return [line for line in text.splitlines() if line.startswith(name)]
+
+
 def test_report_prints_times_and_memory_with_measured_exponents_and_those_of_table_1():
     lines = format_layer_costs(made_costs()).splitlines()
-    time, memory = lines[3:8], lines[15:20]
+    time, memory = lines[3:8], lines[16:21]
     assert cells(time[1]) == [f"{1e3 * math.sqrt(20):,.0f}", "20,000", "400,000", "8,000,000"]
     assert cells(memory[4])[2:] == [f"{50**2 / 2**20:#.3g}", f"{50**3 / 2**20:#.3g}"]
     measured = [cells(line) for line in lines if line.startswith("exponent")]
     assert measured == [["0.50", "1.00", "2.00", "3.00"]] * 2
-    assert ["of Table 1", *cells(lines[10])] == ["of Table 1", "2.00", "2.00", "1.00", "1.00"]
+    assert ["of Table 1", *cells(lines[11])] == ["of Table 1", "2.00", "2.00", "1.00", "1.00"]
 
 
 def test_report_says_what_was_run_and_what_was_not():
     text = format_layer_costs(made_costs(backward=True))
     assert "forward and backward, d = 8, k = 3, batch 1, fp32, CPU, 1 thread, median of 3" in text
     assert '"self-attention, restricted" is not part of the package' in text
+
+
+def test_report_prints_the_range_of_each_exponent_of_time():
+    spread = {EAGER: tuple((n**0.4, n**0.5, n**0.75) for n in made_costs().lengths)}
+    (row,) = rows_called("its range", format_layer_costs(made_costs(timings={**made_costs().timings, **spread})))
+    assert re.findall(r"[\d.]+ to [\d.]+", row) == ["0.40 to 0.75", "1.00 to 1.00", "2.00 to 2.00", "3.00 to 3.00"]
+
+
+def test_report_has_no_range_of_a_single_repeat():
+    text = format_layer_costs(made_costs(repeats=1))
+    assert not rows_called("its range", text) and "a single timing does not tell" in text.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("lengths", "warns"), [((10, 20, 30), True), ((10, 20, 30, 40, 50), False)])
+def test_report_says_where_two_lengths_alone_are_fitted(lengths, warns):
+    timings = {name: column[: len(lengths)] for name, column in made_costs().timings.items()}
+    num_bytes = {name: column[: len(lengths)] for name, column in made_costs().num_bytes.items()}
+    text = format_layer_costs(made_costs(lengths=lengths, timings=timings, num_bytes=num_bytes))
+    assert ("two lengths, through which any n^p passes" in text.replace("\n", " ")) == warns
+
+
+def test_report_claims_no_copies_of_weights_that_a_layer_may_do_without():
+    """As the convolution does at d = 64."""
+    text = format_layer_costs(made_costs()).replace("\n", " ")
+    assert "the LSTM and the convolution may hold copies of their own weights" in text and "where they do" in text
 
 
 def test_picture_shows_the_figures_on_logarithmic_axes():

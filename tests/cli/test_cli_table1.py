@@ -8,6 +8,7 @@ import pytest
 from cli_runs import refused
 
 from vaswani_transformer.analysis import layer_costs
+from vaswani_transformer.analysis.complexity import Sizes, format_table_1
 from vaswani_transformer.cli import main
 
 SMALL = ["--d", "8", "--lengths", "8", "16", "--repeats", "1", "--device", "cpu"]
@@ -16,7 +17,7 @@ SMALL = ["--d", "8", "--lengths", "8", "16", "--repeats", "1", "--device", "cpu"
 @pytest.fixture
 def unmeasured(monkeypatch):
     """Fails a test in which anything is measured."""
-    monkeypatch.setattr(layer_costs, "_measure_seconds", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(layer_costs, "_measure_timings", lambda *_: pytest.fail("measured"))
 
 
 def test_table1_prints_the_four_layer_types(capsys, unmeasured):
@@ -41,6 +42,20 @@ def test_table1_measures_on_request(capsys):
     assert main(["table1", "--measure", *SMALL]) == 0
     out = capsys.readouterr().out
     assert out.startswith("layer type") and "Time in milliseconds: forward, d = 8" in out and "Memory in MiB" in out
+
+
+def test_table1_is_printed_before_anything_is_measured(capsys, monkeypatch):
+    printed = []
+    measure = layer_costs._measure_timings
+
+    def look(*args):
+        printed.append(capsys.readouterr().out)
+        return measure(*args)
+
+    monkeypatch.setattr(layer_costs, "_measure_timings", look)
+    assert main(["table1", "--measure", *SMALL]) == 0
+    assert printed[0] == format_table_1(Sizes(n=1024, d=8, k=3, r=64)) + "\n"
+    assert capsys.readouterr().out.startswith("\nTime in milliseconds")
 
 
 def test_table1_measures_and_draws_a_picture(tmp_path, capsys):

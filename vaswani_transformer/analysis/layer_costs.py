@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -103,10 +104,10 @@ class LayerCosts:
         lengths: Positions, ascending.
         sizes: Width d and kernel k; n and r mean nothing here.
         batch_size: Sequences at once.
-        repeats: Timings of which a time is the median.
+        repeats: Timings of each layer at each length.
         backward: Whether the gradients were computed, too.
         device: Where, with its name or number of threads.
-        seconds: Time of a call.
+        timings: Time of a call, in each of the repeats.
         num_bytes: Peak of memory beyond the layer and its input.
     """
 
@@ -116,8 +117,13 @@ class LayerCosts:
     repeats: int
     backward: bool
     device: str
-    seconds: dict[str, tuple[float, ...]]
+    timings: dict[str, tuple[tuple[float, ...], ...]]
     num_bytes: dict[str, tuple[int, ...]]
+
+    @property
+    def seconds(self) -> dict[str, tuple[float, ...]]:
+        """Time of a call: the median of the repeats."""
+        return {name: tuple(map(statistics.median, timings)) for name, timings in self.timings.items()}
 
     @property
     def fitted_lengths(self) -> tuple[int, ...]:
@@ -128,6 +134,12 @@ class LayerCosts:
         """Exponent of n in values at all the lengths, fitted over their upper half."""
         lengths = self.fitted_lengths
         return fit_exponent(lengths, values[-len(lengths) :])
+
+    def exponent_range(self, name: str) -> tuple[float, float]:
+        """Lowest and highest exponent of a layer's time: of the median, the fastest and the slowest of the repeats."""
+        timings = self.timings[name]
+        exponents = [self.exponent([choose(times) for times in timings]) for choose in (statistics.median, min, max)]
+        return min(exponents), max(exponents)
 
     def exponent_of(self, order: Order) -> float:
         """Exponent of n in a formula, fitted over the same lengths."""
@@ -177,10 +189,10 @@ def measure_layers(
     _check_memory(sizes, lengths, batch_size, place, num_copies=3 if backward else 2)
     with torch.set_grad_enabled(backward), _undisturbing():
         runs = _make_runs(sizes, lengths, batch_size, place, backward)
-        seconds = _measure_seconds(runs, repeats, place)
+        timings = _measure_timings(runs, repeats, place)
         peaks = {key: measure_peak_memory(run, place) for key, run in runs.items()}
     settings = {"batch_size": batch_size, "repeats": repeats, "backward": backward, "device": _describe(place)}
-    figures = {"seconds": _by_name(seconds, lengths), "num_bytes": _by_name(peaks, lengths)}
+    figures = {"timings": _by_name(timings, lengths), "num_bytes": _by_name(peaks, lengths)}
     return LayerCosts(lengths=lengths, sizes=sizes, **settings, **figures)
 
 
@@ -294,16 +306,18 @@ def _make_run(layer: nn.Module, states: torch.Tensor, backward: bool) -> Callabl
     return run
 
 
-def _measure_seconds(runs: dict[_Key, Callable[[], None]], repeats: int, device: torch.device) -> dict[_Key, float]:
-    """Median time of each call; a round times every one of them."""
+def _measure_timings(
+    runs: dict[_Key, Callable[[], None]], repeats: int, device: torch.device
+) -> dict[_Key, tuple[float, ...]]:
+    """Time of each call in each round; a round times every one of them."""
     logger.info(f"measuring {len(runs)} layers and lengths: warm-up, then {repeats} rounds")
     num_calls = {key: _num_calls(run, device) for key, run in runs.items()}
-    seconds: dict[_Key, list[float]] = {key: [] for key in runs}
+    timings: dict[_Key, list[float]] = {key: [] for key in runs}
     for index in range(repeats):
         for key, run in runs.items():
-            seconds[key].append(_time(run, num_calls[key], device) / num_calls[key])
+            timings[key].append(_time(run, num_calls[key], device) / num_calls[key])
         logger.info(f"round {index + 1} of {repeats} done")
-    return {key: statistics.median(times) for key, times in seconds.items()}
+    return {key: tuple(times) for key, times in timings.items()}
 
 
 def _num_calls(run: Callable[[], None], device: torch.device) -> int:
@@ -326,5 +340,5 @@ def _time(run: Callable[[], None], num_calls: int, device: torch.device) -> floa
     return time.perf_counter() - start
 
 
-def _by_name(values: dict[_Key, float], lengths: Sequence[int]) -> dict[str, tuple[float, ...]]:
+def _by_name(values: dict[_Key, Any], lengths: Sequence[int]) -> dict[str, tuple[Any, ...]]:
     return {each.name: tuple(values[length, each.name] for length in lengths) for each in CONTESTANTS}

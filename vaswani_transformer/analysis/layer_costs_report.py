@@ -36,6 +36,7 @@ def format_layer_costs(costs: LayerCosts) -> str:
     times = [
         *_rows(costs, milliseconds),
         ("exponent, measured", *_exponents(lambda each: costs.exponent(milliseconds[each.name]))),
+        *([("its range", *_ranges(costs))] if costs.repeats > 1 else []),
         ("of all multiplications", *_exponents(lambda each: costs.exponent_of(each.multiplications))),
         ("of Table 1", *_exponents(lambda each: costs.exponent_of(each.row.complexity))),
     ]
@@ -87,16 +88,35 @@ def _exponents(exponent: Callable[[Contestant], float]) -> list[str]:
     return [f"{exponent(contestant):.2f}" for contestant in CONTESTANTS]
 
 
+def _ranges(costs: LayerCosts) -> list[str]:
+    ranges = (costs.exponent_range(contestant.name) for contestant in CONTESTANTS)
+    return [f"{low:.2f} to {high:.2f}" for low, high in ranges]
+
+
+def _note_on_fit(costs: LayerCosts) -> str:
+    """How the exponents are found, and how far they can be trusted."""
+    fitted = costs.fitted_lengths
+    note = f"Exponents p of n^p: least squares in logarithms over n = {fitted[0]:,} to {fitted[-1]:,}."
+    if costs.repeats > 1:
+        note += " The range is that of fits to the median, the fastest and the slowest of the repeats at each length."
+    else:
+        note += " How far chance moves those of the time, a single timing does not tell."
+    if len(fitted) < 3:
+        note += " These are two lengths, through which any n^p passes: whether it describes others is not shown."
+    return note
+
+
 def _notes(costs: LayerCosts) -> list[str]:
-    fitted, attention = costs.fitted_lengths, CONTESTANTS[0]
+    attention = CONTESTANTS[0]
     return [
-        f"Exponents p of n^p: least squares in logarithms over n = {fitted[0]:,} to {fitted[-1]:,}.",
+        _note_on_fit(costs),
         f"Self-attention takes {attention.multiplications.formula} multiplications. Table 1 leaves out the first "
         f"term, that of the projections, which weighs more until n = 2 d = {2 * costs.sizes.d:,}. What eager does to "
         "its n^2 weights besides, such as the softmax, takes time and none of these multiplications.",
         f"Table 1 does not speak of memory. The attention has {NUM_HEADS} heads; eager holds all n^2 weights of each, "
-        "sdpa, the model's default, makes them block by block. On CPUs the LSTM and the convolution also hold copies "
-        "of their own weights in another order, however short the sequence, which keeps their exponents low.",
+        "sdpa, the model's default, makes them block by block. On CPUs the LSTM and the convolution may hold copies "
+        "of their own weights in another order, too, however short the sequence; where they do, it lowers their "
+        "exponents.",
         f'"{RESTRICTED_SELF_ATTENTION.name}" is not part of the package: it has a formula and no measurement.',
     ]
 
