@@ -98,6 +98,23 @@ def test_attention_says_so_where_the_model_translates_into_nothing(model_folder,
     assert "`--target` must be given for this source" in refused(capsys, attention(model_folder))
 
 
+def test_attention_says_so_where_the_models_own_translation_is_too_long(model_folder, capsys, monkeypatch):
+    monkeypatch.setattr("vaswani_transformer.evaluation.translate.translate", lambda *_: iter(["x" * 158]))
+    error = refused(capsys, attention(model_folder))
+    assert "`--target` must be given for this source, got none, and the model's own translation has 159" in error
+
+
+def test_attention_prints_no_translation_that_it_cannot_draw(model_folder, capsys, monkeypatch):
+    monkeypatch.setattr("vaswani_transformer.evaluation.translate.translate", lambda *_: iter(["x" * 158]))
+    assert main(attention(model_folder)) == 2
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("options", [["--source", " "], ["--target", "\n"]], ids=lambda options: options[0])
+def test_blank_sentence_is_refused_before_the_model_is_loaded(options, capsys):
+    assert f"`{options[0]}` must be a sentence" in refused(capsys, attention("no/such/model", *options))
+
+
 def test_unknown_kind_is_refused_with_the_known(model_folder, capsys):
     with pytest.raises(SystemExit):
         main(attention(model_folder, "--kind", "self"))

@@ -113,7 +113,12 @@ def draw_attention(
 def check_sentence(name: str, text: str, tokenizer: PreTrainedTokenizerBase) -> None:
     """Raises ValueError for a sentence without words or too long to be drawn; `name` is what errors call it."""
     check_not_blank(name, text)
-    _check_num_tokens(name, len(tokenizer(text, truncation=False, verbose=False)["input_ids"]))
+    _check_num_tokens(name, count_tokens(text, tokenizer))
+
+
+def count_tokens(text: str, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Tokens of a sentence's map, with `</s>`."""
+    return len(tokenizer(text, truncation=False, verbose=False)["input_ids"])
 
 
 def check_choice(

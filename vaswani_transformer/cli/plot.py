@@ -78,31 +78,41 @@ def _describe_attention(parser: argparse.ArgumentParser) -> None:
 
 def _draw_attention(args: argparse.Namespace) -> Figure:
     from ..analysis.attention_drawing import KINDS, check_choice, check_sentence, draw_attention
-    from ..analysis.attention_maps import attention_maps
+    from ..analysis.attention_maps import attention_maps, check_not_blank
     from ..evaluation.checkpoint import load_for_inference
 
+    target = args.target
+    check_not_blank("source", args.source)
+    if target is not None:
+        check_not_blank("target", target)
     model, tokenizer = load_for_inference(args.model, device=args.device)
     choice = args.kind or KINDS, args.layers, args.heads
     check_choice(model.config, *choice)
     check_sentence("source", args.source, tokenizer)
-    target = args.target
     if target is None:
         target = _own_translation(model, tokenizer, args.source)
         print(target)
-    check_sentence("target", target, tokenizer)
+    else:
+        check_sentence("target", target, tokenizer)
     kinds, layers, heads = choice
     maps = attention_maps(model, tokenizer, args.source, target)
     return draw_attention(maps, kinds=kinds, layers=layers, heads=heads)
 
 
 def _own_translation(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: str) -> str:
-    """What the model's default search finds."""
+    """What the model's default search finds, if it can be drawn."""
+    from ..analysis.attention_drawing import MAX_TOKENS, count_tokens
     from ..evaluation.translate import translate
 
     (target,) = translate(model, tokenizer, [source])
     if not target.strip():
         raise ValueError(
             f"`target` must be given for this source, which the model translates into {target!r}. Pass a sentence."
+        )
+    if (num_tokens := count_tokens(target, tokenizer)) > MAX_TOKENS:
+        raise ValueError(
+            f"`target` must be given for this source, got none, and the model's own translation has {num_tokens} "
+            f"tokens with </s>, more than the {MAX_TOKENS} that can be drawn. Pass a shorter translation."
         )
     return target
 
