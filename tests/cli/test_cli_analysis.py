@@ -18,6 +18,25 @@ def test_table3_prints_every_row(capsys):
     assert rows == names.split()
 
 
+@pytest.mark.parametrize(
+    "options", [["--rows", "A1"], ["--recipe", "quickstart"], ["--max-steps", "4"], ["--bf16"]], ids=" ".join
+)
+def test_table3_refuses_options_of_training_without_a_folder(options, capsys):
+    assert f"`{options[0]}` must come with --output-dir" in refused(capsys, ["table3", *options])
+
+
+def test_table3_takes_another_vocabulary_without_training(capsys):
+    assert main(["table3", "--vocab-size", "32000"]) == 0
+    assert "with 32,000 shared" in capsys.readouterr().out
+
+
+def test_table3_shows_the_defaults_of_its_recipe(capsys):
+    with pytest.raises(SystemExit):
+        main(["table3", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "updates of the whole training (default: 2500)" in text
+
+
 def test_cost_prints_steps_tokens_hours_and_flops_beside_the_papers(capsys):
     command = ["cost", "--recipe", "paper-base-en-de", "--tokens-per-second", "125000"]
     assert main([*command, "--num-devices", "8", "--matrix-tflops", "9.5"]) == 0

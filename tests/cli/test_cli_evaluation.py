@@ -261,3 +261,28 @@ def test_sweep_refuses_the_varied_option(model_folder, corpus, capsys):
     data = ["--source", "train.en", "--reference", "train.de", "--num-beams", "2"]
     error = refused(capsys, ["sweep", "num-beams", "--model", str(model_folder), *data])
     assert "`--num-beams` must be left out" in error
+
+
+def test_sweep_refuses_to_write_over_its_references(model_folder, corpus, capsys):
+    before = Path("train.de").read_bytes()
+    data = ["--source", "train.en", "--reference", "train.de"]
+    error = refused(capsys, ["sweep", "num-beams", "--model", str(model_folder), *data, "--results", "train.de"])
+    assert "`--results` must be a file of its own" in error
+    assert Path("train.de").read_bytes() == before
+
+
+def test_interrupted_sweep_keeps_what_it_has(model_folder, corpus, capsys, monkeypatch):
+    from vaswani_transformer.training import sweeps
+
+    evaluate = sweeps.evaluate_model
+
+    def interrupted(*args, num_beams, **options):
+        if num_beams == 2:
+            raise KeyboardInterrupt
+        return evaluate(*args, num_beams=num_beams, **options)
+
+    monkeypatch.setattr(sweeps, "evaluate_model", interrupted)
+    data = ["--source", "train.en", "--reference", "train.de", "--device", "cpu", "--results", "sweep.json"]
+    assert main(["sweep", "num-beams", "--model", str(model_folder), "--values", "1", "2", *data]) == 130
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:2]] == ["1"]
+    assert len(json.loads(Path("sweep.json").read_text(encoding="utf-8"))["results"]) == 1

@@ -66,6 +66,11 @@ def test_without_values_as_many_snapshots_are_averaged_as_there_are(run, corpus)
     assert [point["num_averaged_snapshots"] for point in found] == [1, 2, 3]
 
 
+def test_values_are_tried_once_in_ascending_order(run, corpus):
+    found = sweep("num_beams", run, corpus, values=[3, 1, 3.0], **LIMIT)
+    assert [point["num_beams"] for point in found] == [1, 3]
+
+
 @pytest.mark.parametrize("choice", CHOICES)
 def test_values_tried_hold_the_papers(choice):
     assert set(CHOICES[choice].of_paper) <= set(CHOICES[choice].values)
@@ -78,6 +83,12 @@ def test_values_tried_hold_the_papers(choice):
         ("num_beams", {"num_beams": 4}, "`num_beams` must be left out while it is varied, got 4"),
         ("num_beams", {"values": [0]}, "`num_beams` must be at least 1, got 0"),
         ("num_beams", {"values": [2.5]}, "`values` must be whole numbers for num_beams, got 2.5"),
+        ("num_beams", {"values": [float("nan")]}, "`values` must be whole numbers for num_beams, got nan"),
+        (
+            "num_averaged_snapshots",
+            {"values": [float("inf")]},
+            "`values` must be whole numbers for num_averaged_snapshots, got inf",
+        ),
         ("length_penalty", {"values": [float("nan")]}, "`length_penalty`"),
         ("num_averaged_snapshots", {"values": [4]}, r"`values` must lie in \[1, 3\], the snapshots in .*, got 4"),
     ],
@@ -125,7 +136,20 @@ def test_table_holds_every_point_and_the_papers_choice(points):
         ["0.6", "31.25", "32.25", "51.25", "0.980", "2.0"],
         ["1", "30.50", "31.50", "50.50", "0.980", "2.0"],
     ]
-    assert "The paper chose 0.6." in lines[-1]
+    assert "The paper chose 0.6." in " ".join(lines[-2:])
+
+
+def test_papers_numbers_of_snapshots_are_told_with_their_models():
+    assert "chose 5 for base and 20 for big." in format_sweep(
+        "num_averaged_snapshots", [result("num_averaged_snapshots", 1, 30.0)]
+    )
+
+
+def test_papers_alpha_is_no_choice_of_another_penalty(points):
+    other = [{**point, "test_length_penalty_offset": 0} for point in points]
+    assert "chose" not in format_sweep("length_penalty", other)
+    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
+    assert "the paper's choice" not in [line.get_label() for line in draw_sweep("length_penalty", other).axes[0].lines]
 
 
 def test_picture_holds_every_point_and_the_papers_choice(points):

@@ -7,14 +7,13 @@ import json
 import shutil
 
 import pytest
+from filelock import FileLock
 from toy_language import make_pairs
 
 from vaswani_transformer.analysis.table_3 import VARIATIONS
 from vaswani_transformer.training import variations
 from vaswani_transformer.training.recipes import Recipe, get_recipe
 from vaswani_transformer.training.variations import (
-    TrainedRow,
-    format_variations,
     read_variations,
     scaled_variation,
     train_variations,
@@ -62,10 +61,31 @@ def test_row_e_learns_its_positions():
     assert row.model_config().position_encoding == "learned"
 
 
-def test_recipes_own_dropout_stays_where_the_row_has_that_of_base():
+def test_rates_scale_as_sizes_do():
     recipe = get_recipe("multi30k-table3", dropout=0.25, label_smoothing=0.05)
-    found = [scaled_variation(ROWS[name], recipe) for name in ("C1", "D1", "D4")]
-    assert [(row.dropout, row.label_smoothing) for row in found] == [(0.25, 0.05), (0.0, 0.05), (0.25, 0.2)]
+    found = [scaled_variation(ROWS[name], recipe) for name in ("C1", "D1", "D2", "D4")]
+    rates = [(row.dropout, row.label_smoothing) for row in found]
+    assert rates == [(0.25, 0.05), (0.0, 0.05), (0.5, 0.05), (0.25, 0.1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("D1", {"dropout": 0.0}, "`dropout` must be above 0 and below 1 for a row of Table 3 that has 0.0"),
+        ("big", {"dropout": 0.4}, "`dropout` must be above 0 and below 0.333 for a row"),
+        ("D4", {"label_smoothing": 0.0}, "`label_smoothing` must be above 0 and below 0.5 for a row"),
+    ],
+)
+def test_row_that_would_be_as_base_or_without_signal_is_refused(name, values, message):
+    with pytest.raises(ValueError, match=message):
+        scaled_variation(ROWS[name], get_recipe("multi30k-table3", **values))
+
+
+@pytest.mark.parametrize("name", ["quickstart", "multi30k-tiny", "tatoeba-small"])
+def test_rows_are_of_the_last_update_whatever_the_recipe_keeps(name):
+    row = scaled_variation(ROWS["A2"], get_recipe(name, load_best_model=True, early_stopping_patience=3))
+    kept = (row.num_averaged_snapshots, row.load_best_model, row.early_stopping_patience)
+    assert kept == (0, False, None)
 
 
 def test_row_is_tested_on_the_validation_set():
@@ -158,7 +178,7 @@ def test_finished_rows_are_not_trained_again(recipe, trained, monkeypatch):
 def test_row_without_scores_is_measured_alone(recipe, trained, tmp_path, monkeypatch):
     shutil.copytree(trained[0], tmp_path / "copy")
     (tmp_path / "copy" / "C1-seed0" / "test_results.json").unlink()
-    assert [row.name for row in read_variations(tmp_path / "copy")] == ["base"]
+    assert [row.name for row in read_variations(tmp_path / "copy", recipe)] == ["base"]
     monkeypatch.setattr(variations, "train", lambda *args, **options: pytest.fail("trained again"))
     rows = train_variations(recipe, tmp_path / "copy", rows=["C1"], use_cpu=True)
     assert [row.bleus for row in rows] == [row.bleus for row in trained[1]]
@@ -167,12 +187,66 @@ def test_row_without_scores_is_measured_alone(recipe, trained, tmp_path, monkeyp
 @pytest.mark.slow
 def test_longer_schedule_goes_on_from_the_shorter_one(recipe, trained, tmp_path):
     shutil.copytree(trained[0], tmp_path / "copy")
-    vocabulary = str(trained[0] / "tokenizer")  # the copies' recipes name the first folder's
-    longer = dataclasses.replace(recipe, max_steps=6, tokenizer=vocabulary)
-    train_variations(longer, tmp_path / "copy", rows=["C1"], use_cpu=True)
+    longer = dataclasses.replace(recipe, max_steps=6)
+    rows = train_variations(longer, tmp_path / "copy", rows=["C1"], use_cpu=True)
+    assert [row.name for row in rows] == ["C1"]  # base has the shorter schedule: left out
     train_variations(longer, tmp_path / "new", rows=["C1"], use_cpu=True)
     weights = [tmp_path / name / "C1-seed0" / "model.safetensors" for name in ("copy", "new")]
     assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_another_search_is_measured_without_training(recipe, trained, tmp_path, monkeypatch):
+    shutil.copytree(trained[0], tmp_path / "copy")
+    monkeypatch.setattr(variations, "train", lambda *args, **options: pytest.fail("trained again"))
+    greedy = dataclasses.replace(recipe, num_beams=1)
+    rows = train_variations(greedy, tmp_path / "copy", rows=["C1"], use_cpu=True)
+    assert [(row.name, row.search.split(",")[0]) for row in rows] == [("C1", "1 beam")]
+
+
+@pytest.mark.parametrize("values", [{"learning_rate": 0.5}, {"vocab_size": 280}, {"validation_source": "other.en"}])
+def test_folder_of_another_recipe_is_refused(recipe, trained, values):
+    with pytest.raises(ValueError, match=f"the run has {next(iter(values))} "):
+        train_variations(dataclasses.replace(recipe, **values), trained[0], rows=["A2"], use_cpu=True)
+    assert not (trained[0] / "A2-seed0").exists()
+
+
+def test_run_that_differs_from_its_row_is_refused_by_name(recipe, trained, tmp_path):
+    shutil.copytree(trained[0], tmp_path / "copy")
+    own = tmp_path / "copy" / "C1-seed0"
+    dataclasses.replace(Recipe.load(own), dropout=0.4).save(own)
+    with pytest.raises(ValueError, match=r"the run has dropout 0\.4 instead of 0\.1"):
+        read_variations(tmp_path / "copy", recipe)
+
+
+def test_row_that_another_process_trains_is_left_to_it(recipe, trained, tmp_path, monkeypatch):
+    shutil.copytree(trained[0], tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy" / "C1-seed0")
+    monkeypatch.setattr(variations, "train", lambda *args, **options: pytest.fail("trained, too"))
+    with FileLock(tmp_path / "copy" / "C1-seed0.lock"):
+        rows = train_variations(recipe, tmp_path / "copy", rows=["base", "C1"], use_cpu=True)
+    assert [row.name for row in rows] == ["base"]
+
+
+def test_processes_of_a_launcher_are_refused(recipe, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="`rows` must be trained by processes of their own, got 2 of one launcher"):
+        train_variations(recipe, tmp_path / "new")
+
+
+def test_wrong_seed_is_refused_before_anything_is_written(recipe, tmp_path):
+    with pytest.raises(ValueError, match="`seed`"):
+        train_variations(recipe, tmp_path / "new", rows=["base"], seeds=[0, -1])
+    assert not (tmp_path / "new").exists()
+
+
+def test_interruption_says_how_to_go_on(recipe, tmp_path, monkeypatch):
+    def interrupted(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(variations, "train", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        train_variations(recipe, tmp_path / "new", rows=["base"], use_cpu=True)
+    assert caught.value.__notes__ == ["Here the same command again goes on with it."]
 
 
 def test_unknown_row_is_refused_before_anything_is_written(recipe, tmp_path):
@@ -192,53 +266,3 @@ def test_recipe_without_validation_data_is_refused(recipe, tmp_path):
     without = dataclasses.replace(recipe, validation_source=None, validation_target=None)
     with pytest.raises(ValueError, match="`validation_source`"):
         train_variations(without, tmp_path / "new")
-
-
-# ---- the table ----
-
-
-def trained_row(name, perplexities, bleus):
-    recipe = scaled_variation(ROWS[name], get_recipe("multi30k-table3"))
-    return TrainedRow(ROWS[name], recipe, 1_234_567, tuple(perplexities), tuple(bleus), "4 beams")
-
-
-@pytest.fixture
-def rows():
-    """Base 10 and 30 with a spread of 4 % and 1.0, and rows on both sides of it."""
-    return [
-        trained_row("base", (9.8, 10.2), (29.5, 30.5)),
-        trained_row("A3", (9.0,), (30.5,)),  # the paper: -0.2 %, 0.0
-        trained_row("C1", (12.0,), (27.0,)),  # the paper: worse in both
-        trained_row("C5", (10.3,), (28.0,)),  # the paper: better in both
-        trained_row("E", (10.1,), (30.4,)),  # the paper: 0.0 %, -0.1
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "cells"),
-    [
-        ("A3", ["-10.0", "-0.2", "+0.5", "+0.0", "yes", "yes"]),
-        ("C1", ["+20.0", f"{100 * (6.11 / 4.92 - 1):+.1f}", "-3.0", "-2.1", "yes", "yes"]),
-        ("C5", ["+3.0", f"{100 * (4.66 / 4.92 - 1):+.1f}", "-2.0", "+0.2", "too close", "no"]),
-        ("E", ["+1.0", "+0.0", "+0.4", "-0.1", "yes", "too close"]),
-    ],
-)
-def test_row_is_told_beside_the_papers_with_its_direction(rows, name, cells):
-    line = next(line for line in format_variations(rows).splitlines() if line.startswith(name))
-    found = [cell for cell in line.replace(" %", "").split("  ") if cell]
-    assert [cell.strip() for cell in found[-6:]] == cells
-
-
-def test_base_is_the_mean_of_its_seeds(rows):
-    line = next(line for line in format_variations(rows).splitlines() if line.startswith("base"))
-    assert line.split()[-2:] == ["10.00", "30.0"]
-
-
-def test_one_seed_is_said_to_tell_nothing_of_chance(rows):
-    text = format_variations([trained_row("base", (10.0,), (30.0,)), *rows[1:]])
-    assert "not known how far chance" in text.replace("\n", " ")
-
-
-def test_table_without_base_is_refused(rows):
-    with pytest.raises(ValueError, match=r"`rows` must hold base, got A3, C1, C5, E\."):
-        format_variations(rows[1:])

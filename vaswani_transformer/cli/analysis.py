@@ -73,6 +73,9 @@ def _measure_table1(args: argparse.Namespace, table: str) -> None:
         print(f"written: {args.output}")
 
 
+_BASE = "multi30k-table3"  # the recipe whose rows are trained
+
+
 def _describe_table3(parser: argparse.ArgumentParser) -> None:
     training = parser.add_argument_group(
         "training", "With --output-dir the rows are trained and measured; without, models are compared in size alone."
@@ -82,32 +85,38 @@ def _describe_table3(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder of one run a row; what is finished there is kept, what was begun goes on",
     )
-    training.add_argument(
-        "--recipe", default="multi30k-table3", metavar="NAME", help="row base; the others are scaled to it"
-    )
+    training.add_argument("--recipe", metavar="NAME", help=f"row base, to which others are scaled (default: {_BASE})")
     training.add_argument("--rows", nargs="+", metavar="ROW", help="rows to train, for example A1 C4 (default: all)")
     training.add_argument(
         "--seeds", nargs="+", type=int, metavar="N", help="seeds of each of these rows (default: the recipe's)"
     )
     training.add_argument("--bf16", action="store_true", help="compute in bfloat16")
     training.add_argument("--use-cpu", action="store_true", help="train on the CPU although there is a GPU")
-    describe_recipe_fields(parser)
+    describe_recipe_fields(parser, _BASE)
 
 
 def _run_table3(args: argparse.Namespace) -> None:
+    options = {name: getattr(args, name) for name in ("rows", "seeds", "bf16", "use_cpu")}
     if args.output_dir is None:
-        from ..analysis.table_3 import format_table_3, table_3
-
-        print(format_table_3(table_3(**{"vocab_size": 37000, **given_fields(args)})))
+        _print_sizes({"recipe": args.recipe, **options, **given_fields(args)})
         return
     from ..training.recipes import get_recipe
-    from ..training.variations import format_variations, train_variations
+    from ..training.variations import train_variations
+    from ..training.variations_report import format_variations
 
-    recipe = get_recipe(args.recipe, **given_fields(args))
-    options = {"rows": args.rows, "seeds": args.seeds, "bf16": args.bf16, "use_cpu": args.use_cpu}
-    rows = train_variations(recipe, args.output_dir, **options)
-    if is_main_process():
-        print(format_variations(rows))
+    recipe = get_recipe(args.recipe or _BASE, **given_fields(args))
+    print(format_variations(train_variations(recipe, args.output_dir, **options)))
+
+
+def _print_sizes(given: dict[str, Any]) -> None:
+    """Prints the table of models in size; only the vocabulary is a value of it."""
+    from ..analysis.table_3 import format_table_3, table_3
+
+    vocab_size = given.pop("vocab_size", 37000)
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise ValueError(f"`{name}` must come with --output-dir, got no folder to train in. Add --output-dir.")
+    print(format_table_3(table_3(vocab_size)))
 
 
 def _describe_cost(parser: argparse.ArgumentParser) -> None:
@@ -194,6 +203,10 @@ def _print_measured_cost(args: argparse.Namespace, recipe: Any) -> None:
 
 COMMANDS = {
     "table1": (_describe_table1, _run_table1, "Print the paper's Table 1 with its numbers, and measure its layers"),
-    "table3": (_describe_table3, _run_table3, "Print the paper's Table 3 with our parameter counts"),
+    "table3": (
+        _describe_table3,
+        _run_table3,
+        "Print the paper's Table 3 with our parameter counts, or train its rows",
+    ),
     "cost": (_describe_cost, _run_cost, "Estimate what a recipe costs, beside the paper's Table 2"),
 }

@@ -163,22 +163,27 @@ def _describe_sweep(parser: argparse.ArgumentParser) -> None:
 
 def _run_sweep(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
-    from ..analysis.drawing import check_matplotlib
-    from ..evaluation.outputs import check_outputs, check_picture, save_figure
+    from ..evaluation.outputs import check_outputs, save_figure
     from ..evaluation.report import write_results
     from ..training.sweeps import draw_sweep, format_sweep, sweep
+    from .plot import check_output_picture
 
-    check_outputs({"output": args.output, "results": args.results})
     if args.output is not None:
-        check_picture("output", args.output)
-        check_matplotlib()
-    choice = args.choice.replace("-", "_")
-    results = list(sweep(choice, args.model, _chosen_corpus(args), values=args.values, device=args.device, **options))
-    print(format_sweep(choice, results))
-    if args.results is not None:
-        write_results({"results": results}, args.results)
-    if args.output is not None:
-        save_figure(draw_sweep(choice, results), args.output)
+        check_output_picture(args.output)
+    corpus, choice = _chosen_corpus(args), args.choice.replace("-", "_")
+    inputs = [corpus.get(name) for name in ("source_file", "target_file", "pairs_file")]
+    check_outputs({"output": args.output, "results": args.results}, inputs)
+    results = []
+    try:
+        for result in sweep(choice, args.model, corpus, values=args.values, device=args.device, **options):
+            results.append(result)
+    finally:  # interrupted, what is known is not lost
+        if results:
+            print(format_sweep(choice, results))
+            if args.results is not None:
+                write_results({"results": results}, args.results)
+            if args.output is not None:
+                save_figure(draw_sweep(choice, results), args.output)
 
 
 def _describe_translate(parser: argparse.ArgumentParser) -> None:

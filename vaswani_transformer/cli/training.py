@@ -97,22 +97,29 @@ def describe_train(parser: argparse.ArgumentParser) -> None:
     describe_recipe_fields(parser)
 
 
-def describe_recipe_fields(parser: argparse.ArgumentParser) -> None:
-    """Adds an option for each field of a recipe; what is not given is absent from the arguments."""
-    from ..training.recipes import Recipe
+def describe_recipe_fields(parser: argparse.ArgumentParser, recipe: str | None = None) -> None:
+    """Adds an option for each field of a recipe; what is not given is absent from the arguments.
 
+    Args:
+        parser: Of the command.
+        recipe: Name of the command's default recipe; None is the paper's base model.
+    """
+    from ..training.recipes import Recipe, get_recipe
+
+    base = Recipe() if recipe is None else get_recipe(recipe)
+    shown = "without --recipe" if recipe is None else f"for --recipe {recipe}"
     fields = parser.add_argument_group(
-        "values of the recipe", "Each replaces one value of the recipe; the default shown holds without --recipe."
+        "values of the recipe", f"Each replaces one value of the recipe; the default shown holds {shown}."
     )
     kinds = typing.get_type_hints(Recipe)
     for field in dataclasses.fields(Recipe):
-        default = "none" if field.default is None else field.default
+        value = getattr(base, field.name)
         text = field.metadata["help"].replace("%", "%%")
         fields.add_argument(
             f"--{field.name.replace('_', '-')}",
             default=argparse.SUPPRESS,
             **_recipe_option(kinds[field.name]),
-            help=text if default == "" else f"{text} (default: {default})",
+            help=text if field.default == "" else f"{text} (default: {'none' if value is None else value})",
         )
 
 

@@ -235,7 +235,7 @@ def format_report(results: dict[str, Any]) -> str:
         "",
         *_format_scores(results),
         "",
-        f"length ratio {_length_ratio(results):.3f} (translations to references, in tokens of sacreBLEU), brevity "
+        f"length ratio {length_ratio(results):.3f} (translations to references, in tokens of sacreBLEU), brevity "
         f"penalty {results['test_brevity_penalty']:.3f}",
     ]
     if phenomena := results.get("test_phenomena"):
@@ -251,7 +251,8 @@ def format_report(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _length_ratio(results: dict[str, Any]) -> float:
+def length_ratio(results: Mapping[str, Any]) -> float:
+    """Length of the translations over that of the references, in sacreBLEU's tokens."""
     return results["test_hypothesis_length"] / max(1, results["test_reference_length"])
 
 

@@ -84,7 +84,7 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
             "start one, or pass --resume-or-start."
         )
     if resume:
-        _check_same_recipe(Recipe.load(output_dir), recipe)
+        check_same_recipe(Recipe.load(output_dir), recipe)
     elif not overwrite and holds_a_run(output_dir):
         raise ValueError(
             f"`output_dir` must not hold another run, got {output_dir}. Pass another folder, or resume or overwrite "
@@ -114,7 +114,7 @@ def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
         and not any((output_dir / name).exists() for name in (WEIGHTS_FILE, RESULTS_FILE))
     )
     if was_lost:
-        _check_same_recipe(Recipe.load(output_dir), recipe)
+        check_same_recipe(Recipe.load(output_dir), recipe)
     return {"resume": resume, "overwrite": was_lost}
 
 
@@ -168,8 +168,13 @@ def read_results(output_dir: str | Path) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
-    """Raises ValueError naming the fields in which a run to resume differs in a way that would make it another run."""
+def check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
+    """Raises ValueError naming the fields in which a run to resume differs in a way that would make it another run.
+
+    Args:
+        trained: Of the run.
+        wanted: About to be trained.
+    """
     differences = [
         f"{field.name} {getattr(trained, field.name)!r} instead of {getattr(wanted, field.name)!r}"
         for field in dataclasses.fields(Recipe)

@@ -8,6 +8,7 @@ Paper: section 6.1, which chose beam and alpha on the development set.
 from __future__ import annotations
 
 import dataclasses
+import math
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,8 +22,9 @@ from ..analysis.text_table import align_columns
 from ..evaluation.checkpoint import load_for_inference
 from ..evaluation.evaluation_set import load_evaluation_set
 from ..evaluation.labels import describe_search
-from ..evaluation.report import evaluate_model
+from ..evaluation.report import evaluate_model, length_ratio
 from ..evaluation.translate import decoding_overrides
+from ..search_vaswani_transformer import GNMT_OFFSET
 from .averaging import average_snapshots, list_snapshots, without_tied
 
 if TYPE_CHECKING:
@@ -35,19 +37,21 @@ class Choice:
 
     Args:
         values: Tried without others being asked for; of averaged snapshots as many as there are.
-        of_paper: What the paper chose: for base and for big, or for both.
+        of_paper: What the paper chose, with what for.
         label: What the axis of a picture says.
     """
 
     values: tuple[float, ...]
-    of_paper: tuple[float, ...]
+    of_paper: dict[float, str]
     label: str
 
 
 CHOICES: dict[str, Choice] = {
-    "num_averaged_snapshots": Choice((1, 2, 3, 5, 7, 10, 15, 20), (5, 20), "averaged snapshots, the newest"),
-    "num_beams": Choice((1, 2, 3, 4, 6, 8, 12, 16), (4,), "beams"),
-    "length_penalty": Choice((0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5), (0.6,), "alpha of the length penalty"),
+    "num_averaged_snapshots": Choice(
+        (1, 2, 3, 5, 7, 10, 15, 20), {5: " for base", 20: " for big"}, "averaged snapshots, the newest"
+    ),
+    "num_beams": Choice((1, 2, 3, 4, 6, 8, 12, 16), {4: ""}, "beams"),
+    "length_penalty": Choice((0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5), {0.6: ""}, "alpha of the length penalty"),
 }
 _WIDTH = 119
 _METRICS = {"test_sacrebleu": "sacreBLEU", "test_paper_bleu": "paper BLEU"}
@@ -68,7 +72,7 @@ def sweep(
         choice: A key of `CHOICES`.
         model: Folder of a run; it needs its snapshots where their number is the choice.
         corpus: Arguments of `load_evaluation_set`, usually of the validation set.
-        values: Of the choice; None is those of `CHOICES`.
+        values: Of the choice, tried in ascending order; None is those of `CHOICES`.
         device: Where the model runs; None means a GPU if there is one.
         **options: Of `evaluate_model`: the other choices of the search, batch size and progress.
 
@@ -119,7 +123,8 @@ def _load_average(model: PreTrainedModel, snapshots: Sequence[Path]) -> None:
 def _checked_values(
     choice: str, values: Sequence[float] | None, num_snapshots: int, model: str | Path
 ) -> tuple[float, ...]:
-    """The values to try, each of them possible."""
+    """The values to try, each of them possible, in ascending order."""
+    values = None if values is None else sorted(set(values))
     if choice != "num_averaged_snapshots":
         chosen = CHOICES[choice].values if values is None else tuple(values)
         for value in chosen:
@@ -139,7 +144,7 @@ def _checked_values(
 
 
 def _whole(choice: str, values: Sequence[float]) -> tuple[int, ...]:
-    if wrong := [value for value in values if value != int(value)]:
+    if wrong := [value for value in values if not (math.isfinite(value) and value == int(value))]:
         raise ValueError(f"`values` must be whole numbers for {choice}, got {wrong[0]}. Pass others.")
     return tuple(map(int, values))
 
@@ -151,18 +156,26 @@ def format_sweep(choice: str, results: Sequence[Mapping[str, Any]]) -> str:
         (
             f"{result[choice]:g}",
             *(f"{result[metric]:.2f}" for metric in (*_METRICS, "test_chrf")),
-            f"{result['test_hypothesis_length'] / max(1, result['test_reference_length']):.3f}",
+            f"{length_ratio(result):.3f}",
             f"{result['test_runtime']:.1f}",
         )
         for result in results
     ]
-    first, paper = results[0], " and ".join(f"{value:g}" for value in CHOICES[choice].of_paper)
+    first = results[0]
+    paper = " and ".join(f"{value:g}{purpose}" for value, purpose in _papers_choices(choice, first).items())
     varied = {"num_beams": {"test_num_beams": "N"}, "length_penalty": {"test_length_penalty": "alpha"}}
     notes = (
         f"{first['test_data']}, {first['test_num_sentences']:,} sentences; "
-        f"{describe_search({**first, **varied.get(choice, {})})}. The paper chose {paper}."
+        f"{describe_search({**first, **varied.get(choice, {})})}."
+        f"{f' The paper chose {paper}.' if paper else ''}"
     )
     return f"{align_columns([header, *rows])}\n\n{textwrap.fill(notes, _WIDTH)}"
+
+
+def _papers_choices(choice: str, result: Mapping[str, Any]) -> dict[float, str]:
+    """What the paper chose, with what for; nothing where another length penalty than the paper's is varied."""
+    is_other = choice == "length_penalty" and result["test_length_penalty_offset"] != GNMT_OFFSET
+    return {} if is_other else CHOICES[choice].of_paper
 
 
 def draw_sweep(choice: str, results: Sequence[Mapping[str, Any]]) -> Figure:
@@ -181,9 +194,10 @@ def draw_sweep(choice: str, results: Sequence[Mapping[str, Any]]) -> Figure:
         for index, (metric, name) in enumerate(_METRICS.items()):
             style = {"color": COLORS[index], "linestyle": LINE_STYLES[index], "marker": "o"}
             axes.plot(values, [result[metric] for result in results], label=name, **style)
-        for index, value in enumerate(value for value in CHOICES[choice].of_paper if value <= max(values)):
+        shown = [value for value in _papers_choices(choice, results[0]) if min(values) <= value <= max(values)]
+        for index, value in enumerate(shown):
             axes.axvline(value, color="#888888", linestyle=":", label="" if index else "the paper's choice")
         axes.set_xticks(values)
-        axes.set(xlabel=CHOICES[choice].label, ylabel="BLEU", title=f"{results[0]['test_data']}")
+        axes.set(xlabel=CHOICES[choice].label, ylabel="BLEU", title=results[0]["test_data"])
         axes.legend()
     return figure
