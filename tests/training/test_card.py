@@ -278,6 +278,7 @@ def test_model_index_names_configuration_and_part_of_the_recipes_own_data(folder
         ({"dataset": "wmt/wmt14", "dataset_config": "de-en"}, ["wmt/wmt14"]),
         ({"dataset": "builtin"}, None),
         ({"dataset": "/data/wmt14"}, None),
+        ({"dataset": "../wmt14"}, None),
         ({"dataset": "wmt/wmt14", "train_source": "train.en", "train_target": "train.de"}, None),
     ],
 )

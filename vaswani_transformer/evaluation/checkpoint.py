@@ -19,7 +19,7 @@ from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGener
 
 _OTHER_FILES = (GENERATION_CONFIG_NAME, "tokenizer.json", "tokenizer_config.json")
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 def load_for_inference(
@@ -65,7 +65,7 @@ def check_model_path(name_or_path: str | Path) -> None:
             f"`model` must be the folder of a trained model, got {name_or_path}: the folder {path.parent} has no "
             f"{path.name}. Check the path. (Models of the Hub are looked for where there is no such folder.)"
         )
-    if not _HUB_ID.fullmatch(str(name_or_path)):
+    if not HUB_ID.fullmatch(str(name_or_path)):
         raise FileNotFoundError(
             f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the path."
         )

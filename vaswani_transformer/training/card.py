@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from yaml import YAMLError
 from ..analysis.cost import cost_table, format_hours, paper_trainings
 from ..analysis.text_table import markdown_table
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..evaluation.checkpoint import HUB_ID
 from .atomic import write_text
 from .commands import changed_fields, dataset_name, evaluate_command, train_command
 from .cost import read_cost
@@ -171,7 +171,7 @@ def _front_matter(recipe: Recipe, name: str, tests: dict[str, dict[str, Any]]) -
 def _hub_datasets(recipe: Recipe) -> list[str] | None:
     """The Hub's name of the training data, by which the Hub links the model to them; None for other data."""
     name = (recipe.data_arguments("train") or {}).get("dataset")
-    is_on_hub = name is not None and re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not Path(name).exists()
+    is_on_hub = name is not None and HUB_ID.fullmatch(name) and not Path(name).exists()
     return [name] if is_on_hub else None
 
 
