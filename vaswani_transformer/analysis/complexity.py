@@ -8,15 +8,13 @@ Sizes: n positions, d width of a position, k kernel of a convolution, r neighbou
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from .text_table import align_columns
+from .text_table import align_columns, wrap
 
 _LARGEST = 10**12
 _MOST_DIGITS = 1e15  # numbers from here on are rounded where they are printed
-_WIDTH = 119
 
 
 @dataclass(frozen=True)
@@ -134,7 +132,7 @@ def format_table_1(sizes: Sizes) -> str:
     Paper: Table 1, section 4.
     """
     rows = [(layer.name, *_cells(layer, sizes)) for layer in TABLE_1]
-    notes = (textwrap.fill(note, _WIDTH) for note in _notes(sizes))
+    notes = (wrap(note) for note in _notes(sizes))
     return "\n".join([align_columns([_HEADER, *rows]), "", *notes])
 
 

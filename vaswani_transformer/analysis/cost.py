@@ -5,16 +5,14 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from dataclasses import dataclass
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from .text_table import align_columns
+from .text_table import align_columns, wrap
 
 _PAPER_TOKENS_PER_UPDATE = 25_000  # on each side
 _PAPER_NUM_DEVICES = 8
 _P100_FLOPS_PER_SECOND = 9.5e12  # single precision, sustained, as the paper says
-_WIDTH = 119
 
 
 def paper_flops(device_seconds: float, flops_per_second: float) -> float:
@@ -305,4 +303,4 @@ def format_cost(cost: TrainingCost) -> str:
             "Without the matrix rate of the device there is no figure the paper's way; every training measures it "
             "(`train_matrix_flops_per_second` in train_results.json)."
         )
-    return "\n".join([align_columns(cost_table(cost)), "", *(textwrap.fill(note, _WIDTH) for note in notes)])
+    return "\n".join([align_columns(cost_table(cost)), "", *(wrap(note) for note in notes)])

@@ -5,20 +5,18 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .complexity import RESTRICTED_SELF_ATTENTION
 from .drawing import COLORS, LINE_STYLES, new_figure
 from .layer_costs import CONTESTANTS, NUM_HEADS, Contestant, LayerCosts
-from .text_table import align_columns
+from .text_table import align_columns, wrap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_WIDTH = 119
 _MIB = 2**20
 _TICK_DISTANCE = 1 / 8  # of the axis, at least: closer labels would touch each other
 
@@ -45,7 +43,7 @@ def format_layer_costs(costs: LayerCosts) -> str:
         ("exponent, measured", *_exponents(lambda each: costs.exponent(mebibytes[each.name]))),
         ("expected of large n", *_exponents(lambda each: costs.exponent_of(each.memory))),
     ]
-    notes = (textwrap.fill(note, _WIDTH) for note in _notes(costs))
+    notes = (wrap(note) for note in _notes(costs))
     return "\n".join(
         [
             f"Time in milliseconds: {describe(costs)}, median of {costs.repeats}",

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,9 +12,7 @@ import torch
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from .text_table import align_columns
-
-_WIDTH = 119
+from .text_table import align_columns, wrap
 
 
 @dataclass(frozen=True)
@@ -149,7 +146,7 @@ def format_table_3(rows: Sequence[Table3Row]) -> str:
         rows: All rows, as `table_3` returns them.
     """
     table = align_columns([*_HEADER, *map(_cells, rows)])
-    return f"{table}\n\n{textwrap.fill(_explanation(rows), _WIDTH)}"
+    return f"{table}\n\n{wrap(_explanation(rows))}"
 
 
 def _cells(row: Table3Row) -> tuple[str, ...]:

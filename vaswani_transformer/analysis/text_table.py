@@ -1,10 +1,13 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as plain text and as Markdown."""
+"""Tables as plain text and as Markdown, and the text around them."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
+
+_WIDTH = 119
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> str:
@@ -25,3 +28,8 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
     """Rows of cells as a table in Markdown, the first row as its header."""
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def wrap(text: str) -> str:
+    """A paragraph below a table, in lines of at most 119 characters."""
+    return textwrap.fill(text, _WIDTH)

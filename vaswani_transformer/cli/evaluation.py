@@ -148,9 +148,7 @@ def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _describe_sweep(parser: argparse.ArgumentParser) -> None:
-    choices = {
-        choice.replace("_", "-"): choice for choice in ("num_averaged_snapshots", "num_beams", "length_penalty")
-    }
+    choices = ("num-averaged-snapshots", "num-beams", "length-penalty")
     parser.add_argument("choice", choices=choices, metavar="CHOICE", help=f"what is varied: {', '.join(choices)}")
     parser.add_argument(
         "--values", nargs="+", type=float, metavar="X", help="its values (default: some around the paper's)"

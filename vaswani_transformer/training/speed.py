@@ -9,7 +9,6 @@ import dataclasses
 import random
 import signal
 import tempfile
-import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 from transformers.utils import logging
 
 from ..analysis.cost import TrainingCost, format_hours
+from ..analysis.text_table import wrap
 from ..data import BATCHES_PER_POOL, clean_corpus
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..tokenization_vaswani_transformer import VaswaniTransformerTokenizer
@@ -45,7 +45,6 @@ NUM_WARM_UP_UPDATES = 3
 _MEAN_TOKENS, _MAX_TOKENS = 27, 256
 _SPREAD, _SIDES_SPREAD = 0.55, 0.18  # standard deviations of logarithms: of a length, of the sides' ratio
 _MANY_DEVICES = 8  # the paper's
-_WIDTH = 119
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -302,4 +301,4 @@ def describe_speed(recipe: Recipe, speed: MeasuredSpeed) -> str:
             f"{scaled.tokens_per_second:,.0f} tokens a second, {format_hours(scaled.seconds)} hours, "
             f"{format_hours(scaled.device_seconds)} device hours."
         )
-    return "\n".join(textwrap.fill(note, _WIDTH) for note in notes)
+    return "\n".join(wrap(note) for note in notes)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ import torch
 from transformers import PreTrainedModel
 
 from ..analysis.drawing import COLORS, LINE_STYLES, new_figure
-from ..analysis.text_table import align_columns
+from ..analysis.text_table import align_columns, wrap
 from ..evaluation.checkpoint import load_for_inference
 from ..evaluation.evaluation_set import load_evaluation_set
 from ..evaluation.labels import describe_search
@@ -53,7 +52,6 @@ CHOICES: dict[str, Choice] = {
     "num_beams": Choice((1, 2, 3, 4, 6, 8, 12, 16), {4: ""}, "beams"),
     "length_penalty": Choice((0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5), {0.6: ""}, "alpha of the length penalty"),
 }
-_WIDTH = 119
 _METRICS = {"test_sacrebleu": "sacreBLEU", "test_paper_bleu": "paper BLEU"}
 
 
@@ -169,7 +167,7 @@ def format_sweep(choice: str, results: Sequence[Mapping[str, Any]]) -> str:
         f"{describe_search({**first, **varied.get(choice, {})})}."
         f"{f' The paper chose {paper}.' if paper else ''}"
     )
-    return f"{align_columns([header, *rows])}\n\n{textwrap.fill(notes, _WIDTH)}"
+    return f"{align_columns([header, *rows])}\n\n{wrap(notes)}"
 
 
 def _papers_choices(choice: str, result: Mapping[str, Any]) -> dict[float, str]:

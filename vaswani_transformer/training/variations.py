@@ -227,19 +227,15 @@ def _shared_tokenizer(recipe: Recipe, output_dir: Path) -> Path:
 def _train_row(recipe: Recipe, folder: Path, options: dict[str, Any]) -> None:
     """Trains and measures one row, as far as that is not done."""
     if (folder / RECIPE_FILE).is_file():
-        recipe = _with_own_vocabulary(recipe, folder)
-        check_same_recipe(Recipe.load(folder), recipe)
+        own = Recipe.load(folder)
+        recipe = dataclasses.replace(recipe, tokenizer=own.tokenizer)  # how its place is spelt is no difference
+        check_same_recipe(own, recipe)
     if read_results(folder).get("train_steps") != recipe.max_steps:
         logger.info(f"{folder.name}: {recipe.max_steps:,} updates.")
         train(recipe, folder, **start_or_resume(folder, recipe), **options)
     if not _is_measured(folder, recipe):
         decoding = {name: getattr(recipe, name) for name in DECODING}
         evaluate_to_files(folder, recipe.data_arguments("test"), **decoding)
-
-
-def _with_own_vocabulary(recipe: Recipe, folder: Path) -> Recipe:
-    """The recipe with the vocabulary's place as the run in the folder has it: how that is spelt is no difference."""
-    return dataclasses.replace(recipe, tokenizer=Recipe.load(folder).tokenizer)
 
 
 def _is_measured(folder: Path, recipe: Recipe) -> bool:
@@ -261,23 +257,28 @@ def read_variations(output_dir: str | Path, recipe: Recipe) -> list[TrainedRow]:
     Raises:
         ValueError: If a run in the folder differs from what the recipe asks for.
     """
-    found = ((variation, _measured_runs(Path(output_dir), variation, recipe)) for variation in VARIATIONS)
-    return [_read_row(variation, scaled_variation(variation, recipe), runs) for variation, runs in found if runs]
+    rows = []
+    for variation in VARIATIONS:
+        begun = [path.parent for path in Path(output_dir).glob(f"{variation.name}-seed*/{RECIPE_FILE}")]
+        if begun:
+            row = scaled_variation(variation, recipe)
+            if runs := _measured_runs(begun, row):
+                rows.append(_read_row(variation, row, runs))
+    return rows
 
 
-def _measured_runs(output_dir: Path, variation: Variation, recipe: Recipe) -> list[Path]:
-    """Folders of a row's finished runs, by their seeds."""
-    begun = {}
-    for path in output_dir.glob(f"{variation.name}-seed*/{RECIPE_FILE}"):
-        begun[Recipe.load(path.parent).seed] = path.parent
+def _measured_runs(begun: Sequence[Path], recipe: Recipe) -> list[Path]:
+    """Those of a row's folders whose runs are finished, by their seeds."""
+    recipes = {folder: Recipe.load(folder) for folder in begun}
     runs = []
-    for _, folder in sorted(begun.items()):
-        row, own = scaled_variation(variation, recipe), Recipe.load(folder)
-        check_same_recipe(own, dataclasses.replace(_with_own_vocabulary(row, folder), seed=own.seed))
-        if _is_measured(folder, row):
+    for folder, own in sorted(recipes.items(), key=lambda item: item[1].seed):
+        check_same_recipe(own, dataclasses.replace(recipe, tokenizer=own.tokenizer, seed=own.seed))
+        if _is_measured(folder, recipe):
             runs.append(folder)
         else:
-            logger.warning(f"{folder.name} has not been trained for {row.max_steps:,} updates and measured: left out.")
+            logger.warning(
+                f"{folder.name} has not been trained for {recipe.max_steps:,} updates and measured: left out."
+            )
     return runs
 
 

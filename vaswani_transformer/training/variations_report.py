@@ -5,15 +5,13 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Sequence
 from statistics import fmean
 
 from ..analysis.table_3 import VARIATIONS
-from ..analysis.text_table import align_columns
+from ..analysis.text_table import align_columns, wrap
 from .variations import BASE, TrainedRow
 
-_WIDTH = 119
 _HEADER = (
     *(("row", ""), ("N", ""), ("d_model", ""), ("d_ff", ""), ("h", ""), ("d_k", ""), ("d_v", ""), ("P_drop", "")),
     *(("eps_ls", ""), ("updates", ""), ("params", ""), ("seeds", ""), ("PPL", ""), ("BLEU", "")),
@@ -46,7 +44,7 @@ def format_variations(rows: Sequence[TrainedRow]) -> str:
         return "No row is finished."
     base = next((row for row in rows if row.name == BASE), None)
     table = align_columns([*zip(*_HEADER, strict=True), *(_cells(row, base, rows) for row in rows)])
-    return f"{table}\n\n{textwrap.fill(_notes(rows, base), _WIDTH)}"
+    return f"{table}\n\n{wrap(_notes(rows, base))}"
 
 
 def _cells(row: TrainedRow, base: TrainedRow | None, rows: Sequence[TrainedRow]) -> tuple[str, ...]:
