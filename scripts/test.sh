@@ -17,7 +17,7 @@ case "${1:-}" in
     *) markers="not heavy" ;;
 esac
 
-. scripts/environment.sh dev "vaswani_transformer, accelerate, datasets, evaluate, hypothesis, matplotlib, pytest, sacrebleu, sacremoses, xdist"
+. scripts/environment.sh dev "vaswani_transformer, accelerate, ctranslate2, datasets, evaluate, gradio, hypothesis, matplotlib, onnxruntime, onnxscript, playwright, pytest, sacrebleu, sacremoses, xdist"
 
 ruff format --check .
 ruff check .
