@@ -37,13 +37,13 @@ def is_plain(model: Any) -> bool:
     Adapters, quantisation, hooks, sharding, offloading, dropout, other layers and patched instances change something
     of what is asked here. Methods that were replaced in the classes themselves are not seen.
     """
-    if not _is_undisturbed(model):
+    if not (_is_of_this_package(model) and _is_undisturbed(model)):
         return False
     decoder = model.model.decoder
     for module in (model, model.model, model.lm_head, *decoder.modules()):
         if module._forward_hooks or module._forward_pre_hooks or module.training or _PREPARED & module.__dict__.keys():
             return False
-        if type(module).__module__.rpartition(".")[0] not in _PLAIN:
+        if not _is_of_this_package(module):
             return False
         for parameter in module._parameters.values():
             if parameter is not None and (
@@ -52,6 +52,11 @@ def is_plain(model: Any) -> bool:
                 return False
     is_usual_embedding = type(decoder.embed_tokens) is nn.Embedding and decoder.embed_tokens.max_norm is None
     return is_usual_embedding and all(map(_has_usual_parts, decoder.layers)) and _is_linear(model.lm_head)
+
+
+def _is_of_this_package(module: Any) -> bool:
+    """Whether a module's class is torch's or one of the files beside this one, and so what its name says."""
+    return type(module).__module__.rpartition(".")[0] in _PLAIN
 
 
 def _is_undisturbed(model: Any) -> bool:

@@ -1,0 +1,306 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""An exported model run by onnxruntime under the library's `generate`.
+
+Shapes: B sources, N beams, R rows of a step (B, or B * N with those of one source together), S source length, T target
+tokens of a step, P target tokens before it, D d_model, H heads, K d_k (or d_v), V vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import DynamicCache, EncoderDecoderCache, GenerationConfig, GenerationMixin
+from transformers.cache_utils import DynamicLayer
+from transformers.modeling_outputs import Seq2SeqLMOutput
+from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, ModelOutput
+
+from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..generation_vaswani_transformer import VaswaniTransformerGenerationMixin
+from ..inputs_vaswani_transformer import check_batch, check_mask, check_token_ids
+from ..modeling_vaswani_transformer import VaswaniTransformerPreTrainedModel
+from .onnx_model import DECODER_FILE, ENCODER_FILE, cache_names, check_packages
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession, SessionOptions
+
+
+@dataclass
+class OnnxEncoderOutput(ModelOutput):
+    """What the encoder's graph gives for B sources.
+
+    Args:
+        last_hidden_state: (B, S, D).
+        cross: Keys and values (B, H, S, K) of each decoder layer, in turn. They stay B rows when beams are made.
+    """
+
+    last_hidden_state: torch.Tensor | None = None
+    cross: tuple[torch.Tensor, ...] | None = None
+
+
+class OnnxEncoder(torch.nn.Module):
+    """The encoder's graph, called as the model's encoder is."""
+
+    def __init__(self, session: InferenceSession, config: VaswaniTransformerConfig) -> None:
+        super().__init__()
+        self._session, self._config = session, config
+
+    def forward(
+        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs: Any
+    ) -> OnnxEncoderOutput:
+        """Encodes (B, S) source tokens; `attention_mask` has 1 for "attend" and 0 for padding."""
+        _check_options(kwargs)
+        check_token_ids("input_ids", input_ids, self._config.vocab_size)
+        check_mask("attention_mask", attention_mask, *input_ids.shape)
+        _check_positions(self._config, input_ids.shape[1])
+        inputs = {"input_ids": input_ids, "attention_mask": _mask(attention_mask, input_ids.shape)}
+        states, *cross = _run(self._session, inputs)
+        return OnnxEncoderOutput(last_hidden_state=states, cross=tuple(cross))
+
+
+class VaswaniTransformerOnnxModel(
+    VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin, GenerationMixin
+):
+    """A folder written by `export_onnx`, for `generate`, `pipeline("translation")` and whatever else only translates.
+
+    `generate` decodes by section 6.1 like the model it was exported from, with every option of the library that needs
+    logits alone. It is for inference on the CPU's side: torch tensors go in and come out on "cpu", whatever provider
+    the graphs run on (on a machine with a GPU, call the pipeline with device="cpu"). There are no losses, no
+    attention weights, no embeddings as inputs and no padding in front of target prefixes.
+
+    Example:
+        >>> model = VaswaniTransformerOnnxModel.from_pretrained("runs/quickstart-onnx")
+        >>> translate = pipeline("translation", model=model, tokenizer="runs/quickstart-onnx", device="cpu")
+        >>> translate("A dog runs.")
+        [{'translation_text': 'Ein Hund rennt.'}]
+
+    Paper: section 6.1.
+    """
+
+    def __init__(self, config: VaswaniTransformerConfig, encoder: InferenceSession, decoder: InferenceSession) -> None:
+        super().__init__(config)
+        self._encoder, self._decoder = OnnxEncoder(encoder, config), decoder
+        self._set_default_generation()
+        self.eval()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        folder: str | Path,
+        *,
+        providers: Sequence[Any] = ("CPUExecutionProvider",),
+        session_options: SessionOptions | None = None,
+    ) -> VaswaniTransformerOnnxModel:
+        """Opens a folder of `export_onnx`.
+
+        Args:
+            folder: The folder.
+            providers: What onnxruntime runs the graphs on, best first.
+            session_options: Of onnxruntime; None means its own, with as many threads as torch has.
+
+        Raises:
+            FileNotFoundError: There is no such folder, or it lacks a file.
+            ImportError: onnxruntime is missing.
+            ValueError: It is a model of another architecture.
+        """
+        check_packages("onnxruntime")
+        config = _config(Path(folder))
+        from onnxruntime import InferenceSession, SessionOptions
+
+        if session_options is None:
+            session_options = SessionOptions()
+            session_options.intra_op_num_threads = torch.get_num_threads()
+        sessions = [
+            InferenceSession(str(Path(folder) / name), session_options, providers=list(providers))
+            for name in (ENCODER_FILE, DECODER_FILE)
+        ]
+        model = cls(config, *sessions)
+        model.generation_config = GenerationConfig.from_pretrained(folder)
+        model.set_default_search()
+        return model
+
+    def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
+        """Refuses: the weights are in the graphs.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError("An ONNX model cannot be saved anew. Copy its folder; it suffices.")
+
+    @property
+    def device(self) -> torch.device:
+        """Where tensors go in and come out: "cpu"."""
+        return torch.device("cpu")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the graphs: fp32."""
+        return torch.float32
+
+    def to(self, *args: Any, **kwargs: Any) -> VaswaniTransformerOnnxModel:
+        """The model itself; other devices and types than its own are refused.
+
+        Raises:
+            ValueError: Another device or type.
+        """
+        device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)
+        if device not in (None, self.device) or dtype not in (None, self.dtype):
+            raise ValueError(
+                f"`device` and `dtype` must be cpu and torch.float32 for an ONNX model, got {device} and {dtype}. "
+                'Pass device="cpu" to the pipeline; onnxruntime\'s own devices are the `providers` of from_pretrained.'
+            )
+        return self
+
+    def get_encoder(self, modality: str | None = None) -> OnnxEncoder:
+        """The encoder's graph."""
+        return self._encoder
+
+    @torch.no_grad()
+    def forward(
+        self,
+        input_ids: torch.LongTensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        decoder_input_ids: torch.LongTensor | None = None,
+        encoder_outputs: OnnxEncoderOutput | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        use_cache: bool | None = None,
+        **kwargs: Any,
+    ) -> Seq2SeqLMOutput:
+        """Scores what follows the target tokens.
+
+        Args:
+            input_ids: (B, S) source tokens, or
+            encoder_outputs: what `get_encoder()` gave for them.
+            attention_mask: (R, S), 1 for "attend", 0 for padding.
+            decoder_input_ids: (R, T) target tokens that are not yet in the cache.
+            past_key_values: Cache of earlier steps, extended in place; None decodes without.
+            use_cache: Whether to make a cache where none is given.
+
+        Returns:
+            `logits` (R, T, V) and `past_key_values`.
+        """
+        _check_options(kwargs)
+        check_token_ids("decoder_input_ids", decoder_input_ids, self.config.vocab_size)
+        if encoder_outputs is None:
+            encoder_outputs = self._encoder(input_ids, attention_mask)
+        if use_cache and past_key_values is None:
+            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+        rows, source_length = decoder_input_ids.shape[0], encoder_outputs.cross[0].shape[2]
+        check_mask("attention_mask", attention_mask, rows, source_length)
+        cross = self._cross(encoder_outputs, past_key_values, rows)
+        past = self._past(past_key_values, rows)
+        _check_positions(self.config, past[0].shape[2] + decoder_input_ids.shape[1])
+        num_layers = self.config.num_decoder_layers
+        inputs = {
+            "input_ids": decoder_input_ids,
+            "encoder_attention_mask": _mask(attention_mask, (rows, source_length)),
+            **dict(zip(cache_names("past_key_values", "decoder", num_layers), past, strict=True)),
+            **dict(zip(cache_names("past_key_values", "encoder", num_layers), cross, strict=True)),
+        }
+        logits, *present = _run(self._decoder, inputs)
+        if past_key_values is not None:
+            _fill(past_key_values.self_attention_cache, present)
+        return Seq2SeqLMOutput(
+            logits=logits,
+            past_key_values=past_key_values,
+            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
+        )
+
+    def _cross(
+        self, encoder_outputs: OnnxEncoderOutput, cache: EncoderDecoderCache | None, rows: int
+    ) -> list[torch.Tensor]:
+        """Keys and values (R, H, S, K) of the source, made for R rows once and then kept in the cache."""
+        if cache is not None and cache.is_updated.get(0):
+            return _tensors(cache.cross_attention_cache)
+        cross = list(encoder_outputs.cross)
+        num_sources = cross[0].shape[0]
+        check_batch(rows, rows if rows % num_sources == 0 else num_sources)
+        if rows != num_sources:
+            cross = [each.repeat_interleave(rows // num_sources, dim=0) for each in cross]
+        if cache is not None:
+            cache.cross_attention_cache = _SourceCache()
+            _fill(cache.cross_attention_cache, cross)
+            cache.is_updated = dict.fromkeys(range(self.config.num_decoder_layers), True)
+        return cross
+
+    def _past(self, cache: EncoderDecoderCache | None, rows: int) -> list[torch.Tensor]:
+        """Keys and values (R, H, P, K) of earlier steps; P is 0 where there were none."""
+        if cache is not None and cache.self_attention_cache.get_seq_length():
+            return _tensors(cache.self_attention_cache)
+        widths = [self.config.d_k, self.config.d_v] * self.config.num_decoder_layers
+        return [torch.zeros(rows, self.config.num_heads, 0, width) for width in widths]
+
+
+class _SourceCache(DynamicCache):
+    """Keys and values of sources: the same for all beams of one, so that beams may change places."""
+
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        """Does nothing: beams change places only with those of their own source."""
+
+
+def _tensors(cache: DynamicCache) -> list[torch.Tensor]:
+    return [tensor for layer in cache.layers for tensor in (layer.keys, layer.values)]
+
+
+def _fill(cache: DynamicCache, tensors: Sequence[torch.Tensor]) -> None:
+    """Puts keys and values, layer by layer, in the place of what the cache held."""
+    cache.layers.extend(DynamicLayer() for _ in range(len(tensors) // 2 - len(cache.layers)))
+    for layer, keys, values in zip(cache.layers, tensors[::2], tensors[1::2], strict=True):
+        if type(layer) is not DynamicLayer:
+            raise ValueError(
+                f"`cache_implementation` must be dynamic for an ONNX model, got layers of {type(layer).__name__}. "
+                "Leave it out."
+            )
+        layer.lazy_initialization(keys, values)
+        layer.keys, layer.values = keys, values
+
+
+def _run(session: InferenceSession, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    """All outputs of a graph, in its order; tensors are handed over without copies."""
+    arrays = {name: tensor.long() if name.endswith(("ids", "mask")) else tensor for name, tensor in inputs.items()}
+    outputs = session.run(None, {name: tensor.numpy() for name, tensor in arrays.items()})
+    return [torch.from_numpy(output) for output in outputs]
+
+
+def _mask(mask: torch.Tensor | None, shape: Sequence[int]) -> torch.Tensor:
+    return torch.ones(*shape, dtype=torch.long) if mask is None else mask
+
+
+def _check_positions(config: VaswaniTransformerConfig, num_positions: int) -> None:
+    if config.position_encoding == "learned" and num_positions > config.max_position_embeddings:
+        raise ValueError(
+            f"Sequence length must be at most `max_position_embeddings` = {config.max_position_embeddings} with "
+            f"learned positions, got {num_positions}. Shorten the input."
+        )
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Refuses what the graphs do not have; the library passes its switches even when they are off."""
+    given = sorted(name for name, value in options.items() if value is not None and value is not False)
+    if unknown := [name for name in given if name != "return_dict"]:
+        raise ValueError(
+            f"An ONNX model must be called with token ids, masks and a cache alone, got {', '.join(unknown)}. Load "
+            "the checkpoint that it was exported from."
+        )
+
+
+def _config(folder: Path) -> VaswaniTransformerConfig:
+    """The configuration in a folder of `export_onnx`, which must be whole."""
+    for name in (CONFIG_NAME, ENCODER_FILE, DECODER_FILE, GENERATION_CONFIG_NAME):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(
+                f"`folder` must be one that export_onnx wrote, got {folder} without {name}. Export the model, or copy "
+                "the whole folder."
+            )
+    model_type = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8")).get("model_type")
+    if model_type != VaswaniTransformerConfig.model_type:
+        raise ValueError(
+            f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {model_type!r} in {folder}. Export a "
+            "model trained with this package."
+        )
+    return VaswaniTransformerConfig.from_pretrained(folder)
