@@ -22,7 +22,7 @@ from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, ModelOutput
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..generation_vaswani_transformer import VaswaniTransformerGenerationMixin
-from ..inputs_vaswani_transformer import check_batch, check_mask, check_token_ids
+from ..inputs_vaswani_transformer import check_batch, check_cache, check_mask, check_token_ids
 from ..modeling_vaswani_transformer import VaswaniTransformerPreTrainedModel
 from .onnx_model import DECODER_FILE, ENCODER_FILE, cache_names, check_packages
 
@@ -106,18 +106,17 @@ class VaswaniTransformerOnnxModel(
         Raises:
             FileNotFoundError: There is no such folder, or it lacks a file.
             ImportError: onnxruntime is missing.
-            ValueError: It is a model of another architecture.
+            ValueError: It is a model of another architecture, or a graph is broken.
         """
         check_packages("onnxruntime")
         config = _config(Path(folder))
-        from onnxruntime import InferenceSession, SessionOptions
+        from onnxruntime import SessionOptions
 
         if session_options is None:
             session_options = SessionOptions()
             session_options.intra_op_num_threads = torch.get_num_threads()
         sessions = [
-            InferenceSession(str(Path(folder) / name), session_options, providers=list(providers))
-            for name in (ENCODER_FILE, DECODER_FILE)
+            _open(Path(folder) / name, session_options, list(providers)) for name in (ENCODER_FILE, DECODER_FILE)
         ]
         model = cls(config, *sessions)
         model.generation_config = GenerationConfig.from_pretrained(folder)
@@ -184,8 +183,10 @@ class VaswaniTransformerOnnxModel(
         Returns:
             `logits` (R, T, V) and `past_key_values`.
         """
-        _check_options(kwargs)
         check_token_ids("decoder_input_ids", decoder_input_ids, self.config.vocab_size)
+        check_cache(past_key_values, decoder_input_ids.shape[0])
+        _check_dynamic(past_key_values)
+        _check_options(kwargs)
         if encoder_outputs is None:
             encoder_outputs = self._encoder(input_ids, attention_mask)
         if use_cache and past_key_values is None:
@@ -251,13 +252,20 @@ def _fill(cache: DynamicCache, tensors: Sequence[torch.Tensor]) -> None:
     """Puts keys and values, layer by layer, in the place of what the cache held."""
     cache.layers.extend(DynamicLayer() for _ in range(len(tensors) // 2 - len(cache.layers)))
     for layer, keys, values in zip(cache.layers, tensors[::2], tensors[1::2], strict=True):
-        if type(layer) is not DynamicLayer:
-            raise ValueError(
-                f"`cache_implementation` must be dynamic for an ONNX model, got layers of {type(layer).__name__}. "
-                "Leave it out."
-            )
         layer.lazy_initialization(keys, values)
         layer.keys, layer.values = keys, values
+
+
+def _open(path: Path, options: SessionOptions, providers: list[Any]) -> InferenceSession:
+    from onnxruntime import InferenceSession
+    from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, InvalidProtobuf
+
+    try:
+        return InferenceSession(str(path), options, providers=providers)
+    except (Fail, InvalidGraph, InvalidProtobuf) as error:
+        raise ValueError(
+            f"`folder` must hold whole ONNX files, got a broken {path.name} in {path.parent} ({error}). Copy it again."
+        ) from error
 
 
 def _run(session: InferenceSession, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
@@ -265,6 +273,15 @@ def _run(session: InferenceSession, inputs: dict[str, torch.Tensor]) -> list[tor
     arrays = {name: tensor.long() if name.endswith(("ids", "mask")) else tensor for name, tensor in inputs.items()}
     outputs = session.run(None, {name: tensor.numpy() for name, tensor in arrays.items()})
     return [torch.from_numpy(output) for output in outputs]
+
+
+def _check_dynamic(cache: EncoderDecoderCache | None) -> None:
+    for layer in [] if cache is None else cache.self_attention_cache.layers:
+        if type(layer) is not DynamicLayer:
+            raise ValueError(
+                f"`cache_implementation` must be dynamic for an ONNX model, got layers of {type(layer).__name__}. "
+                "Leave it out."
+            )
 
 
 def _mask(mask: torch.Tensor | None, shape: Sequence[int]) -> torch.Tensor:
