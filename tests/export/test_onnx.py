@@ -309,6 +309,19 @@ def test_what_the_graphs_do_not_have_is_refused_by_name(onnx_run, options):
         onnx_run(**pad(SOURCES), decoder_input_ids=random_ids(4, 2), **options)
 
 
+@pytest.mark.parametrize("name", ["input_ids", "decoder_input_ids"])
+def test_missing_input_is_refused_by_name(onnx_run, name):
+    inputs = {"input_ids": random_ids(2, 3), "decoder_input_ids": random_ids(2, 3)}
+    with pytest.raises(ValueError, match=f"`{name}` must be given to an ONNX model"):
+        onnx_run(**{**inputs, name: None})
+
+
+def test_states_of_another_encoder_are_refused(model, onnx_run):
+    states = model.get_encoder()(random_ids(2, 3))
+    with pytest.raises(TypeError, match="`encoder_outputs` must be what this model's get_encoder"):
+        onnx_run(encoder_outputs=states, decoder_input_ids=random_ids(2, 1))
+
+
 def test_cache_of_fixed_size_is_refused(onnx_run):
     with pytest.raises(ValueError, match="`cache_implementation` must be dynamic for an ONNX model"):
         onnx_run.generate(**pad(SOURCES), cache_implementation="static")

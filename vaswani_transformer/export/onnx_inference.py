@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """An exported model run by onnxruntime under the library's `generate`.
 
+The loops that others keep for ONNX do not take it: optimum-onnx (0.1.0) needs transformers below 4.58 and imports names
+that version 5 removed, and onnxruntime-genai runs a closed list of architectures, of which this is none.
+
 Shapes: B sources, N beams, R rows of a step (B, or B * N with those of one source together), S source length, T target
 tokens of a step, P target tokens before it, D d_model, H heads, K d_k (or d_v), V vocabulary.
 """
@@ -51,10 +54,11 @@ class OnnxEncoder(torch.nn.Module):
         self._session, self._config = session, config
 
     def forward(
-        self, input_ids: torch.LongTensor, attention_mask: torch.Tensor | None = None, **kwargs: Any
+        self, input_ids: torch.LongTensor | None = None, attention_mask: torch.Tensor | None = None, **kwargs: Any
     ) -> OnnxEncoderOutput:
         """Encodes (B, S) source tokens; `attention_mask` has 1 for "attend" and 0 for padding."""
         _check_options(kwargs)
+        _require(input_ids=input_ids)
         check_token_ids("input_ids", input_ids, self._config.vocab_size)
         check_mask("attention_mask", attention_mask, *input_ids.shape)
         _check_positions(self._config, input_ids.shape[1])
@@ -183,12 +187,18 @@ class VaswaniTransformerOnnxModel(
         Returns:
             `logits` (R, T, V) and `past_key_values`.
         """
+        _require(decoder_input_ids=decoder_input_ids)
         check_token_ids("decoder_input_ids", decoder_input_ids, self.config.vocab_size)
         check_cache(past_key_values, decoder_input_ids.shape[0])
         _check_dynamic(past_key_values)
         _check_options(kwargs)
         if encoder_outputs is None:
             encoder_outputs = self._encoder(input_ids, attention_mask)
+        if not isinstance(encoder_outputs, OnnxEncoderOutput):
+            raise TypeError(
+                "`encoder_outputs` must be what this model's get_encoder() gave, got "
+                f"{type(encoder_outputs).__name__}. Leave it out, or call that."
+            )
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         rows, source_length = decoder_input_ids.shape[0], encoder_outputs.cross[0].shape[2]
@@ -294,6 +304,12 @@ def _check_positions(config: VaswaniTransformerConfig, num_positions: int) -> No
             f"Sequence length must be at most `max_position_embeddings` = {config.max_position_embeddings} with "
             f"learned positions, got {num_positions}. Shorten the input."
         )
+
+
+def _require(**inputs: torch.Tensor | None) -> None:
+    for name, value in inputs.items():
+        if value is None:
+            raise ValueError(f"`{name}` must be given to an ONNX model, got none. Pass token ids.")
 
 
 def _check_options(options: dict[str, Any]) -> None:

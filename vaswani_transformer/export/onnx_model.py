@@ -211,6 +211,8 @@ def _folder_beside(path: Path) -> Iterator[Path]:
     beside.mkdir(parents=True)
     try:
         yield beside
+        if path.exists():  # empty; not every system puts a folder in the place of another
+            path.rmdir()
         os.replace(beside, path)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
