@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An exported model run by onnxruntime under the library's `generate`.
 
-The loops that others keep for ONNX do not take it: optimum-onnx (0.1.0) needs transformers below 4.58 and imports names
-that version 5 removed, and onnxruntime-genai runs a closed list of architectures, of which this is none.
+The loops that others keep for ONNX do not take it: optimum-onnx 0.1.0 needs transformers below 4.58 and imports names
+that version 5 removed; onnxruntime-genai runs a closed list of architectures, of which this is none.
 
 Shapes: B sources, N beams, R rows of a step (B, or B * N with those of one source together), S source length, T target
 tokens of a step, P target tokens before it, D d_model, H heads, K d_k (or d_v), V vocabulary.
