@@ -90,13 +90,7 @@ def create_demo(
         button = gr.Button("Translate", variant="primary")
         if source_language in _EXAMPLES:
             gr.Examples(_EXAMPLES[source_language], box, cache_examples=False)
-        view = gr.HTML(
-            html_template=_asset("attention.html"),
-            css_template=_asset("attention.css"),
-            js_on_load=_asset("attention.js"),
-            apply_default_css=False,
-            lang=target_language or "",
-        )
+        view = _view(gr, target_language or "")
         gr.Markdown("Nothing that you type is stored.")
 
         def translate(text: str) -> dict[str, Any]:
@@ -104,6 +98,14 @@ def create_demo(
 
         gr.on([box.submit, button.click], translate, box, view, api_name="translate", concurrency_limit=1)
     return demo
+
+
+def _view(gr: ModuleType, language: str) -> gradio.HTML:
+    """Where answers are drawn; `language` is that of translations."""
+    html, css, js = (
+        files(__package__).joinpath(f"attention.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
+    )
+    return gr.HTML(html_template=html, css_template=css, js_on_load=js, apply_default_css=False, lang=language)
 
 
 def launch(demo: gradio.Blocks, *, host: str | None = None, port: int | None = None) -> str:
@@ -189,7 +191,3 @@ def _shown_name(name_or_path: str) -> str:
     """The id of a model of the Hub, or the name of a folder without where it lies."""
     path = Path(name_or_path)
     return path.resolve().name if path.is_dir() else name_or_path
-
-
-def _asset(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
