@@ -69,11 +69,11 @@ def run_until_interrupted(model_folder, port, *options):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as response:
             assert response.status == 200
         process.send_signal(signal.SIGINT)
-        out, error = process.communicate()
+        out, error = line + process.stdout.read(), process.stderr.read()
     finally:
         watchdog.cancel()
         process.kill()
-    return process.returncode, line + out, error
+    return process.wait(), out, error
 
 
 @pytest.mark.slow

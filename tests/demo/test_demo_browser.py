@@ -360,3 +360,8 @@ def test_controls_have_names(translated):
     is_named = "e.labels?.length || e.textContent.trim() || e.title || e.ariaLabel"
     unnamed = f"all => all.filter(e => !({is_named})).map(e => e.outerHTML)"
     assert translated.eval_on_selector_all("input, select, textarea, button, [role=gridcell]", unnamed) == []
+
+
+def test_browser_keeps_nothing_of_what_was_typed(translated):
+    assert translated.evaluate("indexedDB.databases()") == []
+    assert SENTENCE not in translated.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])")

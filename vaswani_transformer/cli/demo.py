@@ -30,11 +30,12 @@ def _run_demo(args: argparse.Namespace) -> None:
     model, tokenizer = load_for_inference(args.model, device=args.device)
     demo = create_demo(model, tokenizer, num_best=args.n_best)
     address = launch(demo, host=args.host, port=args.port)
-    print(f"open {address} in a browser; Ctrl-C ends it", flush=True)
-    if not _is_this_machine_alone(args.host):
-        print("whoever can reach this machine can open the page", flush=True)
+    warning = "" if _is_this_machine_alone(args.host) else "\nwhoever can reach this machine can open the page"
     try:
+        print(f"open {address} in a browser; Ctrl-C ends it{warning}", flush=True)
         demo.block_thread()
+    except KeyboardInterrupt:
+        pass
     finally:
         demo.close(verbose=False)
 
