@@ -1,0 +1,91 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The sub-command demo: what it refuses, and that Ctrl-C ends it; tests/demo has the page."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+
+import pytest
+from cli_runs import refused
+
+
+@pytest.fixture
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_demo_names_the_extra_it_needs(model_folder, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    error = refused(capsys, ["demo", "--model", str(model_folder)])
+    assert 'pip install "vaswani-transformer[demo]"' in error
+
+
+def test_demo_refuses_a_model_of_another_architecture(model_folder, free_port, capsys):
+    pytest.importorskip("gradio")
+    config = json.loads((model_folder / "config.json").read_text())
+    (model_folder / "config.json").write_text(json.dumps({**config, "model_type": "marian"}))
+    error = refused(capsys, ["demo", "--model", str(model_folder), "--port", str(free_port)])
+    assert "`model_type` must be vaswani_transformer, got 'marian'" in error
+
+
+def test_demo_refuses_a_port_in_use_instead_of_taking_the_next(model_folder, capsys):
+    pytest.importorskip("gradio")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        error = refused(capsys, ["demo", "--model", str(model_folder), "--port", str(port)])
+    assert f"`--port` must be free at 127.0.0.1, got {port}" in error
+
+
+def test_demo_refuses_an_address_of_another_machine(model_folder, capsys):
+    pytest.importorskip("gradio")
+    error = refused(capsys, ["demo", "--model", str(model_folder), "--host", "192.0.2.1"])
+    assert "`--host` must be an address of this machine, got '192.0.2.1'" in error
+
+
+def test_demo_refuses_more_translations_than_beams(model_folder, free_port, capsys):
+    pytest.importorskip("gradio")
+    error = refused(capsys, ["demo", "--model", str(model_folder), "--n-best", "5", "--port", str(free_port)])
+    assert "`--n-best` must be at least 1 and at most 4" in error
+
+
+def run_until_interrupted(model_folder, port, *options):
+    """Exit code and lines of a demo that was asked for its page once and then interrupted."""
+    command = [sys.executable, "-m", "vaswani_transformer.cli", "demo", "--model", str(model_folder)]
+    command += ["--port", str(port), *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    watchdog = threading.Timer(90, process.kill)
+    watchdog.start()
+    try:
+        line = process.stdout.readline()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as response:
+            assert response.status == 200
+        process.send_signal(signal.SIGINT)
+        out, error = line + process.stdout.read(), process.stderr.read()
+    finally:
+        watchdog.cancel()
+        process.kill()
+    return process.wait(), out, error
+
+
+@pytest.mark.slow
+def test_demo_prints_its_address_and_ends_cleanly_on_interrupt(model_folder, free_port):
+    pytest.importorskip("gradio")
+    code, out, error = run_until_interrupted(model_folder, free_port)
+    assert (code, "Traceback" in error) == (0, False)
+    assert out.startswith(f"open http://127.0.0.1:{free_port} in a browser; Ctrl-C ends it\n")
+
+
+@pytest.mark.slow
+def test_demo_says_that_others_can_reach_it_if_they_can(model_folder, free_port):
+    pytest.importorskip("gradio")
+    _, out, _ = run_until_interrupted(model_folder, free_port, "--host", "0.0.0.0")
+    assert "whoever can reach this machine can open the page" in out

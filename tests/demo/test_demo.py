@@ -1,0 +1,259 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The demo without a browser: what the page is told, how it is served, and the Space."""
+
+import base64
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatch
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import SENTENCES
+
+from vaswani_transformer.analysis.attention_maps import attention_maps
+from vaswani_transformer.demo import answers
+from vaswani_transformer.demo.page import check_address, create_demo, launch
+from vaswani_transformer.evaluation.translate import Hypothesis, translate_n_best
+
+SENTENCE, N_BEST = SENTENCES[0], 4
+ROOT = Path(__file__).resolve().parents[2]
+SPACE = ROOT / "scripts" / "space"
+
+
+def weights_of(packed):
+    """(N, H, R, C) from what the page is sent."""
+    data = np.frombuffer(base64.b64decode(packed["weights"]), dtype=np.uint8) / 255
+    return data.reshape(packed["layers"], packed["heads"], len(packed["rows"]), len(packed["columns"]))
+
+
+def texts_of(answer):
+    return [each["text"] for each in answer["translations"]]
+
+
+# ---- answers ----
+
+
+@pytest.fixture(scope="module")
+def answered(model, tiny_tokenizer):
+    return answers.answer(model, tiny_tokenizer, SENTENCE, N_BEST)
+
+
+def test_translations_are_those_of_translate_n_best(answered, model, tiny_tokenizer):
+    (expected,) = translate_n_best(model, tiny_tokenizer, [SENTENCE], N_BEST)
+    found = answered["translations"]
+    assert [(each["text"], each["length"]) for each in found] == [(each.text, each.length) for each in expected]
+    for name in ("score", "log_prob"):
+        assert [each[name] for each in found] == pytest.approx([getattr(each, name) for each in expected], abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_maps_are_those_of_attention_maps_to_the_byte(kind, answered, model, tiny_tokenizer):
+    for translation in answered["translations"]:
+        maps = attention_maps(model, tiny_tokenizer, SENTENCE, translation["text"])
+        packed = answered["encoder"] if kind == "encoder" else translation["maps"][kind]
+        assert np.abs(weights_of(packed) - getattr(maps, kind)).max() <= 0.5 / 255 + 1e-9
+
+
+def test_maps_name_the_tokens_of_their_rows_and_columns(answered, model, tiny_tokenizer):
+    best = answered["translations"][0]
+    maps = attention_maps(model, tiny_tokenizer, SENTENCE, best["text"])
+    found = [(each["rows"], each["columns"]) for each in (best["maps"]["cross"], best["maps"]["decoder"])]
+    assert found == [(maps.predicted_tokens, maps.source_tokens), (maps.fed_tokens, maps.fed_tokens)]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n\t\n"])
+def test_blank_text_is_answered_with_a_hint(text, model, tiny_tokenizer):
+    assert answers.answer(model, tiny_tokenizer, text, N_BEST) == {"message": "Type a sentence to translate."}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), [("dog " * 600, "tokens; the page takes up to 512"), ("a" * 10_001, "10,001 characters")]
+)
+def test_text_over_the_limit_is_refused_with_its_length(text, reason, model, tiny_tokenizer):
+    assert reason in answers.answer(model, tiny_tokenizer, text, N_BEST)["message"]
+
+
+def test_text_too_long_for_a_map_is_translated_without(model, tiny_tokenizer):
+    best = answers.answer(model, tiny_tokenizer, "dog " * 70, 1)["translations"][0]
+    assert "maps" not in best
+    assert re.fullmatch(
+        r"This sentence has 1\d\d tokens; attention is shown for up to 100 on each side.", best["note"]
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "🐕‍🦺 runs 👩🏽‍🔬",
+        "كلب يركض",
+        "A dog.\nA book.\r\n\nTwo women.",
+        "a\x00b",
+        "half \ud83d a character",
+        "<s> </s> ##a",
+        "\u202eabc",
+    ],
+    ids=["emoji", "right-to-left", "lines", "NUL", "surrogate", "special", "override"],
+)
+def test_odd_text_is_translated_into_valid_json(text, model, tiny_tokenizer):
+    answer = answers.answer(model, tiny_tokenizer, text, 2)
+    json.dumps(answer, allow_nan=False, ensure_ascii=False).encode("utf-8")
+    assert len(answer["translations"]) == 2
+
+
+def test_empty_translation_says_why_it_has_no_map(model, tiny_tokenizer, monkeypatch):
+    monkeypatch.setattr(answers, "translate_n_best", lambda *args: iter([[Hypothesis("", -1.0, -1.0, 1)]]))
+    answer = answers.answer(model, tiny_tokenizer, SENTENCE, 1)
+    assert answer["translations"][0]["note"] == "This translation is empty, so there is no attention to show."
+
+
+def test_failure_of_the_model_becomes_a_message(model, tiny_tokenizer, monkeypatch):
+    def fail(*args):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(answers, "translate_n_best", fail)
+    assert "The server failed on this text" in answers.answer(model, tiny_tokenizer, SENTENCE, 1)["message"]
+
+
+# ---- the page and its server ----
+
+
+def test_page_names_languages_and_model_but_not_its_folder(model, tiny_tokenizer, tmp_path):
+    pytest.importorskip("gradio")
+    folder = tmp_path / "my-model"
+    model.save_pretrained(folder)
+    loaded = type(model).from_pretrained(folder)
+    config = json.dumps(create_demo(loaded, tiny_tokenizer).config)
+    assert "English to German" in config
+    assert "my-model" in config
+    assert str(tmp_path) not in config
+
+
+def test_create_demo_refuses_more_translations_than_beams(model, tiny_tokenizer):
+    pytest.importorskip("gradio")
+    with pytest.raises(ValueError, match="`num_best` must be at least 1 and at most 4, .* got 5"):
+        create_demo(model, tiny_tokenizer, num_best=5)
+
+
+def test_missing_gradio_is_named_with_its_extra(model, tiny_tokenizer, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gradio", None)
+    with pytest.raises(ImportError, match=r'pip install "vaswani-transformer\[demo\]"'):
+        create_demo(model, tiny_tokenizer)
+
+
+def test_port_in_use_is_refused_by_its_number(port_in_use):
+    with pytest.raises(OSError, match=f"`port` must be free at 127.0.0.1, got {port_in_use}"):
+        check_address("127.0.0.1", port_in_use)
+
+
+@pytest.mark.parametrize("port", [-1, 0, 65536])
+def test_number_that_is_no_port_is_refused(port):
+    with pytest.raises(ValueError, match=r"`port` must lie in \[1, 65535\]"):
+        check_address("127.0.0.1", port)
+
+
+def test_address_of_another_machine_is_refused():
+    with pytest.raises(OSError, match="`host` must be an address of this machine, got '192.0.2.1'"):
+        check_address("192.0.2.1", 7860)
+
+
+@pytest.fixture
+def connections(monkeypatch):
+    """Addresses that this process connects to."""
+    seen, connect = [], socket.socket.connect
+
+    def record(self, address):
+        seen.append(address)
+        return connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", record)
+    return seen
+
+
+@pytest.fixture
+def address(model, tiny_tokenizer, connections, free_port):
+    """Of a page that is served."""
+    pytest.importorskip("gradio")
+    demo = create_demo(model, tiny_tokenizer)
+    yield launch(demo, host="127.0.0.1", port=free_port)
+    demo.close(verbose=False)
+
+
+@pytest.fixture
+def client(address):
+    from gradio_client import Client
+
+    return Client(address, verbose=False, analytics_enabled=False)
+
+
+@pytest.mark.slow
+def test_two_visitors_at_once_get_their_own_answers(client, model, tiny_tokenizer):
+    sentences = SENTENCES[::2] * 4
+    with ThreadPoolExecutor(len(sentences)) as visitors:
+        found = list(visitors.map(lambda text: client.predict(text, api_name="/translate"), sentences))
+    expected = {text: texts_of(answers.answer(model, tiny_tokenizer, text, N_BEST)) for text in sentences}
+    assert [texts_of(each) for each in found] == [expected[text] for text in sentences]
+
+
+@pytest.mark.slow
+def test_server_connects_to_nothing_but_itself(client, connections):
+    client.predict(SENTENCE, api_name="/translate")
+    assert {host for host, *_ in connections} <= {"127.0.0.1", "::1", "localhost"}
+
+
+@pytest.mark.slow
+def test_server_listens_at_the_given_address_alone(address, free_port):
+    with socket.socket() as other:
+        assert other.connect_ex(("127.0.0.2", free_port)) != 0
+
+
+# ---- what is shipped ----
+
+
+def test_assets_are_package_data():
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    package = ROOT / "vaswani_transformer"
+    assets = [str(path.relative_to(package)) for path in (package / "demo").glob("attention.*")]
+    assert len(assets) == 3
+    assert [each for each in assets if not any(fnmatch(each, p) for p in patterns["vaswani_transformer"])] == []
+
+
+def test_space_requires_what_the_package_does():
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert (SPACE / "requirements.txt").read_text().split() == dependencies
+
+
+def test_space_runs_the_gradio_that_is_tested():
+    (version,) = re.findall(r"^gradio==(.*)$", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert f"sdk: gradio\nsdk_version: {version}\n" in (SPACE / "README.md").read_text()
+
+
+@pytest.mark.slow
+def test_space_translates_with_the_model_beside_it(model, tiny_tokenizer, free_port, tmp_path, monkeypatch):
+    gradio_client = pytest.importorskip("gradio_client")
+    shutil.copytree(SPACE, tmp_path, dirs_exist_ok=True)
+    model.save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    for name, value in {"GRADIO_SERVER_PORT": str(free_port), "PYTHONPATH": str(ROOT), "SPACE_ID": "me/space"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("MODEL_ID", raising=False)
+    process = subprocess.Popen([sys.executable, "app.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    watchdog = threading.Timer(90, process.kill)
+    watchdog.start()
+    try:
+        line = next(line for line in process.stdout if line.startswith("listening at "))
+        client = gradio_client.Client(line.removeprefix("listening at ").strip(), verbose=False)
+        found = client.predict(SENTENCE, api_name="/translate")
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.wait()
+    assert texts_of(found) == texts_of(answers.answer(model, tiny_tokenizer, SENTENCE, N_BEST))

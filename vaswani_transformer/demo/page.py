@@ -1,0 +1,193 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""A page to translate on: the best translations of a sentence, and what the model attends to while it writes them.
+
+It loads nothing from outside its own server, and keeps nothing of what is typed.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from transformers import PreTrainedTokenizerBase
+
+from ..evaluation.scoring import decoding_config
+from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from .answers import answer
+
+if TYPE_CHECKING:
+    import gradio
+
+DEFAULT_NUM_BEST = 4
+_LANGUAGES = {"cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
+_EXAMPLES = {
+    "de": ["Ein Hund rennt durch den Schnee.", "Zwei Frauen lesen im Park ein Buch."],
+    "en": ["A dog runs through the snow.", "Two women are reading a book in the park."],
+    "fr": ["Un chien court dans la neige.", "Deux femmes lisent un livre dans le parc."],
+}
+_FONTS = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}  # of the visitor's system
+# Where the usual theme is too faint to read or too small to tap.
+_COLORS = {
+    "button_primary_background_fill": "#0a3696",
+    "button_primary_background_fill_dark": "#a9d0ff",
+    "button_primary_background_fill_hover": "#0f4bc8",
+    "button_primary_background_fill_hover_dark": "#c7e0ff",
+    "button_primary_text_color": "#ffffff",
+    "button_primary_text_color_dark": "#0f172a",
+    "input_placeholder_color": "*neutral_500",
+    "input_placeholder_color_dark": "*neutral_400",
+    "input_border_color": "*neutral_500",
+    "input_border_color_dark": "*neutral_400",
+}
+_CSS = ".html-container { padding: 0 !important; } button.gallery-item { min-height: 44px; }"
+
+
+def create_demo(
+    model: VaswaniTransformerForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    name: str | None = None,
+    num_best: int | None = None,
+) -> gradio.Blocks:
+    """The page for a model; `launch` serves it.
+
+    Sentences are translated one after another, whoever typed them.
+
+    Args:
+        model: In eval mode; from `load_for_inference`.
+        tokenizer: Saved with the model.
+        name: What the page calls the model; None takes the name of its folder, or its id on the Hub.
+        num_best: Translations shown of each sentence, at most as many as beams; None shows 4 where there are as many.
+
+    Raises:
+        ImportError: gradio is missing.
+        ValueError: `num_best` is below 1 or above the number of beams.
+
+    Example:
+        >>> launch(create_demo(*load_for_inference("runs/my-model")))
+        'http://127.0.0.1:7860'
+
+    Paper: sections 3.2.3 and 6.1.
+    """
+    gr = check_gradio()
+    num_best = _checked_num_best(num_best, decoding_config(model).num_beams)
+    source_language, target_language = model.config.source_language, model.config.target_language
+    heading = " to ".join(map(_language, (source_language, target_language))) if source_language else "Translation"
+    name = name or _shown_name(model.name_or_path)
+    with gr.Blocks(title=f"{heading}, {name}", analytics_enabled=False) as demo:
+        gr.Markdown(f"# {heading}\n`{name}`, the Transformer of *Attention Is All You Need*")
+        box = gr.Textbox(
+            label=f"Sentence in {_language(source_language)}" if source_language else "Sentence",
+            placeholder="Type a sentence and press Enter",
+            max_lines=8,
+            html_attributes=gr.InputHTMLAttributes(lang=source_language, enterkeyhint="go"),
+        )
+        button = gr.Button("Translate", variant="primary")
+        if source_language in _EXAMPLES:
+            gr.Examples(_EXAMPLES[source_language], box, cache_examples=False)
+        view = _view(gr, target_language or "")
+        gr.Markdown("Nothing that you type is stored.")
+
+        def translate(text: str) -> dict[str, Any]:
+            return answer(model, tokenizer, text or "", num_best)
+
+        gr.on([box.submit, button.click], translate, box, view, api_name="translate", concurrency_limit=1)
+    return demo
+
+
+def _view(gr: ModuleType, language: str) -> gradio.HTML:
+    """Where answers are drawn; `language` is that of translations."""
+    html, css, js = (
+        files(__package__).joinpath(f"attention.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
+    )
+    return gr.HTML(html_template=html, css_template=css, js_on_load=js, apply_default_css=False, lang=language)
+
+
+def launch(demo: gradio.Blocks, *, host: str | None = None, port: int | None = None) -> str:
+    """Serves the page in the background and returns its address; `demo.block_thread()` waits for Ctrl-C.
+
+    Args:
+        demo: From `create_demo`.
+        host: Address to listen at; None takes that of the variable GRADIO_SERVER_NAME, or 127.0.0.1, this machine
+            alone.
+        port: Port to listen at; None takes that of the variable GRADIO_SERVER_PORT, or the first free one from 7860.
+
+    Raises:
+        OSError: The port is in use, or the host is none of this machine.
+        ValueError: `port` is no port.
+    """
+    if host is not None and port is not None:
+        check_address(host, port)
+    demo.launch(
+        server_name=f"[{host}]" if host and ":" in host else host,
+        server_port=port,
+        theme=check_gradio().themes.Default(**_FONTS).set(**_COLORS),
+        css=_CSS,
+        footer_links=[],
+        share=False,
+        ssr_mode=False,
+        pwa=False,
+        run_history=False,
+        enable_monitoring=False,
+        prevent_thread_lock=True,
+        quiet=True,
+    )
+    return demo.local_url.rstrip("/")
+
+
+def check_address(host: str, port: int) -> None:
+    """Raises unless a server can listen at an address; see `launch`."""
+    if not 1 <= port <= 65535:
+        raise ValueError(f"`port` must lie in [1, 65535], got {port}. The usual one is 7860.")
+    try:
+        (family, kind, protocol, _, place), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+    except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise OSError(f"`host` must be an address of this machine, got {host!r} ({error.strerror}).") from error
+        raise OSError(
+            f"`port` must be free at {host}, got {port} ({error.strerror}). End what uses it, or pass another port."
+        ) from error
+
+
+def check_gradio() -> ModuleType:
+    """Gradio itself.
+
+    Raises:
+        ImportError: It is missing.
+    """
+    try:
+        import gradio
+    except ImportError as error:
+        raise ImportError(
+            '`gradio` must be installed to show the page, got none. Run: pip install "vaswani-transformer[demo]"'
+        ) from error
+    return gradio
+
+
+def _checked_num_best(num_best: int | None, num_beams: int) -> int:
+    if num_best is None:
+        return min(DEFAULT_NUM_BEST, num_beams)
+    if not 1 <= num_best <= num_beams:
+        raise ValueError(
+            f"`num_best` must be at least 1 and at most {num_beams}, the model's number of beams, got {num_best}. Ask "
+            "for fewer translations."
+        )
+    return num_best
+
+
+def _language(code: str | None) -> str:
+    return _LANGUAGES.get(code or "", code or "")
+
+
+def _shown_name(name_or_path: str) -> str:
+    """The id of a model of the Hub, or the name of a folder without where it lies."""
+    path = Path(name_or_path)
+    return path.resolve().name if path.is_dir() else name_or_path
