@@ -18,13 +18,20 @@ from collections.abc import Iterator, Sequence
 
 from transformers.utils.logging import get_verbosity
 
-from . import analysis, evaluation, hub, plot, training
+from . import analysis, evaluation, export, hub, plot, training
 from .parsing import HelpFormatter, add_commands
 
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError)
 _EXIT_WRONG_INPUT, _EXIT_INTERRUPTED, _EXIT_BROKEN_PIPE = 2, 130, 141
 
-_COMMANDS = {**training.COMMANDS, **evaluation.COMMANDS, **hub.COMMANDS, **analysis.COMMANDS, **plot.COMMANDS}
+_COMMANDS = {
+    **training.COMMANDS,
+    **evaluation.COMMANDS,
+    **hub.COMMANDS,
+    **export.COMMANDS,
+    **analysis.COMMANDS,
+    **plot.COMMANDS,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
