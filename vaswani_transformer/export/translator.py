@@ -120,7 +120,7 @@ class Translator:
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"`batch_size` must be at least 1, got {batch_size}. Leave it out for batches by length.")
         decoding = self._decoding("num_return_sequences", num_return_sequences, options)
-        if isinstance(inputs, str) or not isinstance(inputs, Iterable):
+        if isinstance(inputs, str) or (not hasattr(inputs, "__iter__") and not hasattr(inputs, "__getitem__")):
             return next(self._results([inputs], decoding, 1, max_tokens_per_batch))
         num_together = SENTENCES_PER_CHUNK if isinstance(inputs, Sized) else batch_size or 1
         results = self._results(inputs, decoding, num_together, max_tokens_per_batch)
@@ -153,8 +153,8 @@ class Translator:
         """How to translate: the options given, or those of the export's generation_config.json."""
         if unknown := sorted(set(options) - set(_OPTIONS)):
             raise TypeError(
-                f"`{unknown[0]}` must be one of {', '.join(_OPTIONS)}, which CTranslate2 can follow here. Use the "
-                "pipeline for other options of `generate`."
+                f"`options` must be among {', '.join(_OPTIONS)}, got {', '.join(unknown)}. Use the pipeline for what "
+                "else `generate` can."
             )
         given = {key: value for key, value in options.items() if value is not None}
         max_new_tokens = given.pop("max_new_tokens", None)
