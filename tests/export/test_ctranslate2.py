@@ -4,11 +4,13 @@
 
 import json
 import logging
+import os
 import subprocess
 import sys
 
 import pytest
 import torch
+from hub_server import HubServer
 from transformers import BartConfig, BartForConditionalGeneration
 
 from vaswani_transformer.evaluation.checkpoint import load_for_inference
@@ -136,6 +138,21 @@ def test_the_converter_refuses_a_checkpoint_that_lacks_tensors(save_model, tmp_p
     model.save_pretrained(folder, state_dict=weights)
     with pytest.raises(ValueError, match="must hold exactly this model's tensors, got missing .*fc1"):
         TransformersConverter(str(folder)).convert(str(tmp_path / "converted"))
+
+
+def test_the_converter_takes_a_model_of_the_hub(save_model, tmp_path):
+    _, folder = save_model()
+    program = (
+        "import sys, vaswani_transformer.export\nfrom ctranslate2.converters import TransformersConverter\n"
+        "TransformersConverter('someone/model').convert(sys.argv[1])"
+    )
+    with HubServer() as hub:
+        hub.add_repo("someone/model", {path.name: path.read_bytes() for path in folder.iterdir()})
+        online = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+        command = [sys.executable, "-c", program, str(tmp_path / "converted")]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **online})
+    out = export_ctranslate2(folder, tmp_path / "out")
+    assert (tmp_path / "converted" / "model.bin").read_bytes() == (out / "model.bin").read_bytes()
 
 
 # ---- places ----

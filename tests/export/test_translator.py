@@ -5,6 +5,7 @@
 import json
 import logging
 import os
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,7 +18,8 @@ from vaswani_transformer.evaluation.translate import Hypothesis, translate_n_bes
 
 pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
-from vaswani_transformer.export import Translator, export_ctranslate2
+from vaswani_transformer.export import Translator, ctranslate2_search, export_ctranslate2
+from vaswani_transformer.export.ctranslate2_search import Decoding, Search
 
 NEAR_TIE, MAX_OTHERS = 1e-4, 0.002
 
@@ -154,6 +156,45 @@ def test_the_models_generation_config_is_the_default(save_model, tmp_path, tiny_
     )
     model.save_pretrained(folder)
     check_n_best(Translator(export_ctranslate2(folder, tmp_path / "out")), model, tiny_tokenizer, texts, 3)
+
+
+def test_any_of_several_ends_ends_a_translation(save_model, tmp_path, tiny_tokenizer, texts):
+    model, folder = save_model()
+    model.generation_config.eos_token_id = [2, 20]
+    model.save_pretrained(folder)
+    check_n_best(Translator(export_ctranslate2(folder, tmp_path / "out")), model, tiny_tokenizer, texts, 4)
+
+
+class Scripted:
+    """An engine that finds the first of `found`, as many as its patience lets it finish."""
+
+    def __init__(self, found):
+        self.found, self.patiences = found, []
+
+    def translate_batch(self, sources, *, patience, beam_size, length_penalty, num_hypotheses, **options):
+        self.patiences.append(patience)
+        found = self.found[: round(patience * beam_size)]
+        scores = [log_prob / length**length_penalty for length, log_prob in found]
+        hypotheses = [["a"] * length for length, _ in found]
+        return [SimpleNamespace(hypotheses=hypotheses, scores=scores) for _ in sources]
+
+
+@pytest.mark.parametrize(
+    ("found", "patiences"),
+    [
+        ([(2, -1.0), (3, -5.0), (4, -6.0), (5, -7.0), (6, -1.5)], [2.0]),  # the best is long over
+        ([(2, -4.0), (3, -5.0), (4, -6.0), (5, -2.0), (6, -7.0)], [2.0, 4.0]),  # the best came last: go on
+        ([(2, -4.0), (3, -5.0), (4, -6.0), (9, -2.0)], [2.0]),  # it came last, but at the limit
+    ],
+)
+def test_a_search_goes_on_while_the_last_hypothesis_is_the_best(monkeypatch, found, patiences):
+    monkeypatch.setattr(ctranslate2_search, "PATIENCE", 2.0)
+    engine = Scripted(found)
+    search = Search(engine, ["</s>", "a"], [0])
+    best = search([[1, 1, 0]], Decoding(2, 1, 0.6, 5, 6, None), 100)[0]
+    assert engine.patiences == patiences
+    scores = [gnmt_score(log_prob, length, 0.6) for length, log_prob in found[: 4 * len(patiences)]]
+    assert [each.score for each in best] == pytest.approx([max(scores)])
 
 
 def test_scores_are_gnmts_of_the_models_own_log_probabilities(save_model, tmp_path, tiny_tokenizer):
