@@ -14,7 +14,7 @@ from typing import Any
 from transformers import AutoTokenizer, GenerationConfig
 from transformers.utils import GENERATION_CONFIG_NAME
 
-from ..evaluation.batches import DEFAULT_MAX_TOKENS_PER_BATCH, SENTENCES_PER_CHUNK, length_batches, token_ids
+from ..evaluation.batches import SENTENCES_PER_CHUNK, length_batches, token_ids
 from ..evaluation.translate import Hypothesis, decoding_overrides
 from ..generation_vaswani_transformer import PAPER_ALPHA
 from ..search_vaswani_transformer import GNMT_OFFSET
@@ -24,6 +24,8 @@ from .ctranslate2_search import Decoding, Found, Search
 logger = logging.getLogger(__name__)
 
 _DEVICES = ("cpu", "cuda", "auto")
+_MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
+_HOW_TO_EXPORT = "Make one: vaswani-transformer export --model DIR --to ctranslate2 --output-dir NEW."
 _OPTIONS = (*("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source", "max_new_tokens"),)
 
 # What a generation_config.json may hold without changing what `generate` finds.
@@ -104,7 +106,7 @@ class Translator:
         *,
         num_return_sequences: int = 1,
         batch_size: int | None = None,
-        max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
+        max_tokens_per_batch: int | None = None,
         **options: Any,
     ) -> Any:
         """Translates a text, a list of texts, a generator or a data set of texts; see the class.
@@ -114,7 +116,8 @@ class Translator:
             num_return_sequences: Translations of each text, at most as many as beams.
             batch_size: Texts of a generator that are translated together; None is one. Lists and data sets are
                 batched by their tokens.
-            max_tokens_per_batch: Padded source tokens of one batch.
+            max_tokens_per_batch: Padded source tokens of one batch; None is 4,096 on a GPU and 1,024 on a CPU, which is
+                as fast with small ones. It changes speed and memory, not what is translated.
             **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source, max_new_tokens.
         """
         if batch_size is not None and batch_size < 1:
@@ -133,7 +136,7 @@ class Translator:
         sentences: Iterable[str],
         num_best: int,
         *,
-        max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
+        max_tokens_per_batch: int | None = None,
         **options: Any,
     ) -> Iterator[list[Hypothesis]]:
         """The best translations of each sentence, best first, with their scores.
@@ -143,7 +146,8 @@ class Translator:
         Args:
             sentences: Source sentences, read in chunks.
             num_best: Translations of each sentence, at most as many as beams.
-            max_tokens_per_batch: Padded source tokens of one batch.
+            max_tokens_per_batch: Padded source tokens of one batch; None is 4,096 on a GPU and 1,024 on a CPU, which is
+                as fast with small ones. It changes speed and memory, not what is translated.
             **options: As in the call.
         """
         decoding = self._decoding("num_best", num_best, options)
@@ -178,7 +182,7 @@ class Translator:
         )
 
     def _results(
-        self, texts: Iterable[str], decoding: Decoding, num_together: int, max_tokens: int
+        self, texts: Iterable[str], decoding: Decoding, num_together: int, max_tokens: int | None
     ) -> Iterator[list[dict[str, str]]]:
         """One dictionary for each returned sequence of each text."""
         for hypotheses in self._translate(texts, decoding, num_together, max_tokens):
@@ -186,14 +190,12 @@ class Translator:
             yield found + [{"translation_text": ""}] * (decoding.num_best - len(found))
 
     def _translate(
-        self, texts: Iterable[str], decoding: Decoding, num_together: int, max_tokens: int
+        self, texts: Iterable[str], decoding: Decoding, num_together: int, max_tokens: int | None
     ) -> Iterator[list[Hypothesis]]:
         """The best hypotheses of each text; texts are read, sorted and batched `num_together` at a time."""
-        if max_tokens < 1:
-            raise ValueError(
-                f"`max_tokens_per_batch` must be at least 1, got {max_tokens}. The default is "
-                f"{DEFAULT_MAX_TOKENS_PER_BATCH}."
-            )
+        budget = _MAX_TOKENS_PER_BATCH[self.device] if max_tokens is None else max_tokens
+        if budget < 1:
+            raise ValueError(f"`max_tokens_per_batch` must be at least 1, got {budget}. Leave it out for the default.")
 
         def results() -> Iterator[list[Hypothesis]]:
             rest = iter(texts)
@@ -201,7 +203,7 @@ class Translator:
                 sources = self._encode(chunk, decoding)
                 found = [[Hypothesis("", None, None, 0)] for _ in chunk]
                 places = [place for place, source in enumerate(sources) if source]
-                for batch in length_batches([len(sources[place]) for place in places], max_tokens):
+                for batch in length_batches([len(sources[place]) for place in places], budget):
                     together = [places[index] for index in batch]
                     num_positions = self._description["num_positions"]
                     hypotheses = self._search([sources[place] for place in together], decoding, num_positions)
@@ -275,9 +277,6 @@ def _read_description(folder: Path) -> dict[str, Any]:
             f"`folder` must hold an export of a model of this package, got another's in {folder}. {_HOW_TO_EXPORT}"
         )
     return description
-
-
-_HOW_TO_EXPORT = "Make one: vaswani-transformer export --model DIR --to ctranslate2 --output-dir NEW."
 
 
 def _read_json(path: Path) -> dict[str, Any]:
