@@ -116,8 +116,8 @@ class Translator:
             num_return_sequences: Translations of each text, at most as many as beams.
             batch_size: Texts of a generator that are translated together; None is one. Lists and data sets are
                 batched by their tokens.
-            max_tokens_per_batch: Padded source tokens of one batch; None is 4,096 on a GPU and 1,024 on a CPU, which is
-                as fast with small ones. It changes speed and memory, not what is translated.
+            max_tokens_per_batch: Padded source tokens of one batch; None is 4,096 on a GPU and 1,024 on a CPU, which
+                is as fast with small ones. It changes speed and memory, not what is translated.
             **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source, max_new_tokens.
         """
         if batch_size is not None and batch_size < 1:
@@ -146,8 +146,8 @@ class Translator:
         Args:
             sentences: Source sentences, read in chunks.
             num_best: Translations of each sentence, at most as many as beams.
-            max_tokens_per_batch: Padded source tokens of one batch; None is 4,096 on a GPU and 1,024 on a CPU, which is
-                as fast with small ones. It changes speed and memory, not what is translated.
+            max_tokens_per_batch: Padded source tokens of one batch; None is 4,096 on a GPU and 1,024 on a CPU, which
+                is as fast with small ones. It changes speed and memory, not what is translated.
             **options: As in the call.
         """
         decoding = self._decoding("num_best", num_best, options)
