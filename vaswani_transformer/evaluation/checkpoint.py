@@ -18,6 +18,8 @@ from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
 _OTHER_FILES = (GENERATION_CONFIG_NAME, "tokenizer.json", "tokenizer_config.json")
+# What the exports for CTranslate2 and ONNX hold, and no model does.
+_EXPORTED = ("shared_vocabulary.json", "encoder_model.onnx")
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -84,6 +86,11 @@ def check_checkpoint_folder(folder: str | Path) -> None:
         raise ValueError(
             f"`model` must be a whole model, got a PEFT adapter in {folder}. Merge it into its model first "
             "(merge_and_unload, then save_pretrained), and pass that folder."
+        )
+    if any((folder / name).is_file() for name in _EXPORTED) and not any(folder.glob("*.safetensors*")):
+        raise ValueError(
+            f"`model` must be a model that is not exported, got an export for another engine in {folder}. Pass the "
+            "folder it was made from, or use the export in Python: see vaswani_transformer.export."
         )
     model_type = _read_json(folder, CONFIG_NAME).get("model_type")
     if model_type != VaswaniTransformerConfig.model_type:

@@ -1,0 +1,56 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The command `export`."""
+
+import pytest
+from cli_runs import refused
+
+from vaswani_transformer.cli import main
+
+pytest.importorskip("ctranslate2", reason="the extra export is not installed")
+
+from vaswani_transformer.export import Translator
+
+
+def arguments(model_folder, output_dir, *more, to="ctranslate2"):
+    return ["export", "--model", str(model_folder), "--to", to, "--output-dir", str(output_dir), *more]
+
+
+def test_export_prints_what_it_wrote_and_how_to_use_it(model_folder, tmp_path, capsys):
+    assert main(arguments(model_folder, tmp_path / "out", "--quantization", "int8_float32")) == 0
+    written, use = capsys.readouterr().out.splitlines()
+    size = sum(path.stat().st_size for path in (tmp_path / "out").iterdir()) / 1e6
+    assert written == f"written: {tmp_path / 'out'} ({size:.1f} MB)"
+    assert (
+        use
+        == f"in Python: from vaswani_transformer.export import Translator; translate = Translator('{tmp_path}/out')"
+    )
+    names = {}
+    exec(use.removeprefix("in Python: "), names)
+    assert isinstance(names["translate"]("A dog."), list)
+
+
+def test_export_stores_float32_by_default(model_folder, tmp_path):
+    assert main(arguments(model_folder, tmp_path / "out")) == 0
+    assert Translator(tmp_path / "out").compute_type == "float32"
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        (["--quantization", "int4"], "error: `--quantization` must be one of float32, float16"),
+        (["--model", "nowhere"], "error: `--model` must be the folder of a trained model"),
+        (["--output-dir", "no/out"], "error: `--output-dir` must be in a folder that exists"),
+        (["--to", "onnx", "--quantization", "int8"], "error: `--quantization` must be left out with --to onnx"),
+    ],
+    ids=str,
+)
+def test_export_refuses_wrong_options_by_the_names_that_were_typed(model_folder, tmp_path, capsys, more, error):
+    assert refused(capsys, [*arguments(model_folder, tmp_path / "out"), *more]).startswith(error)
+    assert not (tmp_path / "out").exists()
+
+
+def test_commands_that_need_a_model_tell_an_export_from_one(model_folder, tmp_path, capsys):
+    assert main(arguments(model_folder, tmp_path / "out")) == 0
+    error = refused(capsys, ["translate", "--model", str(tmp_path / "out"), "--input", "-"])
+    assert error.startswith("error: `--model` must be a model that is not exported, got an export for another engine")

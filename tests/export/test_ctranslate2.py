@@ -1,0 +1,267 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The export for CTranslate2: the same numbers as the model, and folders that are whole or not there."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from hub_server import HubServer
+from transformers import BartConfig, BartForConditionalGeneration
+
+from vaswani_transformer.evaluation.checkpoint import load_for_inference
+from vaswani_transformer.evaluation.translate import translate_n_best
+
+ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra export is not installed")
+
+from ctranslate2.converters import TransformersConverter  # noqa: E402
+
+from vaswani_transformer.export import Translator, export_ctranslate2  # noqa: E402
+from vaswani_transformer.export.ctranslate2_model import QUANTIZATIONS  # noqa: E402
+
+SHAPES = {
+    "tiny": {},
+    "2+4 layers": {"num_decoder_layers": 4},
+    "4+1 layers": {"num_encoder_layers": 4, "num_decoder_layers": 1},
+    "narrow keys": {"d_k": 4, "d_v": 12},
+    "narrow values": {"d_k": 12, "d_v": 4, "attention_bias": True},
+    "wide heads": {"d_k": 16, "d_v": 16},
+    "biases": {"attention_bias": True},
+    "learned positions": {"position_encoding": "learned", "max_position_embeddings": 64},
+    "few stored positions": {"max_position_embeddings": 4},
+    "untied": {"tie_word_embeddings": False},
+    "more rows than tokens": {"vocab_size": 311},
+    "large epsilon": {"layer_norm_eps": 0.1},
+}
+
+
+def log_probs_of(model, source, target):
+    """Log-probability of each target token under teacher forcing in float64."""
+    with torch.no_grad():
+        logits = model.double()(torch.tensor([source]), labels=torch.tensor([target])).logits[0]
+    return torch.log_softmax(logits, -1).gather(1, torch.tensor(target).unsqueeze(1)).flatten().tolist()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_export_gives_every_target_token_the_probability_that_the_model_gives(save_model, tmp_path, shape):
+    model, folder = save_model(**SHAPES[shape])
+    out = export_ctranslate2(folder, tmp_path / "out")
+    names = json.loads((out / "shared_vocabulary.json").read_text())
+    source, target = [20, 30, 299, 2], [40, 299, 5, 77, 2]
+    engine = ctranslate2.Translator(str(out))
+    found = engine.score_batch([[names[index] for index in source]], [[names[index] for index in target[:-1]]])[0]
+    torch.testing.assert_close(found.log_probs, log_probs_of(model, source, target), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.usefixtures("patient")
+def test_the_exports_n_best_lists_are_those_of_generate(save_model, tmp_path, texts, tiny_tokenizer, shape):
+    model, folder = save_model(**SHAPES[shape])
+    found = Translator(export_ctranslate2(folder, tmp_path / "out")).n_best(texts, 4)
+    for ours, theirs in zip(translate_n_best(model, tiny_tokenizer, texts, 4), found, strict=True):
+        assert [each.text for each in theirs] == [each.text for each in ours]
+        assert [each.length for each in theirs] == [each.length for each in ours]
+        for field in ("score", "log_prob"):
+            values = [[getattr(each, field) for each in side] for side in (theirs, ours)]
+            torch.testing.assert_close(*values, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("quantization", QUANTIZATIONS)
+def test_every_quantization_can_be_loaded(save_model, tmp_path, quantization):
+    _, folder = save_model(attention_bias=True, d_k=4, d_v=12)
+    translator = Translator(export_ctranslate2(folder, tmp_path / "out", quantization=quantization))
+    assert isinstance(translator("A dog.")[0]["translation_text"], str)
+
+
+def test_a_quantization_that_this_cpu_lacks_is_told(save_model, tmp_path, caplog):
+    supported = ctranslate2.get_supported_compute_types("cpu")
+    lacking = next((name for name in QUANTIZATIONS if name not in supported), None)
+    if lacking is None:
+        pytest.skip("this CPU computes in all of them")
+    with caplog.at_level(logging.WARNING):
+        folder = export_ctranslate2(save_model()[1], tmp_path / "out", quantization=lacking)
+    computed = Translator(folder).compute_type
+    assert f"cannot compute in {lacking}, only in {', '.join(sorted(supported))}" in caplog.text
+    assert f"will be computed in {computed}." in caplog.text
+
+
+def test_int8_is_stored_in_less_than_a_third(save_model, tmp_path):
+    _, folder = save_model(vocab_size=3000, d_model=64, d_ff=128)
+    sizes = [
+        (export_ctranslate2(folder, tmp_path / name, quantization=name) / "model.bin").stat().st_size
+        - 2048 * 64 * 4  # of positions, which stay as they are
+        for name in ("int8", "float32")
+    ]
+    assert sizes[0] < sizes[1] / 3
+
+
+def test_the_export_loads_for_ctranslate2_users_without_the_package(save_model, tmp_path, tiny_tokenizer):
+    _, folder = save_model()
+    out = export_ctranslate2(folder, tmp_path / "out")
+    program = (
+        "import sys, ctranslate2\nengine = ctranslate2.Translator(sys.argv[1])\n"
+        "print(engine.translate_batch([sys.argv[2:]])[0].hypotheses[0] != [])"
+    )
+    tokens = tiny_tokenizer.convert_ids_to_tokens(tiny_tokenizer("A dog.")["input_ids"])
+    command = [sys.executable, "-c", program, str(out), *tokens]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "True\n"
+
+
+# ---- CTranslate2's own converter ----
+
+
+@pytest.mark.parametrize("trust_remote_code", [False, True])
+def test_the_converter_writes_the_weights_of_the_export(save_model, tmp_path, trust_remote_code):
+    _, folder = save_model()
+    export_ctranslate2(folder, tmp_path / "out", quantization="int8")
+    converter = TransformersConverter(str(folder), trust_remote_code=trust_remote_code)
+    converter.convert(str(tmp_path / "converted"), quantization="int8")
+    for name in ("model.bin", "config.json", "shared_vocabulary.json"):
+        assert (tmp_path / "converted" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
+
+
+def test_the_converters_folder_becomes_translatable_with_the_models_files(save_model, tmp_path):
+    _, folder = save_model()
+    names = ["generation_config.json", "tokenizer.json", "tokenizer_config.json"]
+    TransformersConverter(str(folder), copy_files=names).convert(str(tmp_path / "converted"))
+    expected = Translator(export_ctranslate2(folder, tmp_path / "out"))("A dog runs.")
+    assert Translator(tmp_path / "converted")("A dog runs.") == expected
+
+
+def test_the_converter_refuses_a_checkpoint_that_lacks_tensors(save_model, tmp_path):
+    model, folder = save_model()
+    weights = {name: value for name, value in model.state_dict().items() if "fc1" not in name and "lm_" not in name}
+    model.save_pretrained(folder, state_dict=weights)
+    with pytest.raises(ValueError, match="must hold exactly this model's tensors, got missing .*fc1"):
+        TransformersConverter(str(folder)).convert(str(tmp_path / "converted"))
+
+
+def test_the_converter_takes_a_model_of_the_hub(save_model, tmp_path):
+    _, folder = save_model()
+    program = (
+        "import sys, vaswani_transformer.export\nfrom ctranslate2.converters import TransformersConverter\n"
+        "TransformersConverter('someone/model').convert(sys.argv[1])"
+    )
+    with HubServer() as hub:
+        hub.add_repo("someone/model", {path.name: path.read_bytes() for path in folder.iterdir()})
+        online = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+        command = [sys.executable, "-c", program, str(tmp_path / "converted")]
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **online})
+    out = export_ctranslate2(folder, tmp_path / "out")
+    assert (tmp_path / "converted" / "model.bin").read_bytes() == (out / "model.bin").read_bytes()
+
+
+# ---- places ----
+
+
+def test_an_export_leaves_nothing_else_behind(save_model, tmp_path):
+    _, folder = save_model()
+    out = export_ctranslate2(folder, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        *("config.json", "generation_config.json", "model.bin", "shared_vocabulary.json"),
+        *("tokenizer.json", "tokenizer_config.json"),
+    ]
+
+
+def test_an_earlier_export_is_replaced(save_model, tmp_path):
+    _, folder = save_model()
+    out = export_ctranslate2(folder, tmp_path / "out")
+    size = (out / "model.bin").stat().st_size
+    export_ctranslate2(folder, out, quantization="int8")
+    assert (out / "model.bin").stat().st_size < size
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
+
+
+def test_a_failure_leaves_the_earlier_export_and_nothing_else(save_model, tmp_path, monkeypatch):
+    _, folder = save_model()
+    out = export_ctranslate2(folder, tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def fail(*args, **kwargs):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr("transformers.GenerationConfig.save_pretrained", fail)
+    with pytest.raises(OSError, match="the disk is full"):
+        export_ctranslate2(folder, out, quantization="int8")
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
+
+
+def test_a_folder_of_other_files_is_refused_and_kept(save_model, tmp_path):
+    _, folder = save_model()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    with pytest.raises(
+        ValueError, match=r"`output_dir` must be a new or empty folder or .*, got .* with notes\.txt\."
+    ):
+        export_ctranslate2(folder, tmp_path / "out")
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+
+
+def test_the_models_own_folder_is_refused_and_kept(save_model):
+    _, folder = save_model()
+    with pytest.raises(ValueError, match="`output_dir` must be a new or empty folder"):
+        export_ctranslate2(folder, folder)
+    load_for_inference(folder, device="cpu")
+
+
+def test_a_file_is_no_place_for_an_export(save_model, tmp_path):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(ValueError, match="`output_dir` must be a folder, got the file"):
+        export_ctranslate2(save_model()[1], tmp_path / "out")
+
+
+def test_a_folder_that_does_not_exist_is_named(save_model, tmp_path):
+    with pytest.raises(
+        FileNotFoundError, match=r"`output_dir` must be in a folder that exists, .* Create .*/no first"
+    ):
+        export_ctranslate2(save_model()[1], tmp_path / "no" / "out")
+
+
+# ---- faults ----
+
+
+def test_an_unknown_quantization_lists_the_known_ones(tmp_path):
+    with pytest.raises(ValueError, match="`quantization` must be one of float32, .*int8_bfloat16, got 'int4'"):
+        export_ctranslate2("anything", tmp_path / "out", quantization="int4")
+
+
+def test_another_architecture_is_named(tmp_path, tiny_tokenizer):
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 300}
+    BartForConditionalGeneration(BartConfig(**sizes)).save_pretrained(tmp_path / "bart")
+    tiny_tokenizer.save_pretrained(tmp_path / "bart")
+    with pytest.raises(ValueError, match="`model_type` must be vaswani_transformer, got 'bart'"):
+        export_ctranslate2(tmp_path / "bart", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_without_rows_for_all_tokens_is_refused(save_model, tmp_path):
+    _, folder = save_model(vocab_size=290)
+    with pytest.raises(ValueError, match="`tokenizer` must have at most the 290 entries"):
+        export_ctranslate2(folder, tmp_path / "out")
+
+
+def test_an_export_given_as_a_model_is_told_so(save_model, tmp_path):
+    out = export_ctranslate2(save_model()[1], tmp_path / "out")
+    with pytest.raises(ValueError, match="`model` must be a model that is not exported, got an export"):
+        load_for_inference(out)
+
+
+def test_a_missing_ctranslate2_names_the_extra(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    for use in (lambda: export_ctranslate2("model", tmp_path / "out"), lambda: Translator("out")):
+        with pytest.raises(ImportError, match=r"`ctranslate2` must be installed .*vaswani-transformer\[export\]"):
+            use()
+
+
+def test_the_exports_can_be_imported_without_their_engines():
+    program = (
+        "import sys\nfor name in ('ctranslate2', 'onnx', 'onnxruntime', 'onnxscript'): sys.modules[name] = None\n"
+        "import vaswani_transformer.export\nfrom vaswani_transformer.export import Translator, export_ctranslate2"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

@@ -1,0 +1,54 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The sub-command that writes a model for another engine: export."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+_FORMATS = ("ctranslate2", "onnx")
+
+# How an export is used in Python.
+_USES = {
+    "ctranslate2": "from vaswani_transformer.export import Translator; translate = Translator({folder!r})",
+    "onnx": "from vaswani_transformer.export.onnx_inference import VaswaniTransformerOnnxModel; "
+    "model = VaswaniTransformerOnnxModel.from_pretrained({folder!r})",
+}
+
+
+def _describe_export(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model, or its id on the Hub")
+    parser.add_argument("--to", required=True, choices=_FORMATS, help="engine to export for (needs the extra export)")
+    parser.add_argument(
+        "--output-dir", required=True, metavar="DIR", help="folder to make; an earlier export there is replaced"
+    )
+    parser.add_argument(
+        "--quantization",
+        metavar="TYPE",
+        help="how CTranslate2 stores weights: float32, float16, bfloat16, int16, int8, int8_float32, int8_float16 or "
+        "int8_bfloat16 (default: float32)",
+    )
+
+
+def _run_export(args: argparse.Namespace) -> None:
+    if args.to == "onnx" and args.quantization is not None:
+        raise ValueError(
+            f"`quantization` must be left out with --to onnx, whose weights stay float32, got {args.quantization}. "
+            "Drop it, or export --to ctranslate2."
+        )
+    if args.to == "onnx":
+        from ..export.onnx_model import export_onnx
+
+        folder = export_onnx(args.model, args.output_dir)
+    else:
+        from ..export.ctranslate2_model import export_ctranslate2
+
+        quantization = {} if args.quantization is None else {"quantization": args.quantization}
+        folder = export_ctranslate2(args.model, args.output_dir, **quantization)
+    size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e6
+    print(f"written: {folder} ({size:.1f} MB)")
+    print(f"in Python: {_USES[args.to].format(folder=str(folder))}")
+
+
+COMMANDS = {"export": (_describe_export, _run_export, "Write a model for another engine, CTranslate2 or ONNX")}

@@ -1,0 +1,330 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Translation by an exported model in CTranslate2: called as the pipeline is."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Iterable, Iterator, Sized
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer, GenerationConfig
+from transformers.utils import GENERATION_CONFIG_NAME
+
+from ..evaluation.batches import SENTENCES_PER_CHUNK, length_batches, token_ids
+from ..evaluation.translate import Hypothesis, decoding_overrides
+from ..generation_vaswani_transformer import PAPER_ALPHA
+from ..search_vaswani_transformer import GNMT_OFFSET
+from .ctranslate2_model import DESCRIPTION, VOCABULARY_FILE, WEIGHTS_FILE, check_ctranslate2
+from .ctranslate2_search import Decoding, Found, Search
+
+logger = logging.getLogger(__name__)
+
+_DEVICES = ("cpu", "cuda", "auto")
+_MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
+_HOW_TO_EXPORT = "Make one: vaswani-transformer export --model DIR --to ctranslate2 --output-dir NEW."
+_OPTIONS = (*("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source", "max_new_tokens"),)
+
+# What a generation_config.json may hold without changing what `generate` finds.
+_HARMLESS = {
+    *("max_length", "longest_training_source", "use_cache", "transformers_version", "return_dict_in_generate"),
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "num_return_sequences"),
+}
+
+
+class Translator:
+    """Translates texts with an export of a trained model, by the paper's decoding, without PyTorch's computation.
+
+    Called with a text it returns a list of `{"translation_text": ...}`, one for each returned sequence; with a list,
+    a list of those dictionaries (of lists of them when several sequences are returned); with a generator or a data
+    set, an iterator over lists. Order out is order in. Empty and blank texts become empty texts. Nothing is truncated.
+
+    Hypotheses are scored by GNMT's length penalty, as those of `generate` are.
+
+    Args:
+        folder: Of `export_ctranslate2`.
+        device: "cpu", "cuda", or "auto", which is a GPU if there is one.
+        compute_type: What is computed in, one of CTranslate2's; "default" is what the export was made for, or the
+            nearest that the device can.
+        num_threads: Of a CPU; None is CTranslate2's choice, OMP_NUM_THREADS or 4.
+
+    Raises:
+        ImportError: CTranslate2 is missing; the message names the extra.
+        FileNotFoundError: There is no such folder, or it lacks a file.
+        ValueError: The folder is no export of a model of this package, or a value is none that this machine has.
+
+    Example:
+        >>> translate = Translator("runs/quickstart-int8")
+        >>> translate("A dog runs.")
+        [{'translation_text': 'Ein Hund rennt.'}]
+
+    Paper: section 6.1.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        device: str = "cpu",
+        compute_type: str = "default",
+        num_threads: int | None = None,
+    ) -> None:
+        ctranslate2 = check_ctranslate2()
+        self._description = _read_description(Path(folder))
+        _check_machine(ctranslate2, device, compute_type, num_threads)
+        self._defaults = _read_generation_config(Path(folder))
+        self._tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
+        names = json.loads((Path(folder) / VOCABULARY_FILE).read_text(encoding="utf-8"))
+        try:
+            self._engine = ctranslate2.Translator(
+                str(folder), device=device, compute_type=compute_type, intra_threads=num_threads or 0
+            )
+        except RuntimeError as error:
+            raise ValueError(
+                f"`folder` must be a whole export, got a broken {folder} ({error}). Copy it again."
+            ) from error
+        end = self._defaults.get("eos_token_id", self._tokenizer.eos_token_id)
+        self._search = Search(self._engine, names, end if isinstance(end, list) else [end])
+        self._has_warned = False
+
+    @property
+    def device(self) -> str:
+        """The device that computes: "cpu" or "cuda"."""
+        return self._engine.device
+
+    @property
+    def compute_type(self) -> str:
+        """What is really computed in."""
+        return self._engine.compute_type
+
+    def __call__(
+        self,
+        inputs: Any,
+        *,
+        num_return_sequences: int = 1,
+        batch_size: int | None = None,
+        max_tokens_per_batch: int | None = None,
+        **options: Any,
+    ) -> Any:
+        """Translates a text, a list of texts, a generator or a data set of texts; see the class.
+
+        Args:
+            inputs: What to translate.
+            num_return_sequences: Translations of each text, at most as many as beams.
+            batch_size: Texts of a generator that are translated together; None is one. Lists and data sets are
+                batched by their tokens.
+            max_tokens_per_batch: Padded source tokens of one batch; None is 4,096 on a GPU and 1,024 on a CPU, which
+                is as fast with small ones. It changes speed and memory, not what is translated.
+            **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source, max_new_tokens.
+        """
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"`batch_size` must be at least 1, got {batch_size}. Leave it out for batches by length.")
+        decoding = self._decoding("num_return_sequences", num_return_sequences, options)
+        if isinstance(inputs, str) or (not hasattr(inputs, "__iter__") and not hasattr(inputs, "__getitem__")):
+            return next(self._results([inputs], decoding, 1, max_tokens_per_batch))
+        num_together = SENTENCES_PER_CHUNK if isinstance(inputs, Sized) else batch_size or 1
+        results = self._results(inputs, decoding, num_together, max_tokens_per_batch)
+        if not isinstance(inputs, (list, tuple)):
+            return results
+        return [result[0] for result in results] if num_return_sequences == 1 else list(results)
+
+    def n_best(
+        self,
+        sentences: Iterable[str],
+        num_best: int,
+        *,
+        max_tokens_per_batch: int | None = None,
+        **options: Any,
+    ) -> Iterator[list[Hypothesis]]:
+        """The best translations of each sentence, best first, with their scores.
+
+        An empty or blank sentence has one hypothesis, empty and unscored.
+
+        Args:
+            sentences: Source sentences, read in chunks.
+            num_best: Translations of each sentence, at most as many as beams.
+            max_tokens_per_batch: Padded source tokens of one batch; None is 4,096 on a GPU and 1,024 on a CPU, which
+                is as fast with small ones. It changes speed and memory, not what is translated.
+            **options: As in the call.
+        """
+        decoding = self._decoding("num_best", num_best, options)
+        return self._translate(sentences, decoding, SENTENCES_PER_CHUNK, max_tokens_per_batch)
+
+    def _decoding(self, name: str, num_best: int, options: dict[str, Any]) -> Decoding:
+        """How to translate: the options given, or those of the export's generation_config.json."""
+        if unknown := sorted(set(options) - set(_OPTIONS)):
+            raise TypeError(
+                f"`options` must be among {', '.join(_OPTIONS)}, got {', '.join(unknown)}. Use the pipeline for what "
+                "else `generate` can."
+            )
+        given = {key: value for key, value in options.items() if value is not None}
+        max_new_tokens = given.pop("max_new_tokens", None)
+        if max_new_tokens is not None and max_new_tokens < 1:
+            raise ValueError(f"`max_new_tokens` must be at least 1, got {max_new_tokens}. Pass a larger number.")
+        values = {**self._defaults, **decoding_overrides(**given)}
+        if max_new_tokens is None and values["max_new_tokens_over_source"] is None:
+            max_new_tokens = values["max_new_tokens"]
+        if not 1 <= num_best <= values["num_beams"]:
+            raise ValueError(
+                f"`{name}` must be at least 1 and at most `num_beams`, which is {values['num_beams']}, got "
+                f"{num_best}. Raise `num_beams`, or ask for fewer translations."
+            )
+        return Decoding(
+            num_beams=values["num_beams"],
+            num_best=num_best,
+            length_penalty=values["length_penalty"],
+            length_penalty_offset=values["length_penalty_offset"],
+            max_new_tokens_over_source=values["max_new_tokens_over_source"],
+            max_new_tokens=max_new_tokens,
+        )
+
+    def _results(
+        self, texts: Iterable[str], decoding: Decoding, num_together: int, max_tokens: int | None
+    ) -> Iterator[list[dict[str, str]]]:
+        """One dictionary for each returned sequence of each text."""
+        for hypotheses in self._translate(texts, decoding, num_together, max_tokens):
+            found = [{"translation_text": each.text} for each in hypotheses]
+            yield found + [{"translation_text": ""}] * (decoding.num_best - len(found))
+
+    def _translate(
+        self, texts: Iterable[str], decoding: Decoding, num_together: int, max_tokens: int | None
+    ) -> Iterator[list[Hypothesis]]:
+        """The best hypotheses of each text; texts are read, sorted and batched `num_together` at a time."""
+        budget = _MAX_TOKENS_PER_BATCH[self.device] if max_tokens is None else max_tokens
+        if budget < 1:
+            raise ValueError(f"`max_tokens_per_batch` must be at least 1, got {budget}. Leave it out for the default.")
+
+        def results() -> Iterator[list[Hypothesis]]:
+            rest = iter(texts)
+            while chunk := list(itertools.islice(rest, num_together)):
+                sources = self._encode(chunk, decoding)
+                found = [[Hypothesis("", None, None, 0)] for _ in chunk]
+                places = [place for place, source in enumerate(sources) if source]
+                for batch in length_batches([len(sources[place]) for place in places], budget):
+                    together = [places[index] for index in batch]
+                    num_positions = self._description["num_positions"]
+                    hypotheses = self._search([sources[place] for place in together], decoding, num_positions)
+                    for place, each in zip(together, self._decode(hypotheses), strict=True):
+                        found[place] = each
+                yield from found
+
+        return results()
+
+    def _encode(self, texts: list[str], decoding: Decoding) -> list[list[int]]:
+        """Token ids of each text, none of a blank one; refuses what is no text, or too long for the export."""
+        for text in texts:
+            if not isinstance(text, str):
+                raise TypeError(
+                    f"Every input must be a text (str), got {type(text).__name__}. Pass a str or a list of str."
+                )
+        ids = iter(token_ids(self._tokenizer, [text for text in texts if text.strip()]))
+        sources = [next(ids) if text.strip() else [] for text in texts]
+        for source in filter(None, sources):
+            self._check_length(source, decoding)
+        return sources
+
+    def _check_length(self, source: list[int], decoding: Decoding) -> None:
+        num_positions = self._description["num_positions"]
+        is_learned = self._description["position_encoding"] == "learned"
+        needed = len(source) if is_learned else max(len(source), decoding.limit(source))
+        if needed > num_positions:
+            raise ValueError(
+                f"Sequence length must be at most {num_positions}, for which this export has positions, got a text of "
+                f"{len(source)} tokens, whose translation may have {decoding.limit(source)}. Split it into sentences"
+                + ("." if is_learned else ", or use the model itself, which has no limit.")
+            )
+        longest = self._defaults.get("longest_training_source")
+        if longest is not None and len(source) > longest and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                f"A text of {len(source)} tokens is longer than the longest training sentence ({longest} tokens). It "
+                "is translated whole, but expect a poor translation: split it into sentences."
+            )
+
+    def _decode(self, found: list[list[Found]]) -> Iterator[list[Hypothesis]]:
+        """Hypotheses in text."""
+        tokens = [each.tokens for hypotheses in found for each in hypotheses]
+        texts = iter(self._tokenizer.batch_decode(tokens, skip_special_tokens=True))
+        for hypotheses in found:
+            yield [Hypothesis(next(texts), each.score, each.log_prob, len(each.tokens)) for each in hypotheses]
+
+
+# ---- what an export holds ----
+
+
+def _read_description(folder: Path) -> dict[str, Any]:
+    """What the loader wrote of the model; refuses a folder that is no export, saying how to make one."""
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"`folder` must be that of an exported model, got {folder}, which does not exist. {_HOW_TO_EXPORT}"
+        )
+    if not (folder / WEIGHTS_FILE).is_file():
+        is_model = (folder / "config.json").is_file()
+        got = "a model that is not exported" if is_model else f"no {WEIGHTS_FILE}"
+        raise FileNotFoundError(f"`folder` must be that of an exported model, got {got} in {folder}. {_HOW_TO_EXPORT}")
+    for name in ("config.json", VOCABULARY_FILE, GENERATION_CONFIG_NAME, "tokenizer.json", "tokenizer_config.json"):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(
+                f"`folder` must be a complete export, got {folder} without {name}. Copy the file there from the "
+                f"model's folder if it is there. {_HOW_TO_EXPORT}"
+            )
+    description = _read_json(folder / "config.json").get(DESCRIPTION)
+    if not isinstance(description, dict):
+        raise ValueError(
+            f"`folder` must hold an export of a model of this package, got another's in {folder}. {_HOW_TO_EXPORT}"
+        )
+    return description
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). Copy it again.") from error
+
+
+def _read_generation_config(folder: Path) -> dict[str, Any]:
+    """How the model decodes by default; says which of its settings CTranslate2 does not follow."""
+    own = {name: value for name, value in _read_json(folder / GENERATION_CONFIG_NAME).items() if value is not None}
+    library = GenerationConfig().to_dict()
+    ignored = [
+        f"{name}={value!r}"
+        for name, value in own.items()
+        if not name.startswith("_") and name not in (*_HARMLESS, *_OPTIONS) and value not in (library.get(name), False)
+    ]
+    if ignored:
+        logger.warning(
+            f"`{folder / GENERATION_CONFIG_NAME}` asks for {', '.join(ignored)}, which have no effect here. Use the "
+            "pipeline, which follows them."
+        )
+    is_ours = "max_new_tokens_over_source" in own
+    library_limit = max(own.get("max_length", 20) - 1, 1)
+    return {
+        **own,
+        "num_beams": own.get("num_beams", 4 if is_ours else 1),
+        "length_penalty": own.get("length_penalty", PAPER_ALPHA if is_ours else 1.0),
+        "length_penalty_offset": own.get("length_penalty_offset", GNMT_OFFSET),
+        "max_new_tokens_over_source": own.get("max_new_tokens_over_source"),
+        "max_new_tokens": own.get("max_new_tokens", library_limit),
+    }
+
+
+def _check_machine(ctranslate2: Any, device: str, compute_type: str, num_threads: int | None) -> None:
+    """Refuses a device, a type or a number of threads that this machine does not have."""
+    if device not in _DEVICES:
+        raise ValueError(f"`device` must be one of {', '.join(_DEVICES)}, got {device!r}. Choose one of them.")
+    has_gpu = ctranslate2.get_cuda_device_count() > 0
+    if device == "cuda" and not has_gpu:
+        raise ValueError("`device` must be a device of this machine, got 'cuda' and no GPU. Pass cpu or auto.")
+    chosen = ("cuda" if has_gpu else "cpu") if device == "auto" else device
+    supported = sorted(ctranslate2.get_supported_compute_types(chosen))
+    if compute_type not in ("default", "auto", *supported):
+        raise ValueError(
+            f"`compute_type` must be one of default, auto, {', '.join(supported)} on this machine's {chosen}, got "
+            f"{compute_type!r}. Choose one of them."
+        )
+    if num_threads is not None and num_threads < 1:
+        raise ValueError(f"`num_threads` must be at least 1, got {num_threads}. None leaves it to CTranslate2.")
