@@ -18,11 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from transformers.utils.logging import get_verbosity
 
-<<<<<<< HEAD
-from . import analysis, demo, evaluation, hub, plot, training
-=======
-from . import analysis, evaluation, export, hub, plot, training
->>>>>>> 9040897e6047311ce89b1c648a99d2ab6caf540f
+from . import analysis, demo, evaluation, export, hub, plot, training
 from .parsing import HelpFormatter, add_commands
 
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError)
@@ -32,15 +28,10 @@ _COMMANDS = {
     **training.COMMANDS,
     **evaluation.COMMANDS,
     **hub.COMMANDS,
-<<<<<<< HEAD
-    **analysis.COMMANDS,
-    **plot.COMMANDS,
-    **demo.COMMANDS,
-=======
     **export.COMMANDS,
+    **demo.COMMANDS,
     **analysis.COMMANDS,
     **plot.COMMANDS,
->>>>>>> 9040897e6047311ce89b1c648a99d2ab6caf540f
 }
 
 

@@ -8,8 +8,6 @@ import logging
 from pathlib import Path
 from types import ModuleType
 
-from transformers.utils import GENERATION_CONFIG_NAME
-
 from ..evaluation.checkpoint import load_for_inference
 from .folder import check_output_folder, writing_folder
 
@@ -29,8 +27,6 @@ QUANTIZATIONS = (
 DESCRIPTION = "vaswani_transformer"
 
 WEIGHTS_FILE, VOCABULARY_FILE = "model.bin", "shared_vocabulary.json"
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
-FILES = {WEIGHTS_FILE, VOCABULARY_FILE, "config.json", GENERATION_CONFIG_NAME, *TOKENIZER_FILES}
 
 
 def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantization: str = "float32") -> Path:
@@ -58,7 +54,7 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
     check_ctranslate2()
     if quantization not in QUANTIZATIONS:
         raise ValueError(f"`quantization` must be one of {', '.join(QUANTIZATIONS)}, got {quantization!r}.")
-    check_output_folder(output_dir, FILES)
+    check_output_folder(output_dir, (WEIGHTS_FILE, VOCABULARY_FILE))
     from .ctranslate2_loader import VaswaniTransformerLoader
 
     loaded, tokenizer = load_for_inference(model, device="cpu")

@@ -10,13 +10,19 @@ import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 
-def check_output_folder(output_dir: str | Path, files: Collection[str]) -> None:
+# What an export has beside what its engine reads.
+_OTHER_FILES = {CONFIG_NAME, GENERATION_CONFIG_NAME, "tokenizer.json", "tokenizer_config.json"}
+
+
+def check_output_folder(output_dir: str | Path, engine_files: Collection[str]) -> None:
     """Refuses a place where no export can be written, or where it would replace something else.
 
     Args:
         output_dir: Folder to make; it may exist if it is empty or an earlier export.
-        files: Names of the files that an export consists of. A folder that has some of them and nothing else is one.
+        engine_files: Names of the files that only an export has. A folder with all of them, and with nothing but them,
+            configs and a tokenizer, is an earlier export.
 
     Raises:
         FileNotFoundError: The folder around it does not exist.
@@ -31,8 +37,9 @@ def check_output_folder(output_dir: str | Path, files: Collection[str]) -> None:
         )
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"`output_dir` must be in a folder that can be written to, got {output_dir}. Pass another.")
-    others = sorted(each.name for each in path.iterdir() if each.name not in files) if path.is_dir() else []
-    if others:
+    names = {each.name for each in path.iterdir()} if path.is_dir() else set()
+    if names and not set(engine_files) <= names <= {*engine_files, *_OTHER_FILES}:
+        others = sorted(names - {*engine_files}) or sorted(names)
         raise ValueError(
             f"`output_dir` must be a new or empty folder or an earlier export, got {output_dir} with "
             f"{', '.join(others[:3])}{' and others' if len(others) > 3 else ''}. Pass another name."

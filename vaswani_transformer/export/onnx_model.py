@@ -8,13 +8,9 @@ d_v), V vocabulary. Every one of B, S, T and P is free when a graph runs; P is 0
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import logging
-import os
-import shutil
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +24,7 @@ from ..evaluation.checkpoint import load_for_inference
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..training.atomic import write_json
 from ..version import __version__
+from .folder import check_output_folder, writing_folder
 
 if TYPE_CHECKING:
     from torch.onnx import ONNXProgram
@@ -55,21 +52,22 @@ def export_onnx(model: str | Path, output_dir: str | Path) -> Path:
 
     Args:
         model: Folder of a trained model, or its id on the Hub.
-        output_dir: A new or empty folder.
+        output_dir: Folder to make; an earlier export in its place is replaced, anything else is refused.
 
     Raises:
         FileNotFoundError: There is no such model, or its folder lacks a file.
         ImportError: onnx or onnxscript is missing.
-        ValueError: It is no model of this package, or broken; or `output_dir` holds something.
+        ValueError: It is no model of this package, or broken; or `output_dir` holds something else.
 
     Example:
         >>> export_onnx("runs/quickstart", "runs/quickstart-onnx")
     """
     check_packages("onnx", "onnxscript")
-    with _folder_beside(Path(output_dir).resolve()) as folder:
-        loaded, tokenizer = load_for_inference(model, device="cpu")
-        loaded.float().set_attn_implementation("sdpa")
-        _compute_positions_in_the_graph(loaded)
+    check_output_folder(output_dir, (ENCODER_FILE, DECODER_FILE))
+    loaded, tokenizer = load_for_inference(model, device="cpu")
+    loaded.float().set_attn_implementation("sdpa")
+    _compute_positions_in_the_graph(loaded)
+    with writing_folder(output_dir) as folder:
         with torch.no_grad():
             _export_encoder(loaded).save(folder / ENCODER_FILE)
             _export_decoder(loaded).save(folder / DECODER_FILE)
@@ -199,23 +197,6 @@ def _export(graph: nn.Module, inputs: tuple[Any, ...], **names: Any) -> ONNXProg
 
 
 # -------------------------------------------------------------------------------------------------------- files
-
-
-@contextlib.contextmanager
-def _folder_beside(path: Path) -> Iterator[Path]:
-    """Gives a folder to fill, which becomes `path` if that succeeds and is deleted if not."""
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise ValueError(f"`output_dir` must be a new or empty folder, got {path}. Pass another one, or delete it.")
-    beside = path.with_name(path.name + ".part")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir(parents=True)
-    try:
-        yield beside
-        if path.exists():  # empty; not every system puts a folder in the place of another
-            path.rmdir()
-        os.replace(beside, path)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 def _save_other_files(
