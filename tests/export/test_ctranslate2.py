@@ -178,9 +178,10 @@ def test_an_earlier_export_is_replaced(save_model, tmp_path):
 
 
 def test_a_folder_of_a_tokenizer_alone_is_no_earlier_export(save_model, tiny_tokenizer, tmp_path):
+    _, folder = save_model()
     tiny_tokenizer.save_pretrained(tmp_path / "tok")
     with pytest.raises(ValueError, match=r"or an earlier export, got .* with tokenizer\.json"):
-        export_ctranslate2(save_model(), tmp_path / "tok")
+        export_ctranslate2(folder, tmp_path / "tok")
     assert (tmp_path / "tok" / "tokenizer.json").is_file()
 
 

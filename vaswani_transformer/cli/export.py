@@ -12,7 +12,7 @@ _FORMATS = ("ctranslate2", "onnx")
 # How an export is used in Python.
 _USES = {
     "ctranslate2": "from vaswani_transformer.export import Translator; translate = Translator({folder!r})",
-    "onnx": "from vaswani_transformer.export.onnx_inference import VaswaniTransformerOnnxModel; "
+    "onnx": "from vaswani_transformer.export import VaswaniTransformerOnnxModel; "
     "model = VaswaniTransformerOnnxModel.from_pretrained({folder!r})",
 }
 
@@ -38,11 +38,11 @@ def _run_export(args: argparse.Namespace) -> None:
             "Drop it, or export --to ctranslate2."
         )
     if args.to == "onnx":
-        from ..export.onnx_model import export_onnx
+        from ..export import export_onnx
 
         folder = export_onnx(args.model, args.output_dir)
     else:
-        from ..export.ctranslate2_model import export_ctranslate2
+        from ..export import export_ctranslate2
 
         quantization = {} if args.quantization is None else {"quantization": args.quantization}
         folder = export_ctranslate2(args.model, args.output_dir, **quantization)

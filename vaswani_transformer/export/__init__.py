@@ -13,9 +13,14 @@ from typing import Any
 with contextlib.suppress(ImportError):
     from . import ctranslate2_loader  # noqa: F401
 
-_LAZY = {"Translator": "translator", "export_ctranslate2": "ctranslate2_model", "export_onnx": "onnx_model"}
+_LAZY = {
+    "Translator": "translator",
+    "VaswaniTransformerOnnxModel": "onnx_inference",
+    "export_ctranslate2": "ctranslate2_model",
+    "export_onnx": "onnx_model",
+}
 
-__all__ = ["Translator", "export_ctranslate2", "export_onnx"]
+__all__ = ["Translator", "VaswaniTransformerOnnxModel", "export_ctranslate2", "export_onnx"]
 
 
 def __getattr__(name: str) -> Any:
