@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from readme import commands_with_outputs, first_line_of
 from search_checks import MAX_FLIPPED, count_flips
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -65,6 +66,14 @@ def test_translations_of_the_trained_model_do_not_depend_on_their_batch(whole_ru
     num_sentences, num_flipped = count_flips(model, [sentences[start : start + 32] for start in range(0, 1000, 32)])
     assert num_sentences == 1000
     assert num_flipped <= MAX_FLIPPED * num_sentences
+
+
+@pytest.mark.heavy
+def test_readme_shows_what_the_model_prints(whole_run, tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "my-model").symlink_to(whole_run)
+    for command, shown in commands_with_outputs():
+        assert first_line_of(command, tmp_path) == shown, command
 
 
 def test_quickstart_refuses_an_unknown_argument():

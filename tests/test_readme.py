@@ -6,38 +6,16 @@ import importlib
 import re
 import shlex
 import shutil
+import socket
 from pathlib import Path
 
 import pytest
+from readme import README, ROOT, blocks, commands, commands_with_outputs, first_line_of
 from tiny import SENTENCES, make_model
 
 from vaswani_transformer import cli
 
-ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 TINY = "--d-model 16 --d-ff 32 --num-heads 2 --num-encoder-layers 1 --num-decoder-layers 1 --snapshot-steps 1"
-
-
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
-
-
-def commands():
-    """Every command of the package or of train.py in the README's blocks and inline code, as lists of words."""
-    prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
-    lines = "\n".join(blocks("bash")).replace("\\\n", " ").splitlines() + re.findall(r"`([^`\n]+)`", prose)
-    found = []
-    for line in lines:
-        if not line.startswith(("vaswani-transformer ", "torchrun ", "accelerate ")):
-            continue
-        words = shlex.split(line, comments=True)
-        if "scripts/train.py" in words:
-            found.append(["train", *words[words.index("scripts/train.py") + 1 :]])
-        elif "vaswani_transformer.cli" in words:
-            found.append(words[words.index("vaswani_transformer.cli") + 1 :])
-        elif "[NAME]" not in words:
-            found.append(words[1:])
-    return found
 
 
 @pytest.fixture
@@ -102,11 +80,25 @@ def test_translating_a_file_keeps_its_lines(workplace):
 
 
 @pytest.mark.slow
+def test_commands_print_lines_as_shown_for_any_model(workplace):
+    """The sizes and translations shown are the quickstart's; tests/test_quickstart.py compares them with its model."""
+    assert len(commands_with_outputs()) == 5
+    for command, shown in commands_with_outputs():
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = str(probe.getsockname()[1])
+        free = command.replace("runs/my-model  #", f"runs/my-model --port {port}  #")
+        pattern = re.escape(shown).replace("7860", port)
+        pattern = pattern.replace(re.escape("Der Mann liest ein Buch."), ".*")
+        assert re.fullmatch(re.sub(r"\d+\\\.\d", r"\\d+\\.\\d", pattern), first_line_of(free, workplace)), command
+
+
+@pytest.mark.slow
 def test_python_blocks_run(workplace):
     namespace = {}
     for block in blocks("python"):
         small = block.replace("max_steps=20_000", "max_steps=1, use_cpu=True").replace("8000", "280")
-        exec(small.replace('"base",', '"base", d_model=16, d_ff=32, num_heads=2,'), namespace)
+        exec(small.replace("len(tokenizer)", "len(tokenizer), d_model=16, d_ff=32, num_heads=2"), namespace)
     assert namespace["trainer"].state.global_step == 1
 
 

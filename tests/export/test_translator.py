@@ -93,6 +93,13 @@ def test_the_budget_of_a_batch_changes_no_translation(make_both, texts):
     assert translate(texts, max_tokens_per_batch=1) == translate(texts)
 
 
+@pytest.mark.parametrize("threads", [{"num_threads": 3}, {"num_threads": 3, "threads_per_batch": 2}], ids=str)
+def test_batches_that_are_computed_together_come_in_order(save_model, tmp_path, texts, threads):
+    out = export_ctranslate2(save_model()[1], tmp_path / "out")
+    expected = Translator(out, num_threads=1)(texts * 8)
+    assert Translator(out, **threads)(texts * 8, max_tokens_per_batch=16) == expected
+
+
 def test_n_best_gives_a_blank_sentence_one_unscored_hypothesis(make_both):
     assert list(make_both()[0].n_best([" "], 3)) == [[Hypothesis("", None, None, 0)]]
 
@@ -290,6 +297,7 @@ def test_wrong_options_are_refused(make_both, options, error, match):
         ({"compute_type": "int3"}, r"`compute_type` must be one of default, auto, .*float32.* on this machine's cpu"),
         ({"device": "tpu"}, "`device` must be one of cpu, cuda, auto, got 'tpu'"),
         ({"num_threads": 0}, "`num_threads` must be at least 1"),
+        ({"num_threads": 2, "threads_per_batch": 3}, "at most `num_threads`, which is 2, got 3"),
     ],
     ids=str,
 )

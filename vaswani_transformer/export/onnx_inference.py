@@ -119,6 +119,8 @@ class VaswaniTransformerOnnxModel(
         if session_options is None:
             session_options = SessionOptions()
             session_options.intra_op_num_threads = torch.get_num_threads()
+            # Its threads would go on spinning while torch's rank the beams, on the same cores.
+            session_options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         sessions = [
             _open(Path(folder) / name, session_options, list(providers)) for name in (ENCODER_FILE, DECODER_FILE)
         ]
