@@ -19,7 +19,7 @@ from typing import Any
 from ..search_vaswani_transformer import gnmt_length_penalty
 
 # Finished hypotheses after which CTranslate2 stops, by the number of beams. CTranslate2's own default of 1 gives other
-# 4-best lists than `generate` for every sixth sentence of a test set, and 2 for one in a thousand.
+# 4-best lists than `generate` for 15 % of the sentences of two test sets, and 2 for one in a thousand.
 PATIENCE = 3.0
 
 _NO_PENALTY = 1e-30  # CTranslate2 takes 0 for leave to stop at the first hypothesis
