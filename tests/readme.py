@@ -33,7 +33,7 @@ def commands():
             found.append(["train", *words[words.index("scripts/train.py") + 1 :]])
         elif "vaswani_transformer.cli" in words:
             found.append(words[words.index("vaswani_transformer.cli") + 1 :])
-        elif "[NAME]" not in words:
+        elif words[0] == "vaswani-transformer" and "[NAME]" not in words:
             found.append(words[1:])
     return found
 

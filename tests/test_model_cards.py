@@ -86,7 +86,7 @@ def test_commands_of_the_papers_page_are_commands_of_the_package():
 
 def test_pictures_of_the_papers_page_and_of_the_readme_exist():
     for page in (PAPER, PAPER.parents[2] / "README.md"):
-        pictures = re.findall(r"!\[.*?\]\((.*?)\)", page.read_text(encoding="utf-8"))
+        pictures = re.findall(r"(?:!\[.*?\]\(|<img src=\")(.*?)[)\"]", page.read_text(encoding="utf-8"))
         assert pictures
         assert all((page.parent / picture).read_bytes().startswith(b"\x89PNG") for picture in pictures)
 
