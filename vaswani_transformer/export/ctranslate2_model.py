@@ -32,11 +32,11 @@ WEIGHTS_FILE, VOCABULARY_FILE = "model.bin", "shared_vocabulary.json"
 def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantization: str = "float32") -> Path:
     """Writes a trained model as a folder that CTranslate2 reads, and `Translator` with nothing else.
 
-    The folder appears whole or not at all. An earlier export in its place is replaced, anything else is refused.
+    The folder appears whole or not at all.
 
     Args:
         model: Folder of a model, or its id on the Hub.
-        output_dir: Folder to make.
+        output_dir: Folder to make; it may exist if it is empty.
         quantization: How weights are stored: one of `QUANTIZATIONS`. In int8 the model is a quarter as large.
 
     Returns:
@@ -45,7 +45,7 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
     Raises:
         ImportError: CTranslate2 is missing; the message names the extra.
         FileNotFoundError: There is no such model, or its folder lacks a file.
-        ValueError: There is no such quantization, the output is a folder of other files, or the model is none of this
+        ValueError: There is no such quantization, the output folder holds something, or the model is none of this
             package or not whole.
 
     Example:
@@ -54,7 +54,7 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
     check_ctranslate2()
     if quantization not in QUANTIZATIONS:
         raise ValueError(f"`quantization` must be one of {', '.join(QUANTIZATIONS)}, got {quantization!r}.")
-    check_output_folder(output_dir, (WEIGHTS_FILE, VOCABULARY_FILE))
+    check_output_folder(output_dir)
     from .ctranslate2_loader import VaswaniTransformerLoader
 
     loaded, tokenizer = load_for_inference(model, device="cpu")

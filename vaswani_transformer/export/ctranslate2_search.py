@@ -5,8 +5,8 @@
 CTranslate2 keeps the beams that `generate` keeps and differs in three ways, all of which are undone here. It divides
 by length^alpha: the log-probability is recovered and divided again. It stops at a number of finished hypotheses, where
 `generate` stops when none can come among the best: it is made to finish more than are wanted, and more again while the
-last ones are among the best. It has one limit a call, where each sentence has its own: those that come to theirs are
-searched once more with it.
+last ones are among the best; no proof is behind this, as CTranslate2 does not tell what it has not finished. It has
+one limit a call, where each sentence has its own: those that come to theirs are searched once more with it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,10 @@ class Search:
             num_positions: The model's; no limit is above it.
         """
         limits = [min(decoding.limit(source), num_positions) for source in sources]
-        return self._best(sources, limits, decoding, PATIENCE)
+        lengths = list(map(len, sources))
+        # Where length more than makes up for improbable tokens, later hypotheses are the better ones, up to the limit.
+        is_longest_best = _power_like(decoding, lengths) > 1
+        return self._best(sources, limits, decoding, 2.0 * max(limits) if is_longest_best else PATIENCE)
 
     def _best(
         self, sources: list[list[int]], limits: list[int], decoding: Decoding, patience: float
@@ -106,7 +109,7 @@ class Search:
     def _search(self, sources: list[list[int]], limit: int, decoding: Decoding, patience: float) -> list[list[Found]]:
         """What CTranslate2 finds for each source until it stops."""
         is_greedy = decoding.num_beams == 1
-        alpha = _power_like(decoding, sum(map(len, sources)) / len(sources))
+        alpha = _power_like(decoding, list(map(len, sources)))
         results = self.engine.translate_batch(
             [[self.names[index] for index in source] for source in sources],
             beam_size=decoding.num_beams,
@@ -154,9 +157,10 @@ def _unsettled(
         yield moving, 2.0
 
 
-def _power_like(decoding: Decoding, length: float) -> float:
-    """The exponent of length^x that ranks hypotheses around `length` as GNMT's penalty does.
+def _power_like(decoding: Decoding, lengths: list[int]) -> float:
+    """The exponent of length^x that ranks hypotheses around the mean of `lengths` as GNMT's penalty does.
 
     CTranslate2 ranks by it which of the hypotheses of its last step it leaves out.
     """
+    length = sum(lengths) / len(lengths)
     return decoding.length_penalty * length / (length + decoding.length_penalty_offset) or _NO_PENALTY

@@ -1,32 +1,26 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Folders that appear whole or not at all, in place of nothing but an earlier export."""
+"""Folders that appear whole or not at all, and never in the place of anything."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
-from collections.abc import Collection, Iterator
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
-from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 
-# What an export has beside what its engine reads.
-_OTHER_FILES = {CONFIG_NAME, GENERATION_CONFIG_NAME, "tokenizer.json", "tokenizer_config.json"}
-
-
-def check_output_folder(output_dir: str | Path, engine_files: Collection[str]) -> None:
-    """Refuses a place where no export can be written, or where it would replace something else.
+def check_output_folder(output_dir: str | Path) -> None:
+    """Refuses a place where no export can be written, or where it would replace something, an earlier export, too.
 
     Args:
-        output_dir: Folder to make; it may exist if it is empty or an earlier export.
-        engine_files: Names of the files that only an export has. A folder with all of them, and with nothing but them,
-            configs and a tokenizer, is an earlier export.
+        output_dir: Folder to make; it may exist if it is empty.
 
     Raises:
         FileNotFoundError: The folder around it does not exist.
-        ValueError: It is a file, holds other files or cannot be written.
+        ValueError: It is a file, holds files or cannot be written.
     """
     path = Path(output_dir).resolve()
     if path.exists() and not path.is_dir():
@@ -37,34 +31,29 @@ def check_output_folder(output_dir: str | Path, engine_files: Collection[str]) -
         )
     if not os.access(path.parent, os.W_OK):
         raise ValueError(f"`output_dir` must be in a folder that can be written to, got {output_dir}. Pass another.")
-    names = {each.name for each in path.iterdir()} if path.is_dir() else set()
-    if names and not set(engine_files) <= names <= {*engine_files, *_OTHER_FILES}:
-        others = sorted(names - {*engine_files}) or sorted(names)
+    if path.is_dir() and (names := sorted(each.name for each in path.iterdir())):
         raise ValueError(
-            f"`output_dir` must be a new or empty folder or an earlier export, got {output_dir} with "
-            f"{', '.join(others[:3])}{' and others' if len(others) > 3 else ''}. Pass another name."
+            f"`output_dir` must be a new or empty folder, got {output_dir} with {', '.join(names[:3])}"
+            f"{' and others' if len(names) > 3 else ''}. Pass another name, or delete it first."
         )
 
 
 @contextlib.contextmanager
 def writing_folder(output_dir: str | Path) -> Iterator[Path]:
-    """Gives an empty folder, which takes the place of `output_dir` if what is done with it succeeds.
+    """Gives an empty folder, which becomes `output_dir` if what is done with it succeeds and is deleted if not.
+
+    It lies beside its place. What kills the process leaves it there, as export-*.part.
 
     Args:
         output_dir: Checked by `check_output_folder`.
     """
     path = Path(output_dir).resolve()
-    beside, old = (path.with_name(f".{path.name}.{os.getpid()}.{end}") for end in ("part", "old"))
+    beside = path.with_name(f"export-{uuid.uuid4().hex[:8]}.part")
     beside.mkdir()
     try:
         yield beside
-        if path.exists():
-            path.rename(old)
+        with contextlib.suppress(FileNotFoundError):
+            path.rmdir()  # empty; not every system puts a folder in the place of another
         beside.rename(path)
-    except BaseException:
-        if old.exists() and not path.exists():
-            old.rename(path)
-        raise
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)

@@ -52,18 +52,18 @@ def export_onnx(model: str | Path, output_dir: str | Path) -> Path:
 
     Args:
         model: Folder of a trained model, or its id on the Hub.
-        output_dir: Folder to make; an earlier export in its place is replaced, anything else is refused.
+        output_dir: Folder to make; it may exist if it is empty.
 
     Raises:
         FileNotFoundError: There is no such model, or its folder lacks a file.
         ImportError: onnx or onnxscript is missing.
-        ValueError: It is no model of this package, or broken; or `output_dir` holds something else.
+        ValueError: It is no model of this package, or broken; or `output_dir` holds something.
 
     Example:
         >>> export_onnx("runs/quickstart", "runs/quickstart-onnx")
     """
     check_packages("onnx", "onnxscript")
-    check_output_folder(output_dir, (ENCODER_FILE, DECODER_FILE))
+    check_output_folder(output_dir)
     loaded, tokenizer = load_for_inference(model, device="cpu")
     loaded.float().set_attn_implementation("sdpa")
     _compute_positions_in_the_graph(loaded)
