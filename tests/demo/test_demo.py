@@ -11,6 +11,8 @@ import subprocess
 import sys
 import threading
 import tomllib
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatch
 from pathlib import Path
@@ -207,6 +209,22 @@ def test_two_visitors_at_once_get_their_own_answers(client, model, tiny_tokenize
 def test_server_connects_to_nothing_but_itself(client, connections):
     client.predict(SENTENCE, api_name="/translate")
     assert {host for host, *_ in connections} <= {"127.0.0.1", "::1", "localhost"}
+
+
+@pytest.mark.slow
+def test_server_takes_keeps_and_fetches_no_files(address, connections, tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("mine")
+    requests = [
+        urllib.request.Request(f"{address}/gradio_api/upload", data=b"x", method="POST"),
+        urllib.request.Request(f"{address}/gradio_api/file={secret}"),
+        urllib.request.Request(f"{address}/gradio_api/file=http://192.0.2.1/x"),
+        urllib.request.Request(f"{address}/gradio_api/%75pload", data=b"x", method="POST"),
+    ]
+    for request in requests:
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(request)
+    assert not [host for host, *_ in connections if host == "192.0.2.1"]
 
 
 @pytest.mark.slow

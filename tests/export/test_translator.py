@@ -145,11 +145,11 @@ def test_options_do_what_they_do_in_generate(save_model, tmp_path, tiny_tokenize
     check_n_best(translate, model, tiny_tokenizer, texts, num_best, **options)
 
 
-@pytest.mark.parametrize("offset", [0.0, 5.0])
-def test_search_goes_on_to_the_limit_where_length_is_rewarded(save_model, tmp_path, monkeypatch, texts, offset):
-    monkeypatch.setattr(ctranslate2_search, "PATIENCE", 1.0)
-    _, folder = save_model(over_source=30)
-    options = {"length_penalty": 4.0, "length_penalty_offset": offset}
+@pytest.mark.parametrize(("alpha", "offset"), [(2.0, 0.0), (2.0, 5.0), (4.0, 5.0)])
+def test_search_goes_on_to_the_limit_where_length_is_rewarded(save_model, tmp_path, monkeypatch, texts, alpha, offset):
+    monkeypatch.setattr(ctranslate2_search, "PATIENCE", 3.0)
+    _, folder = save_model(seed=1, over_source=30, end=3.0)
+    options = {"length_penalty": alpha, "length_penalty_offset": offset}
     expected = pipeline("translation", str(folder))(texts, **options)
     assert Translator(export_ctranslate2(folder, tmp_path / "out"))(texts, **options) == expected
 

@@ -20,9 +20,7 @@ _USES = {
 def _describe_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model, or its id on the Hub")
     parser.add_argument("--to", required=True, choices=_FORMATS, help="engine to export for (needs the extra export)")
-    parser.add_argument(
-        "--output-dir", required=True, metavar="DIR", help="folder to make, new or empty"
-    )
+    parser.add_argument("--output-dir", required=True, metavar="DIR", help="folder to make, new or empty")
     parser.add_argument(
         "--quantization",
         metavar="TYPE",

@@ -44,6 +44,8 @@ _COLORS = {
     "input_border_color": "*neutral_500",
     "input_border_color_dark": "*neutral_400",
 }
+# Ways on which gradio takes files from visitors, keeps and serves them, or fetches what an address names.
+_FILE_ROUTES = ("/upload", "/file=", "/file/", "/proxy=", "/stream/", "/process_recording")
 _CSS = ".html-container { padding: 0 !important; } button.gallery-item { min-height: 44px; }"
 
 
@@ -121,12 +123,15 @@ def launch(demo: gradio.Blocks, *, host: str | None = None, port: int | None = N
         OSError: The port is in use, or the host is none of this machine.
         ValueError: `port` is no port.
     """
+    gr = check_gradio()
+    from starlette.middleware import Middleware  # gradio's server is made of it
+
     if host is not None and port is not None:
         check_address(host, port)
     demo.launch(
         server_name=f"[{host}]" if host and ":" in host else host,
         server_port=port,
-        theme=check_gradio().themes.Default(**_FONTS).set(**_COLORS),
+        theme=gr.themes.Default(**_FONTS).set(**_COLORS),
         css=_CSS,
         footer_links=[],
         share=False,
@@ -134,10 +139,26 @@ def launch(demo: gradio.Blocks, *, host: str | None = None, port: int | None = N
         pwa=False,
         run_history=False,
         enable_monitoring=False,
+        app_kwargs={"middleware": [Middleware(_WithoutFiles)]},
         prevent_thread_lock=True,
         quiet=True,
     )
     return demo.local_url.rstrip("/")
+
+
+class _WithoutFiles:
+    """The server without routes for files: the page has none, so nobody is to leave any here."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Answers what asks for such a route with 404, and passes on the rest."""
+        if scope["type"] == "http" and any(route in scope["path"] for route in _FILE_ROUTES):
+            await send({"type": "http.response.start", "status": 404, "headers": [(b"content-length", b"0")]})
+            await send({"type": "http.response.body", "body": b""})
+        else:
+            await self.app(scope, receive, send)
 
 
 def check_address(host: str, port: int) -> None:

@@ -58,7 +58,7 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
     from .ctranslate2_loader import VaswaniTransformerLoader
 
     loaded, tokenizer = load_for_inference(model, device="cpu")
-    spec = VaswaniTransformerLoader()(loaded, tokenizer)
+    spec = VaswaniTransformerLoader()(loaded.float(), tokenizer)  # CTranslate2 makes int8_bfloat16 of bf16's int8
     spec.validate()
     spec.optimize(quantization=quantization)
     with writing_folder(output_dir) as folder:
