@@ -64,6 +64,7 @@ def first_line_of(command, folder):
         env={**os.environ, "PATH": path},
         stdout=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in what a script starts with &
     )
     watchdog = threading.Timer(120, process.kill)
     watchdog.start()

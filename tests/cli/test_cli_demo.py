@@ -61,7 +61,13 @@ def run_until_interrupted(model_folder, port, *options):
     """Exit code and lines of a demo that was asked for its page once and then interrupted."""
     command = [sys.executable, "-m", "vaswani_transformer.cli", "demo", "--model", str(model_folder)]
     command += ["--port", str(port), *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in what a script starts with &
+    )
     watchdog = threading.Timer(90, process.kill)
     watchdog.start()
     try:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import tomllib
 import urllib.error
 import urllib.request
@@ -139,6 +140,12 @@ def test_page_names_languages_and_model_but_not_its_folder(model, tiny_tokenizer
     assert str(tmp_path) not in config
 
 
+def test_page_of_a_model_of_one_known_language_names_none(model, tiny_tokenizer, monkeypatch):
+    pytest.importorskip("gradio")
+    monkeypatch.setattr(model.config, "target_language", None)
+    assert create_demo(model, tiny_tokenizer, name="mine").title == "Translation, mine"
+
+
 def test_create_demo_refuses_more_translations_than_beams(model, tiny_tokenizer):
     pytest.importorskip("gradio")
     with pytest.raises(ValueError, match="`num_best` must be at least 1 and at most 4, .* got 5"):
@@ -203,6 +210,30 @@ def test_two_visitors_at_once_get_their_own_answers(client, model, tiny_tokenize
         found = list(visitors.map(lambda text: client.predict(text, api_name="/translate"), sentences))
     expected = {text: texts_of(answers.answer(model, tiny_tokenizer, text, N_BEST)) for text in sentences}
     assert [texts_of(each) for each in found] == [expected[text] for text in sentences]
+
+
+@pytest.mark.slow
+def test_sentences_are_translated_one_at_a_time_on_every_way(address, monkeypatch):
+    running, most = 0, 0
+
+    def count(*args):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        time.sleep(0.05)
+        running -= 1
+        return {"message": "x"}
+
+    def ask(number):
+        request = urllib.request.Request(
+            f"{address}/gradio_api/run/translate", b'{"data": ["a"]}', {"content-type": "application/json"}
+        )
+        return urllib.request.urlopen(request).status
+
+    monkeypatch.setattr("vaswani_transformer.demo.page.answer", count)
+    with ThreadPoolExecutor(6) as visitors:
+        assert list(visitors.map(ask, range(6))) == [200] * 6
+    assert most == 1
 
 
 @pytest.mark.slow

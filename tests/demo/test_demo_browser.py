@@ -164,6 +164,14 @@ def test_second_sentence_replaces_the_first(translated, model, tiny_tokenizer):
     assert columns == attention_maps(model, tiny_tokenizer, SENTENCES[2], best.text).source_tokens
 
 
+def test_sentence_typed_while_another_is_translated_is_translated_then(page, model, tiny_tokenizer):
+    ((best,),) = translate_n_best(model, tiny_tokenizer, [SENTENCES[2]], 1)
+    for sentence in (SENTENCES[0], SENTENCES[2]):
+        page.get_by_label("Sentence in English").fill(sentence)
+        page.get_by_label("Sentence in English").press("Enter")
+    page.locator(".translation", has_text=re.compile(f"^{re.escape(best.text)}$")).wait_for()
+
+
 # ---- the map ----
 
 
@@ -303,14 +311,17 @@ def test_page_asks_no_other_host(translated):
     assert {host.split(":")[0] for host in hosts} == {"127.0.0.1"}
 
 
-def test_phone_needs_no_scrolling_to_the_side(open_page):
-    page = ask(open_page(viewport={"width": 360, "height": 740}, has_touch=True), " ".join(SENTENCES[::2]))
-    assert page.evaluate("document.documentElement.scrollWidth") == 360
+@pytest.mark.parametrize("width", [320, 360])
+def test_phone_needs_no_scrolling_to_the_side(open_page, width):
+    page = ask(open_page(viewport={"width": width, "height": 740}, has_touch=True), " ".join(SENTENCES[::2]))
+    assert page.evaluate("document.documentElement.scrollWidth") == width
     # The page clips what sticks out, so each part is asked, too; the map scrolls in a box of its own.
     outside = (
-        "all => all.filter(e => !e.closest('.map') && e.offsetParent && e.getBoundingClientRect().right > 360).length"
+        "(all, right) => all.filter(e => !e.closest('.map') && e.offsetParent)"
+        ".filter(e => e.getBoundingClientRect().right > right).length"
     )
-    assert page.eval_on_selector_all(".answer *, button, textarea", outside) == 0
+    right = page.get_by_role("button", name="Translate").bounding_box()
+    assert page.eval_on_selector_all(".answer *, button, textarea", outside, right["x"] + right["width"] + 1) == 0
 
 
 def test_phone_has_controls_that_a_finger_hits(open_page):

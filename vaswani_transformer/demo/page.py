@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import threading
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
@@ -44,6 +45,7 @@ _COLORS = {
     "input_border_color": "*neutral_500",
     "input_border_color_dark": "*neutral_400",
 }
+_LONGEST_QUEUE = 100  # visitors who wait
 # Ways on which gradio takes files from visitors, keeps and serves them, or fetches what an address names.
 _FILE_ROUTES = ("/upload", "/file=", "/file/", "/proxy=", "/stream/", "/process_recording")
 _CSS = ".html-container { padding: 0 !important; } button.gallery-item { min-height: 44px; }"
@@ -79,7 +81,7 @@ def create_demo(
     gr = check_gradio()
     num_best = _checked_num_best(num_best, decoding_config(model).num_beams)
     source_language, target_language = model.config.source_language, model.config.target_language
-    heading = " to ".join(map(_language, (source_language, target_language))) if source_language else "Translation"
+    heading = " to ".join(map(_language, model.config.language_pair)) if model.config.language_pair else "Translation"
     name = name or _shown_name(model.name_or_path)
     with gr.Blocks(title=f"{heading}, {name}", analytics_enabled=False) as demo:
         gr.Markdown(f"# {heading}\n`{name}`, the Transformer of *Attention Is All You Need*")
@@ -95,10 +97,22 @@ def create_demo(
         view = _view(gr, target_language or "")
         gr.Markdown("Nothing that you type is stored.")
 
-        def translate(text: str) -> dict[str, Any]:
-            return answer(model, tokenizer, text or "", num_best)
+        is_free = threading.Lock()
 
-        gr.on([box.submit, button.click], translate, box, view, api_name="translate", concurrency_limit=1)
+        def translate(text: str) -> dict[str, Any]:
+            with is_free:
+                return answer(model, tokenizer, text or "", num_best)
+
+        gr.on(
+            [box.submit, button.click],
+            translate,
+            box,
+            view,
+            api_name="translate",
+            trigger_mode="always_last",
+            concurrency_limit=1,
+        )
+    demo.queue(max_size=_LONGEST_QUEUE)
     return demo
 
 
