@@ -16,12 +16,6 @@ def texts():
 
 
 @pytest.fixture
-def patient(monkeypatch):
-    """CTranslate2's search without its early stop, which random models would notice."""
-    monkeypatch.setattr("vaswani_transformer.export.ctranslate2_search.PATIENCE", 100.0)
-
-
-@pytest.fixture
 def save_model(tmp_path, tiny_tokenizer):
     """Makes and saves a model in which no bias is zero and which ends its sentences; returns it with its folder."""
 

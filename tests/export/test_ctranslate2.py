@@ -58,7 +58,6 @@ def test_the_export_gives_every_target_token_the_probability_that_the_model_give
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.usefixtures("patient")
 def test_the_exports_n_best_lists_are_those_of_generate(save_model, tmp_path, texts, tiny_tokenizer, shape):
     model, folder = save_model(**SHAPES[shape])
     found = Translator(export_ctranslate2(folder, tmp_path / "out")).n_best(texts, 4)

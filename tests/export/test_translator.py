@@ -18,7 +18,7 @@ from vaswani_transformer.evaluation.translate import Hypothesis, translate_n_bes
 
 pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
-from vaswani_transformer.export import Translator, ctranslate2_search, export_ctranslate2
+from vaswani_transformer.export import Translator, export_ctranslate2
 from vaswani_transformer.export.ctranslate2_search import Decoding, Search
 
 NEAR_TIE, MAX_OTHERS = 1e-4, 0.002
@@ -33,9 +33,6 @@ def make_both(save_model, tmp_path):
         return Translator(export_ctranslate2(folder, tmp_path / "out")), pipeline("translation", str(folder))
 
     return make
-
-
-pytestmark = pytest.mark.usefixtures("patient")
 
 
 # ---- the interface ----
@@ -146,8 +143,7 @@ def test_options_do_what_they_do_in_generate(save_model, tmp_path, tiny_tokenize
 
 
 @pytest.mark.parametrize(("alpha", "offset"), [(2.0, 0.0), (2.0, 5.0), (4.0, 5.0)])
-def test_search_goes_on_to_the_limit_where_length_is_rewarded(save_model, tmp_path, monkeypatch, texts, alpha, offset):
-    monkeypatch.setattr(ctranslate2_search, "PATIENCE", 3.0)
+def test_search_goes_on_to_the_limit_where_length_is_rewarded(save_model, tmp_path, texts, alpha, offset):
     _, folder = save_model(seed=1, over_source=30, end=3.0)
     options = {"length_penalty": alpha, "length_penalty_offset": offset}
     expected = pipeline("translation", str(folder))(texts, **options)
@@ -182,35 +178,37 @@ def test_any_of_several_ends_ends_a_translation(save_model, tmp_path, tiny_token
 
 
 class Scripted:
-    """An engine that finds the first of `found`, as many as its patience lets it finish."""
+    """An engine that finishes hypotheses of some (length, log-probability) and, at each horizon, has one running."""
 
-    def __init__(self, found):
-        self.found, self.patiences = found, []
+    def __init__(self, finished, running):
+        self.finished, self.running, self.horizons = finished, running, []
 
-    def translate_batch(self, sources, *, patience, beam_size, length_penalty, num_hypotheses, **options):
-        self.patiences.append(patience)
-        found = self.found[: round(patience * beam_size)]
-        scores = [log_prob / length**length_penalty for length, log_prob in found]
-        hypotheses = [["a"] * length for length, _ in found]
+    def translate_batch(self, sources, *, max_decoding_length, **options):
+        self.horizons.append(max_decoding_length)
+        found = [(["a"] * (length - 1) + ["</s>"], log_prob) for length, log_prob in self.finished]
+        found = [one for one in found if len(one[0]) <= max_decoding_length]
+        found.append((["a"] * max_decoding_length, self.running[max_decoding_length]))
+        hypotheses, scores = zip(*found, strict=True)
         return [SimpleNamespace(hypotheses=hypotheses, scores=scores) for _ in sources]
 
 
+# The penalty at the limit of 20 tokens is 2.35: the first is -0.912 and may be beaten by what runs at more than -2.15.
 @pytest.mark.parametrize(
-    ("found", "patiences"),
+    ("finished", "running", "horizons", "best"),
     [
-        ([(2, -1.0), (3, -5.0), (4, -6.0), (5, -7.0), (6, -1.5)], [2.0]),  # the best is long over
-        ([(2, -4.0), (3, -5.0), (4, -6.0), (5, -2.0), (6, -7.0)], [2.0, 4.0]),  # the best came last: go on
-        ([(2, -4.0), (3, -5.0), (4, -6.0), (9, -2.0)], [2.0]),  # it came last, but at the limit
+        ([(2, -1.0)], {8: -2.2}, [8], (2, -1.0)),
+        ([(2, -1.0)], {8: -2.1, 12: -3.0}, [8, 12], (2, -1.0)),
+        ([(2, -1.0), (10, -1.2)], {8: -1.1, 12: -9.0}, [8, 12], (10, -1.2)),
+        ([(2, -1.0)], {8: -1.1, 12: -1.2, 18: -1.3, 20: -2.1}, [8, 12, 18, 20], (20, -2.1)),
+        ([], {8: -9.0, 12: -9.1, 18: -9.2, 20: -9.3}, [8, 12, 18, 20], (20, -9.3)),
     ],
 )
-def test_a_search_goes_on_while_the_last_hypothesis_is_the_best(monkeypatch, found, patiences):
-    monkeypatch.setattr(ctranslate2_search, "PATIENCE", 2.0)
-    engine = Scripted(found)
-    search = Search(engine, ["</s>", "a"], [0])
-    best = search([[1, 1, 0]], Decoding(2, 1, 0.6, 5, 6, None), 100)[0]
-    assert engine.patiences == patiences
-    scores = [gnmt_score(log_prob, length, 0.6) for length, log_prob in found[: 4 * len(patiences)]]
-    assert [each.score for each in best] == pytest.approx([max(scores)])
+def test_search_goes_on_exactly_while_a_better_hypothesis_may_come(finished, running, horizons, best):
+    engine = Scripted(finished, running)
+    found = Search(engine, ["</s>", "a"], [0])([[1, 1, 0]], Decoding(2, 1, 0.6, 5, None, 20), 100)[0]
+    assert engine.horizons == horizons
+    assert [(len(one.tokens), one.log_prob) for one in found] == [best]
+    assert [one.score for one in found] == pytest.approx([gnmt_score(best[1], best[0], 0.6)])
 
 
 def test_scores_are_gnmts_of_the_models_own_log_probabilities(save_model, tmp_path, tiny_tokenizer):
@@ -370,8 +368,7 @@ def test_settings_that_have_no_effect_are_told(save_model, tmp_path, caplog):
     reason="TRAINED_MODEL (folder of a trained model) and TRAINED_SOURCE (text, one sentence a line) are not set",
 )
 @pytest.mark.parametrize(("num_beams", "num_best"), [(1, 1), (4, 4)])
-def test_a_trained_models_export_finds_what_generate_finds(tmp_path, monkeypatch, num_beams, num_best):
-    monkeypatch.undo()  # as patient as it is
+def test_a_trained_models_export_finds_what_generate_finds(tmp_path, num_beams, num_best):
     model, tokenizer = load_for_inference(os.environ["TRAINED_MODEL"], device="cpu")
     with open(os.environ["TRAINED_SOURCE"], encoding="utf-8") as file:
         texts = [line for line in file.read().splitlines()[:3000] if line.strip()]

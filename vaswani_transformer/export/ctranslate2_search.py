@@ -1,26 +1,22 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Section 6.1's search by CTranslate2: its hypotheses, scored and ranked as GNMT does.
+"""Section 6.1's search by CTranslate2: its hypotheses, scored, ranked and stopped as `generate`'s are.
 
-CTranslate2 keeps the beams that `generate` keeps and differs in three ways, all of which are undone here. It divides
-by length^alpha: the log-probability is recovered and divided again. It stops at a number of finished hypotheses, where
-`generate` stops when none can come among the best: it is made to finish more than are wanted, and more again while the
-last ones are among the best; no proof is behind this, as CTranslate2 does not tell what it has not finished. It has
-one limit a call, where each sentence has its own: those that come to theirs are searched once more with it.
+CTranslate2 keeps the beams that `generate` keeps, but divides by length^alpha and stops at a number of finished
+hypotheses. So it is asked for log-probabilities, and for all that it finds within a number of tokens, its horizon: the
+finished hypotheses, and the running ones of the last step. These tell whether a better one can come, by the bound at
+which `generate` stops. Where one can, the sentence is searched again with a farther horizon, at last its own limit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from ..search_vaswani_transformer import gnmt_length_penalty
 
-# Finished hypotheses after which CTranslate2 stops, by the number of beams. CTranslate2's own default of 1 gives other
-# 4-best lists than `generate` for 15 % of the sentences of two test sets, and 2 for one in a thousand.
-PATIENCE = 3.0
+# Horizons in tokens: of the first search, over the longest source of a batch; and how much farther each next one is.
+_OVER_SOURCE, _GROWTH = 5, 1.5
 
 _NO_PENALTY = 1e-30  # CTranslate2 takes 0 for leave to stop at the first hypothesis
 
@@ -49,6 +45,10 @@ class Decoding:
         """Largest number of output tokens of a source, `</s>` included."""
         return len(source) + self.max_new_tokens_over_source if self.max_new_tokens is None else self.max_new_tokens
 
+    def score(self, log_prob: float, length: int) -> float:
+        """GNMT's score of a hypothesis of `length` tokens."""
+        return log_prob / gnmt_length_penalty(max(length, 1), self.length_penalty, self.length_penalty_offset)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -75,9 +75,8 @@ class Search:
     """
 
     def __init__(self, engine: Any, names: list[str], ends: list[int]) -> None:
-        self.engine, self.names = engine, names
+        self.engine, self.names, self.ends = engine, names, set(ends)
         self.ids = {name: index for index, name in enumerate(names)}
-        self.ends = [names[end] for end in ends]
 
     def __call__(self, sources: list[list[int]], decoding: Decoding, num_positions: int) -> list[list[Found]]:
         """The best hypotheses of each source, best first, from one batch.
@@ -88,79 +87,61 @@ class Search:
             num_positions: The model's; no limit is above it.
         """
         limits = [min(decoding.limit(source), num_positions) for source in sources]
-        lengths = list(map(len, sources))
-        # Where length more than makes up for improbable tokens, later hypotheses are the better ones, up to the limit.
-        is_longest_best = _power_like(decoding, lengths) > 1
-        return self._best(sources, limits, decoding, 2.0 * max(limits) if is_longest_best else PATIENCE)
-
-    def _best(
-        self, sources: list[list[int]], limits: list[int], decoding: Decoding, patience: float
-    ) -> list[list[Found]]:
-        """The best hypotheses of each source under its own limit, where these are settled."""
-        found = self._search(sources, max(limits), decoding, patience)
-        best = [sorted(each, key=lambda one: -one.score)[: decoding.num_best] for each in found]
-        longest = [max(len(one.tokens) for one in each) for each in found]
-        for places, more_patience in _unsettled(best, longest, limits, is_greedy=decoding.num_beams == 1):
-            chosen = [sources[place] for place in places], [limits[place] for place in places]
-            for place, each in zip(places, self._best(*chosen, decoding, more_patience * patience), strict=True):
-                best[place] = each
+        best: list[list[Found]] = [[] for _ in sources]
+        horizon = max(map(len, sources)) + _OVER_SOURCE
+        open_places = list(range(len(sources)))
+        while open_places:
+            still_open = []
+            for steps in sorted({min(limits[place], horizon) for place in open_places}):
+                places = [place for place in open_places if min(limits[place], horizon) == steps]
+                for place, found in zip(
+                    places, self._search([sources[p] for p in places], steps, decoding), strict=True
+                ):
+                    best[place] = self._best(found, steps, limits[place], decoding)
+                    if not self._is_settled(best[place], found, steps, limits[place], decoding):
+                        still_open.append(place)
+            open_places, horizon = still_open, round(_GROWTH * horizon)
         return best
 
-    def _search(self, sources: list[list[int]], limit: int, decoding: Decoding, patience: float) -> list[list[Found]]:
-        """What CTranslate2 finds for each source until it stops."""
+    def _best(self, found: list[Found], steps: int, limit: int, decoding: Decoding) -> list[Found]:
+        """The best of what is complete: finished, or cut off by the limit."""
+        complete = [one for one in found if steps == limit or self._is_finished(one)]
+        return sorted(complete, key=lambda one: -one.score)[: decoding.num_best]
+
+    def _is_settled(self, best: list[Found], found: list[Found], steps: int, limit: int, decoding: Decoding) -> bool:
+        """Whether no hypothesis of more than `steps` tokens can come among the best; see `SearchRule.can_improve`."""
+        if steps == limit or decoding.num_beams == 1:
+            return bool(best)
+        running = [one.log_prob for one in found if not self._is_finished(one)]
+        # What goes on with is less probable than all that was chosen in the last step, if all of that finished.
+        most_probable = max(running) if running else min(one.log_prob for one in found if len(one.tokens) == steps)
+        best_length = limit if decoding.length_penalty >= 0 else steps + 1
+        return len(best) == decoding.num_best and decoding.score(most_probable, best_length) <= best[-1].score
+
+    def _is_finished(self, one: Found) -> bool:
+        return bool(one.tokens) and one.tokens[-1] in self.ends
+
+    def _search(self, sources: list[list[int]], steps: int, decoding: Decoding) -> list[list[Found]]:
+        """All that CTranslate2 finds for each source in a number of steps: finished, and running after the last."""
         is_greedy = decoding.num_beams == 1
-        alpha = _power_like(decoding, list(map(len, sources)))
+        most = 1 if is_greedy else decoding.num_beams * (steps + 1)  # more than can finish, so that it does not stop
         results = self.engine.translate_batch(
             [[self.names[index] for index in source] for source in sources],
             beam_size=decoding.num_beams,
-            patience=1 if is_greedy else patience,
-            num_hypotheses=1 if is_greedy else round(patience * decoding.num_beams),
-            length_penalty=alpha,
+            patience=most / decoding.num_beams,
+            num_hypotheses=most,
+            length_penalty=_NO_PENALTY,
             return_scores=True,
-            end_token=self.ends,
+            end_token=[self.names[end] for end in self.ends],
             return_end_token=True,
             max_input_length=0,  # never truncate
-            max_decoding_length=limit,
+            max_decoding_length=steps,
             min_decoding_length=0,  # its default of 1 forbids an empty output and raises all other scores by that
         )
         return [
             [
-                self._found(tokens, score * max(len(tokens), 1) ** alpha, decoding)
-                for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+                Found([self.ids[token] for token in tokens], log_prob, decoding.score(log_prob, len(tokens)))
+                for tokens, log_prob in zip(result.hypotheses, result.scores, strict=True)
             ]
             for result in results
         ]
-
-    def _found(self, tokens: list[str], log_prob: float, decoding: Decoding) -> Found:
-        penalty = gnmt_length_penalty(max(len(tokens), 1), decoding.length_penalty, decoding.length_penalty_offset)
-        return Found([self.ids[token] for token in tokens], log_prob, log_prob / penalty)
-
-
-def _unsettled(
-    best: list[list[Found]], longest: list[int], limits: list[int], is_greedy: bool
-) -> Iterator[tuple[list[int], float]]:
-    """Places of sources that are to be searched again, and with how many times the patience.
-
-    Under their own limit if they came to it and the batch's is another; longer if the last step of the search still
-    brought one of the best.
-    """
-    at_limit = [place for place, limit in enumerate(limits) if longest[place] >= limit and limit < max(limits)]
-    at_limit.sort(key=lambda place: limits[place])
-    for _, places in groupby(at_limit, key=lambda place: limits[place]):
-        yield list(places), 1.0
-    moving = [
-        place
-        for place, limit in enumerate(limits)
-        if longest[place] < limit and any(len(one.tokens) == longest[place] for one in best[place])
-    ]
-    if moving and not is_greedy:
-        yield moving, 2.0
-
-
-def _power_like(decoding: Decoding, lengths: list[int]) -> float:
-    """The exponent of length^x that ranks hypotheses around the mean of `lengths` as GNMT's penalty does.
-
-    CTranslate2 ranks by it which of the hypotheses of its last step it leaves out.
-    """
-    length = sum(lengths) / len(lengths)
-    return decoding.length_penalty * length / (length + decoding.length_penalty_offset) or _NO_PENALTY
