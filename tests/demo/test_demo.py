@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import SENTENCES
+from tiny import SENTENCES, make_model
 
 from vaswani_transformer.analysis.attention_maps import attention_maps
 from vaswani_transformer.demo import answers
@@ -83,6 +83,13 @@ def test_blank_text_is_answered_with_a_hint(text, model, tiny_tokenizer):
 )
 def test_text_over_the_limit_is_refused_with_its_length(text, reason, model, tiny_tokenizer):
     assert reason in answers.answer(model, tiny_tokenizer, text, N_BEST)["message"]
+
+
+def test_text_beyond_the_models_positions_is_refused_with_its_length(tiny_tokenizer):
+    model = make_model(position_encoding="learned", max_position_embeddings=16)
+    text = "dog " * 30
+    reason = f"has {len(tiny_tokenizer(text)['input_ids'])} tokens; the page takes up to 16"
+    assert reason in answers.answer(model, tiny_tokenizer, text, 1)["message"]
 
 
 def test_text_too_long_for_a_map_is_translated_without(model, tiny_tokenizer):

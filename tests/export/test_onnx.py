@@ -204,7 +204,7 @@ def load_example():
 
 def test_example_translates_as_greedy_search(exported, model, monkeypatch, capsys):
     lines = [*SENTENCES, "", "A </s> dog.", *SENTENCES * 10]
-    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines) + "\n"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{lines[0]}\r\n" + "\n".join(lines[1:]) + "\n"))
     load_example().main([str(exported.folder)])
     expected = list(translate(model, AutoTokenizer.from_pretrained(exported.folder), lines, num_beams=1))
     assert capsys.readouterr().out == "\n".join(expected) + "\n"

@@ -43,7 +43,7 @@ def answer(
     Paper: sections 3.2.3 and 6.1.
     """
     text = _with_whole_characters(text)
-    message = _refusal(tokenizer, text)
+    message = _refusal(model, tokenizer, text)
     if message is not None:
         return {"message": message}
     try:
@@ -59,14 +59,19 @@ def _with_whole_characters(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _refusal(tokenizer: PreTrainedTokenizerBase, text: str) -> str | None:
+def _refusal(
+    model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase, text: str
+) -> str | None:
     """Why a text is not translated at all; None if it is."""
+    longest = MAX_SOURCE_TOKENS
+    if model.config.position_encoding == "learned":
+        longest = min(longest, model.config.max_position_embeddings)
     if not text.strip():
         return "Type a sentence to translate."
     if len(text) > MAX_CHARACTERS:
         return f"This text has {len(text):,} characters; the page takes up to {MAX_CHARACTERS:,}. Try a shorter one."
-    if (num_tokens := count_tokens(text, tokenizer)) > MAX_SOURCE_TOKENS:
-        return f"This text has {num_tokens:,} tokens; the page takes up to {MAX_SOURCE_TOKENS:,}. Try a shorter one."
+    if (num_tokens := count_tokens(text, tokenizer)) > longest:
+        return f"This text has {num_tokens:,} tokens; the page takes up to {longest:,}. Try a shorter one."
     return None
 
 
