@@ -8,6 +8,7 @@ Shapes: B sentences, N beams, V vocabulary, T target length; rows are B, or B * 
 import math
 import threading
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import torch
@@ -70,20 +71,24 @@ def gnmt_length_penalty(length: torch.Tensor | int, alpha: float, offset: float 
 
 def check_length_penalty(alpha: float | None) -> None:
     """Raises ValueError unless `alpha` is None or can be the exponent of `gnmt_length_penalty`."""
-    if alpha is not None and not (math.isfinite(alpha) and abs(alpha) <= 10.0):
+    if alpha is not None and not (_is_finite(alpha) and abs(alpha) <= 10.0):
         raise ValueError(
-            f"`length_penalty` must be a finite number in [-10, 10], got {alpha}. The paper uses 0.6; below 0 long "
+            f"`length_penalty` must be a finite number in [-10, 10], got {alpha!r}. The paper uses 0.6; below 0 long "
             "output is punished."
         )
 
 
 def check_length_penalty_offset(offset: float | None) -> None:
     """Raises ValueError unless `offset` is None or can be that of `gnmt_length_penalty`."""
-    if offset is not None and not (math.isfinite(offset) and offset >= 0):
+    if offset is not None and not (_is_finite(offset) and offset >= 0):
         raise ValueError(
-            f"`length_penalty_offset` must be a finite number of at least 0, got {offset}. The paper's, which is "
+            f"`length_penalty_offset` must be a finite number of at least 0, got {offset!r}. The paper's, which is "
             "GNMT's, is 5; 0 divides by length^alpha."
         )
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
 
 
 def check_scores(scores: torch.Tensor) -> None:

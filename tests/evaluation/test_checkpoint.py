@@ -147,3 +147,9 @@ def test_a_folder_missing_beside_others_is_not_looked_for_on_the_hub(tmp_path, m
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError, match="the folder runs has no nope"):
         load_for_inference("runs/nope")
+
+
+def test_load_for_inference_names_the_file_of_a_tokenizer_that_is_none(folder):
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(ValueError, match=rf"`tokenizer\.json` .* those of a tokenizer, got broken ones in {folder}"):
+        load_for_inference(folder)

@@ -59,7 +59,7 @@ def test_translate_does_not_cut_a_sentence_longer_than_the_budget(model, tiny_to
 
 
 def test_translate_refuses_a_budget_below_one_token_before_reading(model, tiny_tokenizer):
-    with pytest.raises(ValueError, match="`max_tokens_per_batch` must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="`max_tokens_per_batch` must be a whole number of at least 1, got 0"):
         translate(model, tiny_tokenizer, ["A"], max_tokens_per_batch=0)
 
 
@@ -140,7 +140,12 @@ def test_decoding_overrides_hold_only_what_is_given():
         ("num_beams", 0),
         ("length_penalty", float("nan")),
         ("length_penalty", -10.5),
+        ("length_penalty", "0.6"),
         ("length_penalty_offset", -1.0),
+        ("length_penalty_offset", "5"),
+        ("num_beams", 2.5),
+        ("num_beams", "4"),
+        ("max_new_tokens_over_source", 1.5),
         ("max_new_tokens_over_source", -1),
     ],
 )

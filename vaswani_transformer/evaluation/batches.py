@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from numbers import Integral
 from typing import Any, TypeAlias, TypeVar
 
 import torch
@@ -50,11 +51,7 @@ def compute_in_batches(
     Raises:
         ValueError: `max_tokens_per_batch` is below 1; raised before anything is read.
     """
-    if max_tokens_per_batch < 1:
-        raise ValueError(
-            f"`max_tokens_per_batch` must be at least 1, got {max_tokens_per_batch}. "
-            f"The default is {DEFAULT_MAX_TOKENS_PER_BATCH}."
-        )
+    check_count("max_tokens_per_batch", max_tokens_per_batch, f"The default is {DEFAULT_MAX_TOKENS_PER_BATCH}.")
 
     def compute_chunks() -> Iterator[Result]:
         rest = iter(inputs)
@@ -74,6 +71,12 @@ def compute_in_batches(
                 yield from results
 
     return compute_chunks()
+
+
+def check_count(name: str, value: Any, advice: str, *, least: int = 1) -> None:
+    """Raises ValueError unless a value is a whole number, and not below the least."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"`{name}` must be a whole number of at least {least}, got {value!r}. {advice}")
 
 
 def length_batches(lengths: list[int], max_tokens_per_batch: int) -> Iterator[list[int]]:

@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -48,9 +51,56 @@ def load_for_inference(
         check_checkpoint_folder(name_or_path)
     device = _device(device)
     model = _load_model(str(name_or_path))
-    tokenizer = AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False)
+    tokenizer = load_tokenizer(name_or_path)
     model.check_tokenizer(tokenizer)
     return model.to(device).eval(), tokenizer
+
+
+def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
+    """The tokenizer in a model's folder, or of a model of the Hub.
+
+    Raises:
+        ValueError: It is broken, in a folder.
+    """
+    try:
+        return AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False)
+    except Exception as error:  # the tokenizers library raises nothing more special
+        if isinstance(error, OSError) or not Path(name_or_path).is_dir():
+            raise
+        reason = f"{type(error).__name__}: {error}"
+        raise ValueError(
+            f"`tokenizer.json` and `tokenizer_config.json` must be those of a tokenizer, got broken ones in "
+            f"{name_or_path} ({reason}). Copy them again."
+        ) from error
+
+
+def read_json(path: Path, kind: type = dict) -> Any:
+    """What a JSON file holds, which must be an object, or a list where `kind` is list.
+
+    Raises:
+        ValueError: It is broken, or holds something else.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (RecursionError, ValueError) as error:
+        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). Copy it again.") from error
+    if not isinstance(content, kind):
+        wanted = "list" if kind is list else "object"
+        raise ValueError(f"`{path}` must hold a JSON {wanted}, got {type(content).__name__}. Copy it again.")
+    return content
+
+
+@contextlib.contextmanager
+def checking_config(name_or_path: str | Path) -> Iterator[None]:
+    """Names the folder whose config has values that no model can have."""
+    try:
+        yield
+    except StrictDataclassError as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(
+            f"`model` must have a {CONFIG_NAME} of valid values, got others in {name_or_path} ({reason}). Use the "
+            "config that was saved with the weights."
+        ) from error
 
 
 def check_model_path(name_or_path: str | Path) -> None:
@@ -134,14 +184,7 @@ def _looks_like_weights(path: Path) -> bool:
 
 def _read_json(folder: Path, name: str) -> dict:
     _require(folder, name)
-    path = folder / name
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). Copy it again.") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"`{path}` must hold a JSON object, got {type(content).__name__}. Copy it again.")
-    return content
+    return read_json(folder / name)
 
 
 def _device(device: str | torch.device | None) -> torch.device:
@@ -160,13 +203,8 @@ def _device(device: str | torch.device | None) -> torch.device:
 def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration:
     """The model, with exactly the tensors its config describes."""
     try:
-        model = VaswaniTransformerForConditionalGeneration.from_pretrained(name_or_path)
-    except StrictDataclassError as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(
-            f"`model` must have a {CONFIG_NAME} of valid values, got others in {name_or_path} ({reason}). Use the "
-            "config that was saved with the weights."
-        ) from error
+        with checking_config(name_or_path):
+            model = VaswaniTransformerForConditionalGeneration.from_pretrained(name_or_path)
     except SafetensorError as error:
         raise ValueError(
             f"`model` must have whole safetensors files, got a broken one in {name_or_path} ({error}). Copy it again."

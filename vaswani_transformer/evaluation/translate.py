@@ -16,7 +16,7 @@ from transformers.utils import ModelOutput
 
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..search_vaswani_transformer import check_length_penalty, check_length_penalty_offset, gnmt_length_penalty
-from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, compute_in_batches, padded, token_ids
+from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, check_count, compute_in_batches, padded, token_ids
 from .processes import ALONE, Processes
 from .scoring import decoding_config
 
@@ -212,14 +212,12 @@ def decoding_overrides(
     Raises:
         ValueError: A value is out of range.
     """
-    if num_beams is not None and num_beams < 1:
-        raise ValueError(f"`num_beams` must be at least 1, got {num_beams}. The paper uses 4; 1 is greedy search.")
+    if num_beams is not None:
+        check_count("num_beams", num_beams, "The paper uses 4; 1 is greedy search.")
     check_length_penalty(length_penalty)
     check_length_penalty_offset(length_penalty_offset)
-    if max_new_tokens_over_source is not None and max_new_tokens_over_source < 0:
-        raise ValueError(
-            f"`max_new_tokens_over_source` must be at least 0, got {max_new_tokens_over_source}. The paper uses 50."
-        )
+    if max_new_tokens_over_source is not None:
+        check_count("max_new_tokens_over_source", max_new_tokens_over_source, "The paper uses 50.", least=0)
     given = {
         "num_beams": num_beams,
         "length_penalty": length_penalty,
