@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Translator`: the pipeline's interface and `generate`'s results over an export for CTranslate2."""
 
-import json
 import logging
 import os
 from types import SimpleNamespace
@@ -280,15 +279,55 @@ def test_what_is_no_text_is_refused(make_both, inputs):
 
 
 @pytest.mark.parametrize(
+    ("wrong", "error"), [(3, TypeError), ("A \ud800 dog.", ValueError), ("A dog runs. " * 900, ValueError)]
+)
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_text_that_cannot_be_translated_is_named_by_its_place(make_both, texts, wrong, error, place):
+    texts[place] = wrong
+    with pytest.raises(error, match=f"text {place}, counted from 0"):
+        make_both()[0](texts)
+
+
+def test_the_place_of_a_text_counts_earlier_chunks(make_both):
+    results = make_both()[0](text for text in ["A dog.", "A", "Two", 3])
+    with pytest.raises(TypeError, match="as text 3, counted from 0"):
+        list(results)
+
+
+def test_half_a_character_is_refused(make_both):
+    with pytest.raises(ValueError, match="must be a text of whole characters, got half of one, a lone surrogate"):
+        make_both()[0]("\ud800")
+
+
+def test_n_best_refuses_a_text_for_a_list(make_both):
+    with pytest.raises(TypeError, match=r"`sentences` must be a list of texts .*, got a str\. Pass \[text\]"):
+        make_both()[0].n_best("A dog.", 1)
+
+
+@pytest.mark.parametrize("num_best", [2.0, "2"], ids=repr)
+def test_n_best_refuses_a_number_that_is_not_whole(make_both, num_best):
+    with pytest.raises(ValueError, match=f"`num_best` must be a whole number of at least 1, got {num_best!r}"):
+        make_both()[0].n_best(["A dog."], num_best)
+
+
+@pytest.mark.parametrize(
     ("options", "error", "match"),
     [
-        ({"num_return_sequences": 5}, ValueError, "`num_return_sequences` must be .* at most `num_beams`, which is 4"),
-        ({"num_return_sequences": 0}, ValueError, "`num_return_sequences` must be at least 1"),
-        ({"num_beams": 0}, ValueError, "`num_beams` must be at least 1"),
+        ({"num_return_sequences": 5}, ValueError, "`num_return_sequences` must be at most `num_beams`, which is 4"),
+        ({"num_return_sequences": 0}, ValueError, "`num_return_sequences` must be a whole number of at least 1"),
+        ({"num_beams": 0}, ValueError, "`num_beams` must be a whole number of at least 1"),
         ({"length_penalty": float("nan")}, ValueError, "`length_penalty` must be a finite number"),
-        ({"max_new_tokens": 0}, ValueError, "`max_new_tokens` must be at least 1"),
-        ({"max_tokens_per_batch": 0}, ValueError, "`max_tokens_per_batch` must be at least 1"),
-        ({"batch_size": 0}, ValueError, "`batch_size` must be at least 1"),
+        ({"max_new_tokens": 0}, ValueError, "`max_new_tokens` must be a whole number of at least 1"),
+        ({"max_tokens_per_batch": 0}, ValueError, "`max_tokens_per_batch` must be a whole number of at least 1"),
+        ({"batch_size": 0}, ValueError, "`batch_size` must be a whole number of at least 1"),
+        ({"num_return_sequences": 2.0}, ValueError, "`num_return_sequences` must be a whole number .* got 2.0"),
+        ({"num_beams": 2.5}, ValueError, "`num_beams` must be a whole number .* got 2.5"),
+        ({"num_beams": "4"}, ValueError, "`num_beams` must be a whole number .* got '4'"),
+        ({"length_penalty": "0.6"}, ValueError, "`length_penalty` must be a finite number .* got '0.6'"),
+        ({"length_penalty_offset": "5"}, ValueError, "`length_penalty_offset` must be a finite number .* got '5'"),
+        ({"max_new_tokens": 2.5}, ValueError, "`max_new_tokens` must be a whole number .* got 2.5"),
+        ({"max_tokens_per_batch": 9.5}, ValueError, "`max_tokens_per_batch` must be a whole number .* got 9.5"),
+        ({"batch_size": "2"}, ValueError, "`batch_size` must be a whole number .* got '2'"),
         ({"do_sample": True}, TypeError, "`options` must be among num_beams, .*, got do_sample"),
     ],
     ids=str,
@@ -303,7 +342,10 @@ def test_wrong_options_are_refused(make_both, options, error, match):
     [
         ({"compute_type": "int3"}, r"`compute_type` must be one of default, auto, .*float32.* on this machine's cpu"),
         ({"device": "tpu"}, "`device` must be one of cpu, cuda, auto, got 'tpu'"),
-        ({"num_threads": 0}, "`num_threads` must be at least 1"),
+        ({"num_threads": 0}, "`num_threads` must be a whole number of at least 1"),
+        ({"num_threads": 1.5}, "`num_threads` must be a whole number .* got 1.5"),
+        ({"num_threads": "2"}, "`num_threads` must be a whole number .* got '2'"),
+        ({"threads_per_batch": 1.5}, "`threads_per_batch` must be a whole number .* got 1.5"),
         ({"num_threads": 2, "threads_per_batch": 3}, "at most `num_threads`, which is 2, got 3"),
     ],
     ids=str,
@@ -312,51 +354,6 @@ def test_what_the_machine_does_not_have_is_refused(save_model, tmp_path, options
     out = export_ctranslate2(save_model()[1], tmp_path / "out")
     with pytest.raises(ValueError, match=match):
         Translator(out, **options)
-
-
-def test_a_folder_that_is_not_there_says_how_to_make_one(tmp_path):
-    with pytest.raises(FileNotFoundError, match="which does not exist. Make one: vaswani-transformer export --model"):
-        Translator(tmp_path / "out")
-
-
-def test_a_model_that_is_not_exported_says_how_to_export_it(save_model):
-    with pytest.raises(
-        FileNotFoundError, match="got a model that is not exported in .* Make one: vaswani-transformer"
-    ):
-        Translator(save_model()[1])
-
-
-@pytest.mark.parametrize("name", ["tokenizer.json", "generation_config.json", "shared_vocabulary.json"])
-def test_an_incomplete_export_names_the_file_it_lacks(save_model, tmp_path, name):
-    out = export_ctranslate2(save_model()[1], tmp_path / "out")
-    (out / name).unlink()
-    with pytest.raises(FileNotFoundError, match=f"`folder` must be a complete export, got .* without {name}"):
-        Translator(out)
-
-
-def test_an_export_of_another_model_is_refused(save_model, tmp_path):
-    out = export_ctranslate2(save_model()[1], tmp_path / "out")
-    config = json.loads((out / "config.json").read_text())
-    del config["vaswani_transformer"]
-    (out / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match="`folder` must hold an export of a model of this package, got another's"):
-        Translator(out)
-
-
-def test_broken_weights_are_refused(save_model, tmp_path):
-    out = export_ctranslate2(save_model()[1], tmp_path / "out")
-    (out / "model.bin").write_bytes((out / "model.bin").read_bytes()[:1000])
-    with pytest.raises(ValueError, match="`folder` must be a whole export, got a broken"):
-        Translator(out)
-
-
-def test_settings_that_have_no_effect_are_told(save_model, tmp_path, caplog):
-    model, folder = save_model()
-    model.generation_config.update(repetition_penalty=1.2, early_stopping=True)
-    model.save_pretrained(folder)
-    with caplog.at_level(logging.WARNING):
-        Translator(export_ctranslate2(folder, tmp_path / "out"))
-    assert "early_stopping=True, repetition_penalty=1.2, which have no effect here" in caplog.text
 
 
 # ---- trained models ----

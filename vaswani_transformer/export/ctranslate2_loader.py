@@ -130,6 +130,7 @@ class VaswaniTransformerLoader(ModelLoader):
         config.unk_token = tokenizer.unk_token or tokenizer.pad_token  # must be one; byte-level BPE needs none
         config.layer_norm_epsilon = model.config.layer_norm_eps
         description = {
+            "vocab_size": model.config.vocab_size,
             "num_positions": num_positions(model.config),
             "position_encoding": model.config.position_encoding,
             "source_language": model.config.source_language,

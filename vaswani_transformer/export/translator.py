@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 from collections.abc import Iterable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
@@ -13,28 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoTokenizer, GenerationConfig
-from transformers.utils import GENERATION_CONFIG_NAME
 
-from ..evaluation.batches import SENTENCES_PER_CHUNK, length_batches, token_ids
+from ..evaluation.batches import SENTENCES_PER_CHUNK, check_count, length_batches, token_ids
+from ..evaluation.checkpoint import load_tokenizer
 from ..evaluation.translate import Hypothesis, decoding_overrides
-from ..generation_vaswani_transformer import PAPER_ALPHA
-from ..search_vaswani_transformer import GNMT_OFFSET
-from .ctranslate2_model import DESCRIPTION, VOCABULARY_FILE, WEIGHTS_FILE, check_ctranslate2
+from .ctranslate2_files import OPTIONS, read_description, read_generation_config, read_names
+from .ctranslate2_model import check_ctranslate2
 from .ctranslate2_search import Decoding, Found, Search
 
 logger = logging.getLogger(__name__)
 
 _DEVICES = ("cpu", "cuda", "auto")
 _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
-_HOW_TO_EXPORT = "Make one: vaswani-transformer export --model DIR --to ctranslate2 --output-dir NEW."
-_OPTIONS = (*("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source", "max_new_tokens"),)
-
-# What a generation_config.json may hold without changing what `generate` finds.
-_HARMLESS = {
-    *("max_length", "longest_training_source", "use_cache", "transformers_version", "return_dict_in_generate"),
-    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "num_return_sequences"),
-}
 
 
 class Translator:
@@ -58,7 +47,8 @@ class Translator:
     Raises:
         ImportError: CTranslate2 is missing; the message names the extra.
         FileNotFoundError: There is no such folder, or it lacks a file.
-        ValueError: The folder is no export of a model of this package, or a value is none that this machine has.
+        ValueError: The folder is no export of a model of this package, its files are broken or not of one export, or
+            a value is none that this machine has.
 
     Example:
         >>> translate = Translator("runs/quickstart-int8")
@@ -78,13 +68,14 @@ class Translator:
         threads_per_batch: int = 1,
     ) -> None:
         ctranslate2 = check_ctranslate2()
-        self._description = _read_description(Path(folder))
+        self._description = read_description(Path(folder))
         num_threads = torch.get_num_threads() if num_threads is None else num_threads
         device = _checked_device(ctranslate2, device, compute_type)
         _check_threads(num_threads, threads_per_batch)
-        self._defaults = _read_generation_config(Path(folder))
-        self._tokenizer = AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False)
-        names = json.loads((Path(folder) / VOCABULARY_FILE).read_text(encoding="utf-8"))
+        vocab_size = self._description["vocab_size"]
+        self._defaults = read_generation_config(Path(folder), vocab_size)
+        self._tokenizer = load_tokenizer(folder)
+        names = read_names(Path(folder), vocab_size, self._tokenizer)
         try:
             self._engine = ctranslate2.Translator(
                 str(folder),
@@ -131,8 +122,8 @@ class Translator:
                 is as fast with small ones. It changes speed and memory, not what is translated.
             **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source, max_new_tokens.
         """
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"`batch_size` must be at least 1, got {batch_size}. Leave it out for batches by length.")
+        if batch_size is not None:
+            check_count("batch_size", batch_size, "Leave it out for batches by length.")
         decoding = self._decoding("num_return_sequences", num_return_sequences, options)
         if isinstance(inputs, str) or (not hasattr(inputs, "__iter__") and not hasattr(inputs, "__getitem__")):
             return next(self._results([inputs], decoding, 1, max_tokens_per_batch))
@@ -161,27 +152,30 @@ class Translator:
                 is as fast with small ones. It changes speed and memory, not what is translated.
             **options: As in the call.
         """
+        if isinstance(sentences, str):
+            raise TypeError("`sentences` must be a list of texts or another iterable, got a str. Pass [text].")
         decoding = self._decoding("num_best", num_best, options)
         return self._translate(sentences, decoding, SENTENCES_PER_CHUNK, max_tokens_per_batch)
 
     def _decoding(self, name: str, num_best: int, options: dict[str, Any]) -> Decoding:
         """How to translate: the options given, or those of the export's generation_config.json."""
-        if unknown := sorted(set(options) - set(_OPTIONS)):
+        if unknown := sorted(set(options) - set(OPTIONS)):
             raise TypeError(
-                f"`options` must be among {', '.join(_OPTIONS)}, got {', '.join(unknown)}. Use the pipeline for what "
+                f"`options` must be among {', '.join(OPTIONS)}, got {', '.join(unknown)}. Use the pipeline for what "
                 "else `generate` can."
             )
         given = {key: value for key, value in options.items() if value is not None}
         max_new_tokens = given.pop("max_new_tokens", None)
-        if max_new_tokens is not None and max_new_tokens < 1:
-            raise ValueError(f"`max_new_tokens` must be at least 1, got {max_new_tokens}. Pass a larger number.")
+        if max_new_tokens is not None:
+            check_count("max_new_tokens", max_new_tokens, "Leave it out for the model's own limit.")
         values = {**self._defaults, **decoding_overrides(**given)}
         if max_new_tokens is None and values["max_new_tokens_over_source"] is None:
             max_new_tokens = values["max_new_tokens"]
-        if not 1 <= num_best <= values["num_beams"]:
+        check_count(name, num_best, "Pass a larger number.")
+        if num_best > values["num_beams"]:
             raise ValueError(
-                f"`{name}` must be at least 1 and at most `num_beams`, which is {values['num_beams']}, got "
-                f"{num_best}. Raise `num_beams`, or ask for fewer translations."
+                f"`{name}` must be at most `num_beams`, which is {values['num_beams']}, got {num_best}. Raise "
+                "`num_beams`, or ask for fewer translations."
             )
         return Decoding(
             num_beams=values["num_beams"],
@@ -205,13 +199,14 @@ class Translator:
     ) -> Iterator[list[Hypothesis]]:
         """The best hypotheses of each text; texts are read, sorted and batched `num_together` at a time."""
         budget = _MAX_TOKENS_PER_BATCH[self.device] if max_tokens is None else max_tokens
-        if budget < 1:
-            raise ValueError(f"`max_tokens_per_batch` must be at least 1, got {budget}. Leave it out for the default.")
+        check_count("max_tokens_per_batch", budget, "Leave it out for the default.")
 
         def results() -> Iterator[list[Hypothesis]]:
             rest = iter(texts)
-            while chunk := list(itertools.islice(rest, num_together)):
-                sources = self._encode(chunk, decoding)
+            for first in itertools.count(step=num_together):
+                if not (chunk := list(itertools.islice(rest, num_together))):
+                    return
+                sources = self._encode(chunk, first, decoding)
                 found = [[Hypothesis("", None, None, 0)] for _ in chunk]
                 places = [place for place, source in enumerate(sources) if source]
                 lengths = [len(sources[place]) for place in places]
@@ -233,27 +228,32 @@ class Translator:
                 lambda batch: self._search([sources[place] for place in batch], decoding, num_positions), batches
             )
 
-    def _encode(self, texts: list[str], decoding: Decoding) -> list[list[int]]:
-        """Token ids of each text, none of a blank one; refuses what is no text, or too long for the export."""
-        for text in texts:
-            if not isinstance(text, str):
-                raise TypeError(
-                    f"Every input must be a text (str), got {type(text).__name__}. Pass a str or a list of str."
-                )
+    def _encode(self, texts: list[str], first: int, decoding: Decoding) -> list[list[int]]:
+        """Token ids of each text, none of a blank one; refuses what is no text, or too long for the export.
+
+        Args:
+            texts: A chunk of all texts.
+            first: How many were before it.
+            decoding: What limits them.
+        """
+        for index, text in enumerate(texts, first):
+            _check_text(index, text)
         ids = iter(token_ids(self._tokenizer, [text for text in texts if text.strip()]))
         sources = [next(ids) if text.strip() else [] for text in texts]
-        for source in filter(None, sources):
-            self._check_length(source, decoding)
+        for index, source in enumerate(sources, first):
+            if source:
+                self._check_length(index, source, decoding)
         return sources
 
-    def _check_length(self, source: list[int], decoding: Decoding) -> None:
+    def _check_length(self, index: int, source: list[int], decoding: Decoding) -> None:
         num_positions = self._description["num_positions"]
         is_learned = self._description["position_encoding"] == "learned"
         needed = len(source) if is_learned else max(len(source), decoding.limit(source))
         if needed > num_positions:
             raise ValueError(
-                f"Sequence length must be at most {num_positions}, for which this export has positions, got a text of "
-                f"{len(source)} tokens, whose translation may have {decoding.limit(source)}. Split it into sentences"
+                f"Sequence length must be at most {num_positions}, for which this export has positions, got text "
+                f"{index}, counted from 0, of {len(source)} tokens, whose translation may have "
+                f"{decoding.limit(source)}. Split it into sentences"
                 + ("." if is_learned else ", or use the model itself, which has no limit.")
             )
         longest = self._defaults.get("longest_training_source")
@@ -270,66 +270,6 @@ class Translator:
         texts = iter(self._tokenizer.batch_decode(tokens, skip_special_tokens=True))
         for hypotheses in found:
             yield [Hypothesis(next(texts), each.score, each.log_prob, len(each.tokens)) for each in hypotheses]
-
-
-# ---- what an export holds ----
-
-
-def _read_description(folder: Path) -> dict[str, Any]:
-    """What the loader wrote of the model; refuses a folder that is no export, saying how to make one."""
-    if not folder.is_dir():
-        raise FileNotFoundError(
-            f"`folder` must be that of an exported model, got {folder}, which does not exist. {_HOW_TO_EXPORT}"
-        )
-    if not (folder / WEIGHTS_FILE).is_file():
-        is_model = (folder / "config.json").is_file()
-        got = "a model that is not exported" if is_model else f"no {WEIGHTS_FILE}"
-        raise FileNotFoundError(f"`folder` must be that of an exported model, got {got} in {folder}. {_HOW_TO_EXPORT}")
-    for name in ("config.json", VOCABULARY_FILE, GENERATION_CONFIG_NAME, "tokenizer.json", "tokenizer_config.json"):
-        if not (folder / name).is_file():
-            raise FileNotFoundError(
-                f"`folder` must be a complete export, got {folder} without {name}. Copy the file there from the "
-                f"model's folder if it is there. {_HOW_TO_EXPORT}"
-            )
-    description = _read_json(folder / "config.json").get(DESCRIPTION)
-    if not isinstance(description, dict):
-        raise ValueError(
-            f"`folder` must hold an export of a model of this package, got another's in {folder}. {_HOW_TO_EXPORT}"
-        )
-    return description
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). Copy it again.") from error
-
-
-def _read_generation_config(folder: Path) -> dict[str, Any]:
-    """How the model decodes by default; says which of its settings CTranslate2 does not follow."""
-    own = {name: value for name, value in _read_json(folder / GENERATION_CONFIG_NAME).items() if value is not None}
-    library = GenerationConfig().to_dict()
-    ignored = [
-        f"{name}={value!r}"
-        for name, value in own.items()
-        if not name.startswith("_") and name not in (*_HARMLESS, *_OPTIONS) and value not in (library.get(name), False)
-    ]
-    if ignored:
-        logger.warning(
-            f"`{folder / GENERATION_CONFIG_NAME}` asks for {', '.join(ignored)}, which have no effect here. Use the "
-            "pipeline, which follows them."
-        )
-    is_ours = "max_new_tokens_over_source" in own
-    library_limit = max(own.get("max_length", 20) - 1, 1)
-    return {
-        **own,
-        "num_beams": own.get("num_beams", 4 if is_ours else 1),
-        "length_penalty": own.get("length_penalty", PAPER_ALPHA if is_ours else 1.0),
-        "length_penalty_offset": own.get("length_penalty_offset", GNMT_OFFSET),
-        "max_new_tokens_over_source": own.get("max_new_tokens_over_source"),
-        "max_new_tokens": own.get("max_new_tokens", library_limit),
-    }
 
 
 def _checked_device(ctranslate2: Any, device: str, compute_type: str) -> str:
@@ -350,10 +290,25 @@ def _checked_device(ctranslate2: Any, device: str, compute_type: str) -> str:
 
 
 def _check_threads(num_threads: int, threads_per_batch: int) -> None:
-    if num_threads < 1:
-        raise ValueError(f"`num_threads` must be at least 1, got {num_threads}. Leave it out for PyTorch's number.")
-    if not 1 <= threads_per_batch <= num_threads:
+    check_count("num_threads", num_threads, "Leave it out for PyTorch's number.")
+    check_count("threads_per_batch", threads_per_batch, "Leave it out for 1.")
+    if threads_per_batch > num_threads:
         raise ValueError(
-            f"`threads_per_batch` must be at least 1 and at most `num_threads`, which is {num_threads}, got "
-            f"{threads_per_batch}. Leave it out for 1."
+            f"`threads_per_batch` must be at most `num_threads`, which is {num_threads}, got {threads_per_batch}. "
+            "Leave it out for 1."
         )
+
+
+def _check_text(index: int, text: Any) -> None:
+    if not isinstance(text, str):
+        raise TypeError(
+            f"Every input must be a text (str), got {type(text).__name__} as text {index}, counted from 0. Pass a str "
+            "or a list of str."
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"Every input must be a text of whole characters, got half of one, a lone surrogate, in text {index}, "
+            f"counted from 0 ({error}). Take it out, or decode the text anew."
+        ) from error
