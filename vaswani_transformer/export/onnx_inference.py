@@ -11,7 +11,6 @@ tokens of a step, P target tokens before it, D d_model, H heads, K d_k (or d_v),
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +20,14 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache, GenerationConfig, GenerationMixin
 from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import Seq2SeqLMOutput
-from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, ModelOutput
+from transformers.utils import ModelOutput
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from ..inputs_vaswani_transformer import check_batch, check_cache, check_mask, check_token_ids
 from ..modeling_vaswani_transformer import VaswaniTransformerPreTrainedModel
-from .onnx_model import DECODER_FILE, ENCODER_FILE, cache_names, check_packages
+from .onnx_files import check_providers, open_graphs, read_config
+from .onnx_model import cache_names, check_packages
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions
@@ -110,20 +110,20 @@ class VaswaniTransformerOnnxModel(
         Raises:
             FileNotFoundError: There is no such folder, or it lacks a file.
             ImportError: onnxruntime is missing.
-            ValueError: It is a model of another architecture, or a graph is broken.
+            ValueError: It is a model of another architecture, a file is broken, the graphs are not those of the
+                config, or this machine's onnxruntime lacks a provider.
         """
         check_packages("onnxruntime")
-        config = _config(Path(folder))
+        config = read_config(Path(folder))
         from onnxruntime import SessionOptions
 
+        check_providers(providers)
         if session_options is None:
             session_options = SessionOptions()
             session_options.intra_op_num_threads = torch.get_num_threads()
             # Its threads would go on spinning while torch's rank the beams, on the same cores.
             session_options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        sessions = [
-            _open(Path(folder) / name, session_options, list(providers)) for name in (ENCODER_FILE, DECODER_FILE)
-        ]
+        sessions = open_graphs(Path(folder), config, session_options, list(providers))
         model = cls(config, *sessions)
         model.generation_config = GenerationConfig.from_pretrained(folder)
         model.set_default_search()
@@ -268,18 +268,6 @@ def _fill(cache: DynamicCache, tensors: Sequence[torch.Tensor]) -> None:
         layer.keys, layer.values = keys, values
 
 
-def _open(path: Path, options: SessionOptions, providers: list[Any]) -> InferenceSession:
-    from onnxruntime import InferenceSession
-    from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidGraph, InvalidProtobuf
-
-    try:
-        return InferenceSession(str(path), options, providers=providers)
-    except (Fail, InvalidGraph, InvalidProtobuf) as error:
-        raise ValueError(
-            f"`folder` must hold whole ONNX files, got a broken {path.name} in {path.parent} ({error}). Copy it again."
-        ) from error
-
-
 def _run(session: InferenceSession, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
     """All outputs of a graph, in its order; tensors are handed over without copies."""
     arrays = {name: tensor.long() if name.endswith(("ids", "mask")) else tensor for name, tensor in inputs.items()}
@@ -322,20 +310,3 @@ def _check_options(options: dict[str, Any]) -> None:
             f"An ONNX model must be called with token ids, masks and a cache alone, got {', '.join(unknown)}. Load "
             "the checkpoint that it was exported from."
         )
-
-
-def _config(folder: Path) -> VaswaniTransformerConfig:
-    """The configuration in a folder of `export_onnx`, which must be whole."""
-    for name in (CONFIG_NAME, ENCODER_FILE, DECODER_FILE, GENERATION_CONFIG_NAME):
-        if not (folder / name).is_file():
-            raise FileNotFoundError(
-                f"`folder` must be one that export_onnx wrote, got {folder} without {name}. Export the model, or copy "
-                "the whole folder."
-            )
-    model_type = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8")).get("model_type")
-    if model_type != VaswaniTransformerConfig.model_type:
-        raise ValueError(
-            f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {model_type!r} in {folder}. Export a "
-            "model trained with this package."
-        )
-    return VaswaniTransformerConfig.from_pretrained(folder)
