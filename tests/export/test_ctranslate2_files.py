@@ -107,6 +107,7 @@ def test_an_empty_description_is_refused(out, name):
         ("eos_token_id", -1),
         ("eos_token_id", "</s>"),
         ("eos_token_id", [2, None]),
+        ("eos_token_id", []),
         ("max_new_tokens_over_source", -5),
         ("max_new_tokens", 0),
         ("max_length", "20"),
@@ -121,6 +122,11 @@ def test_a_generation_config_that_no_search_can_take_is_refused(out, name, value
     change(out / "generation_config.json", lambda config: config.update({name: value}))
     with pytest.raises(ValueError, match=rf"`{name}` must .* It is in `{out}/generation_config\.json`"):
         Translator(out)
+
+
+def test_a_model_whose_tokenizer_alone_knows_the_end_is_opened(out):
+    change(out / "generation_config.json", lambda config: config.pop("eos_token_id"))
+    assert Translator(out)("A dog.")
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_values_tried_hold_the_papers(choice):
     [
         ("dropout", {}, "`choice` must be one of num_averaged_snapshots, num_beams, length_penalty"),
         ("num_beams", {"num_beams": 4}, "`num_beams` must be left out while it is varied, got 4"),
-        ("num_beams", {"values": [0]}, "`num_beams` must be at least 1, got 0"),
+        ("num_beams", {"values": [0]}, "`num_beams` must be a whole number of at least 1, got 0"),
         ("num_beams", {"values": [2.5]}, "`values` must be whole numbers for num_beams, got 2.5"),
         ("num_beams", {"values": [float("nan")]}, "`values` must be whole numbers for num_beams, got nan"),
         (

@@ -53,12 +53,13 @@ def read_description(folder: Path) -> dict[str, Any]:
         raise ValueError(
             f"`folder` must hold an export of a model of this package, got another's in {folder}. {_HOW_TO_EXPORT}"
         )
+    advice = f"Copy {folder / CONFIG_NAME} again, or export anew."
     for name in ("vocab_size", "num_positions"):
-        check_count(f"{DESCRIPTION}.{name}", description.get(name), f"Copy {folder / CONFIG_NAME} again.")
+        check_count(f"{DESCRIPTION}.{name}", description.get(name), advice)
     if description.get("position_encoding") not in ("sinusoidal", "learned"):
         raise ValueError(
             f"`{DESCRIPTION}.position_encoding` must be one of sinusoidal, learned, got "
-            f"{description.get('position_encoding')!r}. Copy {folder / CONFIG_NAME} again."
+            f"{description.get('position_encoding')!r}. {advice}"
         )
     return description
 
@@ -80,10 +81,12 @@ def read_names(folder: Path, vocab_size: int, tokenizer: PreTrainedTokenizerBase
     return names
 
 
-def read_generation_config(folder: Path, vocab_size: int) -> dict[str, Any]:
-    """How the model decodes by default; says which of its settings CTranslate2 does not follow."""
+def read_generation_config(folder: Path, vocab_size: int, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """How the model decodes by default, ends as a list; says which of its settings CTranslate2 does not follow."""
     path = folder / GENERATION_CONFIG_NAME
     own = {name: value for name, value in read_json(path).items() if value is not None}
+    ends = own.get("eos_token_id", tokenizer.eos_token_id)
+    own["eos_token_id"] = ends if isinstance(ends, list) else [ends]
     try:
         _check_decoding(own, vocab_size)
     except ValueError as error:
@@ -107,13 +110,12 @@ def _check_decoding(own: dict[str, Any], vocab_size: int) -> None:
     for name in ("max_new_tokens", "max_length", "longest_training_source"):
         if name in own:
             check_count(name, own[name], "Leave it out for the default.")
-    ends = own.get("eos_token_id", [])
-    for end in ends if isinstance(ends, list) else [ends]:
-        if type(end) is not int or not 0 <= end < vocab_size:
-            raise ValueError(
-                f"`eos_token_id` must hold ids of the model's vocabulary, in [0, {vocab_size}), got {end!r}. Copy the "
-                "file from the model's folder again."
-            )
+    ends = own["eos_token_id"]
+    if not ends or any(type(end) is not int or not 0 <= end < vocab_size for end in ends):
+        raise ValueError(
+            f"`eos_token_id` must hold ids of the model's vocabulary, in [0, {vocab_size}), got {ends}. Copy the file "
+            "from the model's folder again."
+        )
 
 
 def _tell_what_is_ignored(own: dict[str, Any], path: Path) -> None:

@@ -73,8 +73,8 @@ class Translator:
         device = _checked_device(ctranslate2, device, compute_type)
         _check_threads(num_threads, threads_per_batch)
         vocab_size = self._description["vocab_size"]
-        self._defaults = read_generation_config(Path(folder), vocab_size)
         self._tokenizer = load_tokenizer(folder)
+        self._defaults = read_generation_config(Path(folder), vocab_size, self._tokenizer)
         names = read_names(Path(folder), vocab_size, self._tokenizer)
         try:
             self._engine = ctranslate2.Translator(
@@ -88,8 +88,7 @@ class Translator:
             raise ValueError(
                 f"`folder` must be a whole export, got a broken {folder} ({error}). Copy it again."
             ) from error
-        end = self._defaults.get("eos_token_id", self._tokenizer.eos_token_id)
-        self._search = Search(self._engine, names, end if isinstance(end, list) else [end])
+        self._search = Search(self._engine, names, self._defaults["eos_token_id"])
         self._has_warned = False
 
     @property

@@ -125,9 +125,10 @@ def _checked_values(
     values = None if values is None else sorted(set(values))
     if choice != "num_averaged_snapshots":
         chosen = CHOICES[choice].values if values is None else tuple(values)
+        chosen = _whole(choice, chosen) if choice == "num_beams" else chosen
         for value in chosen:
             decoding_overrides(**{choice: value})
-        return _whole(choice, chosen) if choice == "num_beams" else chosen
+        return chosen
     if num_snapshots == 0:
         raise FileNotFoundError(f"`model` must hold snapshots, got {model} without. Pass the folder of a run.")
     if values is None:
