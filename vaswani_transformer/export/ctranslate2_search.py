@@ -110,13 +110,15 @@ class Search:
 
     def _is_settled(self, best: list[Found], found: list[Found], steps: int, limit: int, decoding: Decoding) -> bool:
         """Whether no hypothesis of more than `steps` tokens can come among the best; see `SearchRule.can_improve`."""
-        if steps == limit or decoding.num_beams == 1:
+        if steps == limit:
+            return True
+        if decoding.num_beams == 1:
             return bool(best)
         running = [one.log_prob for one in found if not self._is_finished(one)]
-        # What goes on with is less probable than all that was chosen in the last step, if all of that finished.
-        most_probable = max(running) if running else min(one.log_prob for one in found if len(one.tokens) == steps)
+        if not running:  # all that was chosen last has finished: what goes on is less probable than any of it
+            running = [min((one.log_prob for one in found if len(one.tokens) == steps), default=0.0)]
         best_length = limit if decoding.length_penalty >= 0 else steps + 1
-        return len(best) == decoding.num_best and decoding.score(most_probable, best_length) <= best[-1].score
+        return len(best) == decoding.num_best and decoding.score(max(running), best_length) <= best[-1].score
 
     def _is_finished(self, one: Found) -> bool:
         return bool(one.tokens) and one.tokens[-1] in self.ends
