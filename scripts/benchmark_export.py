@@ -93,7 +93,7 @@ def make_contestants(model: str, folder: Path) -> dict[str, tuple[str, str]]:
             name = f"ctranslate2 {quantization}"
             made = export_ctranslate2(model, folder / name.replace(" ", "-"), quantization=quantization)
             contestants[name] = "ctranslate2", str(made)
-    if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("vaswani_transformer.export.onnx_model"):
+    if importlib.util.find_spec("onnxruntime"):
         from vaswani_transformer.export import export_onnx
 
         contestants["onnx"] = "onnx", str(export_onnx(model, folder / "onnx"))

@@ -2,6 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How tests of the console command run it."""
 
+import contextlib
+import signal
+import subprocess
+import threading
+
 from vaswani_transformer.cli import main
 
 TINY = {
@@ -39,3 +44,22 @@ def refused(capsys, arguments):
     error = capsys.readouterr().err
     assert "Traceback" not in error
     return next(line for line in error.splitlines() if line.startswith("error: "))
+
+
+@contextlib.contextmanager
+def interruptible(command, **options):
+    """A process whose stdout is read and that SIGINT reaches; killed at the end, or after two minutes."""
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in what a script starts with &
+        **options,
+    )
+    watchdog = threading.Timer(120, process.kill)
+    watchdog.start()
+    try:
+        yield process
+    finally:
+        watchdog.cancel()
+        process.kill()

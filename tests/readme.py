@@ -7,10 +7,10 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
-import threading
 from pathlib import Path
+
+from cli_runs import interruptible
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -58,23 +58,11 @@ def first_line_of(command, folder):
     if not (folder / "scripts").exists():
         (folder / "scripts").symlink_to(ROOT / "scripts")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    process = subprocess.Popen(
-        ["bash", "-c", f"exec {command}" if command.startswith("vaswani") else command],
-        cwd=folder,
-        env={**os.environ, "PATH": path},
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in what a script starts with &
-    )
-    watchdog = threading.Timer(120, process.kill)
-    watchdog.start()
-    try:
+    words = ["bash", "-c", f"exec {command}" if command.startswith("vaswani") else command]
+    with interruptible(words, cwd=folder, env={**os.environ, "PATH": path}) as process:
         line = process.stdout.readline()
         if " demo " in command:
             process.send_signal(signal.SIGINT)
         process.stdout.read()
         assert process.wait() == 0
-    finally:
-        watchdog.cancel()
-        process.kill()
     return line.rstrip("\n")

@@ -7,11 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.request
 
 import pytest
-from cli_runs import refused
+from cli_runs import interruptible, refused
 
 
 @pytest.fixture
@@ -61,25 +60,13 @@ def run_until_interrupted(model_folder, port, *options):
     """Exit code and lines of a demo that was asked for its page once and then interrupted."""
     command = [sys.executable, "-m", "vaswani_transformer.cli", "demo", "--model", str(model_folder)]
     command += ["--port", str(port), *options]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in what a script starts with &
-    )
-    watchdog = threading.Timer(90, process.kill)
-    watchdog.start()
-    try:
+    with interruptible(command, stderr=subprocess.PIPE) as process:
         line = process.stdout.readline()
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as response:
             assert response.status == 200
         process.send_signal(signal.SIGINT)
         out, error = line + process.stdout.read(), process.stderr.read()
-    finally:
-        watchdog.cancel()
-        process.kill()
-    return process.wait(), out, error
+        return process.wait(), out, error
 
 
 @pytest.mark.slow

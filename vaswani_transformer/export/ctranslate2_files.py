@@ -21,6 +21,7 @@ from .ctranslate2_model import DESCRIPTION, VOCABULARY_FILE, WEIGHTS_FILE
 logger = logging.getLogger(__name__)
 
 _HOW_TO_EXPORT = "Make one: vaswani-transformer export --model DIR --to ctranslate2 --output-dir NEW."
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 _SEARCH_OPTIONS = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")
 OPTIONS = (*_SEARCH_OPTIONS, "max_new_tokens")
 
@@ -41,13 +42,14 @@ def read_description(folder: Path) -> dict[str, Any]:
         is_model = (folder / CONFIG_NAME).is_file()
         got = "a model that is not exported" if is_model else f"no {WEIGHTS_FILE}"
         raise FileNotFoundError(f"`folder` must be that of an exported model, got {got} in {folder}. {_HOW_TO_EXPORT}")
-    for name in (CONFIG_NAME, VOCABULARY_FILE, GENERATION_CONFIG_NAME, "tokenizer.json", "tokenizer_config.json"):
+    for name in (CONFIG_NAME, VOCABULARY_FILE, GENERATION_CONFIG_NAME, *_TOKENIZER_FILES):
         if not (folder / name).is_file():
             raise FileNotFoundError(
                 f"`folder` must be a complete export, got {folder} without {name}. Copy the file there from the "
                 f"model's folder if it is there. {_HOW_TO_EXPORT}"
             )
-        read_json(folder / name, list if name == VOCABULARY_FILE else dict)
+    for name in _TOKENIZER_FILES:  # what breaks in the library's reader is not told by name
+        read_json(folder / name)
     description = read_json(folder / CONFIG_NAME).get(DESCRIPTION)
     if not isinstance(description, dict):
         raise ValueError(

@@ -133,8 +133,6 @@ class VaswaniTransformerLoader(ModelLoader):
             "vocab_size": model.config.vocab_size,
             "num_positions": num_positions(model.config),
             "position_encoding": model.config.position_encoding,
-            "source_language": model.config.source_language,
-            "target_language": model.config.target_language,
         }
         config.add_attribute(DESCRIPTION, description)
 
