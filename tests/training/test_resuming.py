@@ -117,6 +117,16 @@ def test_resuming_a_finished_run_trains_no_further(make, whole, tmp_path):
     assert (again.state.global_step, result(again)["weights"]) == (13, whole["weights"])
 
 
+def test_intervals_that_change_at_a_resume_take_effect(make, tmp_path):
+    interrupted(make, tmp_path, SignalIn(7))
+    resumed = make(tmp_path, logging_steps=2, eval_steps=5, save_steps=1)
+    resumed.train(resume_from_checkpoint=True)
+    log = resumed.state.log_history
+    assert [line["step"] for line in log if "loss" in line] == [4, 8, 10, 12]
+    assert [line["step"] for line in log if "eval_loss" in line] == [6, 10, 13]
+    assert [path.name for path in list_checkpoints(tmp_path)][-3:] == [f"checkpoint-{step}" for step in (11, 12, 13)]
+
+
 def test_early_stopping_counts_on_after_a_resume(make, tmp_path):
     def build(folder, callbacks=()):
         options = {"metric_for_best_model": "loss", "greater_is_better": True, "load_best_model_at_end": True}

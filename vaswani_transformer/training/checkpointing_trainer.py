@@ -112,6 +112,12 @@ class CheckpointingTrainer(EvaluatingTrainer):
                 saved = self.state.stateful_callbacks.get(type(callback).__name__)
                 vars(callback).update(saved["attributes"] if isinstance(saved, dict) else {})
 
+    def _init_training_state(self, max_steps, *args, **kwargs):
+        """Starts as the library does, with the intervals of this run, where the library keeps the checkpoint's."""
+        found = super()._init_training_state(max_steps, *args, **kwargs)
+        self.state.compute_steps(self.args, max_steps)
+        return found
+
     def _run_epoch(self, **kwargs):
         """An epoch of the library's, the first one after a resume without making the batches before its start."""
         if self._resumed_from is None:

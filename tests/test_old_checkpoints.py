@@ -1,0 +1,90 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that earlier versions wrote load, translate, score and resume for ever; see tests/checkpoints/README.md."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from transformers import AutoModelForSeq2SeqLM, pipeline
+
+from vaswani_transformer.evaluation.checkpoint import load_for_inference
+from vaswani_transformer.evaluation.scoring import score_pairs
+from vaswani_transformer.training.recipes import Recipe
+from vaswani_transformer.training.run import train
+
+ARCHIVES = sorted((Path(__file__).parent / "checkpoints").glob("*.tar.xz"))
+
+
+@pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.xz"))
+def old(request, tmp_path, monkeypatch):
+    """A folder with train.en, train.de, scores.jsonl and the folder `run`, which is also the working folder."""
+    with tarfile.open(request.param) as archive:
+        archive.extractall(tmp_path, filter="data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def lines(name):
+    return Path(name).read_text(encoding="utf-8").splitlines()
+
+
+def test_there_is_an_archive():
+    assert ARCHIVES
+
+
+def test_old_model_translates_as_it_learned_to(old):
+    translate = pipeline("translation", model="run")
+    assert [found["translation_text"] for found in translate(lines("train.en"))] == lines("train.de")
+
+
+def test_old_model_gives_the_scores_it_gave(old):
+    model, tokenizer = load_for_inference("run", device="cpu")
+    scores = list(score_pairs(model, tokenizer, lines("train.en"), lines("train.de")))
+    expected = [json.loads(line) for line in lines("scores.jsonl")]
+    assert [score.log_prob for score in scores] == pytest.approx([line["log_prob"] for line in expected], abs=1e-4)
+    assert [score.length for score in scores] == [line["length"] for line in expected]
+
+
+def test_old_model_loads_without_a_warning(old, caplog):
+    model, found = AutoModelForSeq2SeqLM.from_pretrained("run", output_loading_info=True)
+    assert not any(found.values()) and not caplog.records
+    assert model.config.d_v != model.config.d_k and model.config.num_encoder_layers != model.config.num_decoder_layers
+
+
+def test_old_run_goes_on(old):
+    recipe = Recipe.load("run")
+    steps, before = last_loss()
+    changes = {"max_steps": steps + 5, "logging_steps": 5, "save_steps": 5}
+    results = train(dataclasses.replace(recipe, **changes), "run", resume=True, use_cpu=True)
+    assert results["train_steps"] == steps + 5
+    assert last_loss() == (steps + 5, pytest.approx(before, abs=0.05))  # without Adam's state it would leap
+
+
+def last_loss():
+    """Number and loss of the last logged updates."""
+    log = json.loads(Path("run/trainer_state.json").read_text(encoding="utf-8"))["log_history"]
+    return max((line["step"], line["loss"]) for line in log if "loss" in line)
+
+
+PROGRAM = """
+import json, sys
+sys.modules["vaswani_transformer"] = None
+from transformers import pipeline
+translate = pipeline("translation", model="run", trust_remote_code=True)
+print(json.dumps([found["translation_text"] for found in translate(json.load(sys.stdin))]))
+"""
+
+
+@pytest.mark.slow
+def test_old_code_of_the_folder_still_runs_without_the_package(old):
+    environment = {**os.environ, "HF_MODULES_CACHE": str(old / "modules")}
+    words = {"input": json.dumps(lines("train.en")), "capture_output": True, "text": True}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, **words)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == lines("train.de")
