@@ -5,6 +5,7 @@
 #   bash scripts/test.sh --fast     without the slow tests
 #   bash scripts/test.sh --heavy    the heavy ones only: Hugging Face's own suites, the full quickstart
 #   bash scripts/test.sh --lowest   the fast tests on the oldest supported versions, in .venv-lowest
+#   bash scripts/test.sh --newest   the same on the newest that pip finds, in .venv-newest
 #
 # Further arguments go to pytest.
 set -euo pipefail
@@ -13,7 +14,7 @@ cd "$(dirname "$0")/.."
 case "${1:-}" in
     --fast) markers="not slow and not heavy"; shift ;;
     --heavy) markers="heavy" TEST_WORKERS=1; shift ;;  # they measure time and use all cores themselves
-    --lowest) exec bash scripts/test_lowest.sh "${@:2}" ;;
+    --lowest | --newest) exec bash scripts/test_versions.sh "${1#--}" "${@:2}" ;;
     *) markers="not heavy" ;;
 esac
 

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Runs the fast tests on other versions than those of constraints.txt, in an environment of their own.
+#
+#   bash scripts/test_versions.sh lowest   the lower bounds of pyproject.toml, in .venv-lowest
+#   bash scripts/test_versions.sh newest   what pip finds, in .venv-newest
+#
+# PYTHON chooses the interpreter. Further arguments go to pytest. On Linux, torch brings gigabytes of CUDA with it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bounds=${1:-}
+case "$bounds" in
+    lowest | newest) ;;
+    *) echo "error: lowest or newest is needed, got '$bounds'." >&2 && exit 2 ;;
+esac
+environment=.venv-$bounds
+if [ ! -x "$environment/bin/python" ]; then
+    "${PYTHON:-python3}" -m venv "$environment"
+    "$environment/bin/python" - "$bounds" > "$environment/constraints.txt" << 'PROGRAM'
+import re
+import sys
+import tomllib
+
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+for requirement in sum(project["optional-dependencies"].values(), project["dependencies"]):
+    if sys.argv[1] == "lowest" and (bound := re.match(r"([\w-]+)>=([\d.]+)", requirement)):
+        print(f"{bound[1]}=={bound[2]}")
+PROGRAM
+    "$environment/bin/pip" install --quiet --constraint "$environment/constraints.txt" --editable ".[dev]"
+fi
+"$environment/bin/python" -c "
+import platform, tokenizers, torch, transformers
+print('Python', platform.python_version(), 'torch', torch.__version__, 'transformers', transformers.__version__, 'tokenizers', tokenizers.__version__)"
+export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false
+exec "$environment/bin/python" -m pytest -n "${TEST_WORKERS:-2}" --dist worksteal -m "not slow and not heavy" "${@:2}"
