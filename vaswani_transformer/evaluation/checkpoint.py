@@ -154,6 +154,24 @@ def check_checkpoint_folder(folder: str | Path) -> None:
         _read_json(folder, name)
 
 
+def shard_names(index: Path) -> dict[str, str]:
+    """The name of the file of each tensor, from the index of a model's shards.
+
+    Raises:
+        ValueError: The index is broken, or names a file outside its folder or one that is not safetensors.
+    """
+    names = read_json(index).get("weight_map")
+    if not isinstance(names, dict):
+        raise ValueError(f"`{index}` must hold a `weight_map`, got a file without one. Copy it again.")
+    for name in names.values():
+        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+            raise ValueError(
+                f"`{index}` must name safetensors files of its own folder, got {name!r}. Save the model again with "
+                "save_pretrained."
+            )
+    return names
+
+
 def _require(folder: Path, name: str) -> None:
     if not (folder / name).is_file():
         raise FileNotFoundError(
@@ -165,7 +183,7 @@ def _require(folder: Path, name: str) -> None:
 def _check_shards(folder: Path) -> None:
     """Raises for a folder without a file of all weights, unless it has every shard that its index names."""
     if (folder / SAFE_WEIGHTS_INDEX_NAME).is_file():
-        for shard in sorted(set(_read_json(folder, SAFE_WEIGHTS_INDEX_NAME).get("weight_map", {}).values())):
+        for shard in sorted(set(shard_names(folder / SAFE_WEIGHTS_INDEX_NAME).values())):
             _require(folder, shard)
         return
     pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern) if _looks_like_weights(path))
