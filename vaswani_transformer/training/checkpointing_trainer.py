@@ -113,14 +113,11 @@ class CheckpointingTrainer(EvaluatingTrainer):
         if self._resumed_from is None:
             return super()._init_training_state(*args)
         best = best_checkpoint(self._resumed_from)
+        if best is not None:
+            check_harmless(best)
         place = super()._init_training_state(*args)
         self.state.best_model_checkpoint = best
         return place
-
-    def _load_best_model(self):
-        """As the library's, unless it could run code."""
-        check_harmless(self.state.best_model_checkpoint)
-        super()._load_best_model()
 
     def _load_callback_state(self):
         """Gives callbacks back what they counted; their arguments stay this run's, as the library's way does not."""
