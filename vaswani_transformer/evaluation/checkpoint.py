@@ -15,7 +15,13 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+from transformers.utils import (
+    CONFIG_NAME,
+    GENERATION_CONFIG_NAME,
+    SAFE_WEIGHTS_INDEX_NAME,
+    SAFE_WEIGHTS_NAME,
+    find_adapter_config_file,
+)
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
@@ -63,7 +69,8 @@ def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
         ValueError: It is broken, in a folder.
     """
     try:
-        return AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False)
+        # tokenizer_config.json may name a file of another place as `gguf_file`; what is given here wins
+        return AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False, gguf_file=None)
     except Exception as error:  # the tokenizers library raises nothing more special
         if isinstance(error, OSError) or not Path(name_or_path).is_dir():
             raise
@@ -132,11 +139,7 @@ def check_checkpoint_folder(folder: str | Path) -> None:
             broken.
     """
     folder = Path(folder)
-    if (folder / "adapter_config.json").is_file() and not (folder / CONFIG_NAME).is_file():
-        raise ValueError(
-            f"`model` must be a whole model, got a PEFT adapter in {folder}. Merge it into its model first "
-            "(merge_and_unload, then save_pretrained), and pass that folder."
-        )
+    check_no_adapter(folder)
     if any((folder / name).is_file() for name in _EXPORTED) and not any(folder.glob("*.safetensors*")):
         raise ValueError(
             f"`model` must be a model that is not exported, got an export for another engine in {folder}. Pass the "
@@ -170,6 +173,19 @@ def shard_names(index: Path) -> dict[str, str]:
                 "save_pretrained."
             )
     return names
+
+
+def check_no_adapter(name_or_path: str | Path) -> None:
+    """Refuses a PEFT adapter, also one beside a whole model: the library loads both, and what the adapter names.
+
+    Raises:
+        ValueError: There is one.
+    """
+    if find_adapter_config_file(str(name_or_path)) is not None:
+        raise ValueError(
+            f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into its model first "
+            "(merge_and_unload, then save_pretrained), and pass that folder."
+        )
 
 
 def _require(folder: Path, name: str) -> None:
@@ -222,6 +238,7 @@ def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration
     """The model, with exactly the tensors its config describes."""
     try:
         with checking_config(name_or_path):
+            check_no_adapter(name_or_path)
             model = VaswaniTransformerForConditionalGeneration.from_pretrained(name_or_path)
     except SafetensorError as error:
         raise ValueError(
