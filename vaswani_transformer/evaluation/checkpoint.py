@@ -66,10 +66,11 @@ def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
     """The tokenizer in a model's folder, or of a model of the Hub.
 
     Raises:
-        ValueError: It is broken, in a folder.
+        ValueError: It is broken, in a folder, or names files to take instead of its own.
     """
+    _check_names_no_file(Path(name_or_path) / "tokenizer_config.json")
     try:
-        # tokenizer_config.json may name a file of another place as `gguf_file`; what is given here wins
+        # of a model of the Hub, what is given here wins over its tokenizer_config.json
         return AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False, gguf_file=None)
     except Exception as error:  # the tokenizers library raises nothing more special
         if isinstance(error, OSError) or not Path(name_or_path).is_dir():
@@ -79,6 +80,16 @@ def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
             f"`tokenizer.json` and `tokenizer_config.json` must be those of a tokenizer, got broken ones in "
             f"{name_or_path} ({reason}). Copy them again."
         ) from error
+
+
+def _check_names_no_file(path: Path) -> None:
+    """Raises ValueError for a tokenizer_config.json with a key by which the library opens files of any place."""
+    found = [name for name in ("gguf_file", "fast_tokenizer_files") if path.is_file() and name in read_json(path)]
+    if found:
+        raise ValueError(
+            f"`{path}` must not name other files, got {' and '.join(found)}. Delete them there: the tokenizer is in "
+            "tokenizer.json."
+        )
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
