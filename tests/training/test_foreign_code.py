@@ -41,7 +41,7 @@ def plain_pickle(path, payload):
     path.write_bytes(pickle.dumps(payload))
 
 
-def load_as_deepspeed(path):
+def load_without_limits(path):
     torch.load(path, weights_only=False)
 
 
@@ -51,18 +51,18 @@ def load_as_torch_distributed(path):
 
 # Name in a checkpoint, how it is written, how it would be loaded, and what the refusal must name.
 EXPLOITS = [
-    *((f"{name}.pt", torch_file, load_as_deepspeed, "posix.mkdir") for name in ("optimizer", "scheduler", "scaler")),
-    *((f"{name}.bin", torch_file, load_as_deepspeed, "posix.mkdir") for name in ("optimizer", "pytorch_model_fsdp")),
-    *((f"rng_state{rank}.pth", torch_file, load_as_deepspeed, "posix.mkdir") for rank in ("", "_1")),
-    ("optimizer.pt", torch_file_of_protocol_4, load_as_deepspeed, "content that torch.save does not write"),
-    ("scheduler.pt", plain_pickle, load_as_deepspeed, "content that torch.save does not write"),
-    ("pytorch_model.bin", torch_file, load_as_deepspeed, "pickled weights"),
-    ("pytorch_model-00001-of-00002.bin", torch_file, load_as_deepspeed, "pickled weights"),
-    ("adapter_model.bin", torch_file, load_as_deepspeed, "pickled weights"),
-    ("other/adapter_model.bin", torch_file, load_as_deepspeed, "pickled weights"),
-    ("optimizer_0/.metadata", plain_pickle, load_as_torch_distributed, "a pickle that is loaded without limits"),
-    ("global_step3/mp_rank_00_model_states.pt", torch_file, load_as_deepspeed, "a pickle that is loaded without"),
-    ("random_states_0.pkl", plain_pickle, load_as_deepspeed, "a pickle that is loaded without limits"),
+    *((f"{name}.pt", torch_file, load_without_limits, "posix.mkdir") for name in ("optimizer", "scheduler", "scaler")),
+    *((f"{name}.bin", torch_file, load_without_limits, "posix.mkdir") for name in ("optimizer", "pytorch_model_fsdp")),
+    *((f"rng_state{rank}.pth", torch_file, load_without_limits, "posix.mkdir") for rank in ("", "_1")),
+    ("optimizer.pt", torch_file_of_protocol_4, load_without_limits, "content that torch.save does not write"),
+    ("scheduler.pt", plain_pickle, load_without_limits, "content that torch.save does not write"),
+    ("pytorch_model.bin", torch_file, load_without_limits, "pickled weights"),
+    ("pytorch_model-00001-of-00002.bin", torch_file, load_without_limits, "pickled weights"),
+    ("adapter_model.bin", torch_file, load_without_limits, "pickled weights"),
+    ("other/adapter_model.bin", torch_file, load_without_limits, "pickled weights"),
+    ("optimizer_0/.metadata", plain_pickle, load_as_torch_distributed, "a pickle that may be loaded without limits"),
+    ("global_step3/mp_rank_00_model_states.pt", torch_file, load_without_limits, "a pickle that may be loaded"),
+    ("random_states_0.pkl", plain_pickle, load_without_limits, "a pickle that may be loaded without limits"),
 ]
 
 

@@ -14,7 +14,8 @@ from ..evaluation.checkpoint import shard_names
 
 # Weights as pickles; those of FSDP lie beside safetensors, which are read instead.
 _PICKLED_WEIGHTS = ("pytorch_model.bin*", "pytorch_model-*.bin", "adapter_model*.bin")
-# What torch and DeepSpeed write in pieces and unpickle without limits; no training of this package leaves any.
+# Torch's checkpoints in pieces, which it unpickles without limits, DeepSpeed's, which name their folder in a file, and
+# accelerate's own; no training of this package leaves any.
 _UNLIMITED = (".metadata", "*.distcp", "__*_metadata", "global_step*", "latest", "*.pkl")
 _TORCH_FILES = (".pt", ".pth", ".bin")
 _NEVER_LOADED = "training_args.bin"
@@ -49,7 +50,7 @@ def _fault(path: Path) -> str:
     if any(path.match(pattern) for pattern in _PICKLED_WEIGHTS):
         return "pickled weights"
     if any(path.match(pattern) for pattern in _UNLIMITED):
-        return "a pickle that is loaded without limits"
+        return "a pickle that may be loaded without limits"
     if not path.is_file() or path.suffix not in _TORCH_FILES or path.name == _NEVER_LOADED:
         return ""
     try:
