@@ -130,3 +130,15 @@ def test_fields_of_this_version_and_of_the_library_warn_of_nothing(tmp_path, cap
     AutoConfig.from_pretrained(tmp_path, **options)
     AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype="bfloat16", attn_implementation="eager")
     assert not caplog.records
+
+
+def test_kernel_of_the_hub_is_the_callers_choice_alone(tmp_path):
+    kernel = "kernels-community/flash-attn"
+    make_config().save_pretrained(tmp_path)
+    assert (
+        VaswaniTransformerConfig.from_pretrained(tmp_path, attn_implementation=kernel)._attn_implementation == kernel
+    )
+    saved = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**saved, "attn_implementation": kernel}))
+    with pytest.raises(ValueError, match="`attn_implementation` must not name a kernel of the Hub in a config.json"):
+        VaswaniTransformerConfig.from_pretrained(tmp_path)

@@ -195,7 +195,17 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """As the library's, which keeps fields that it does not know; says once that they have no effect."""
+        """As the library's, which keeps fields that it does not know; says once that they have no effect.
+
+        Raises:
+            ValueError: It asks for a kernel of the Hub, which is code: only a caller may.
+        """
+        for name in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
+            if "/" in str(config_dict.get(name)):
+                raise ValueError(
+                    f"`{name}` must not name a kernel of the Hub in a config.json, got {config_dict[name]!r}. Delete "
+                    "it there, or pass it to from_pretrained if you trust that code."
+                )
         known = {field.name for field in dataclasses.fields(cls)} | set(cls.attribute_map) | _LIBRARY_KEYS
         known |= set(GenerationConfig().to_dict())
         if unknown := sorted(name for name in set(config_dict) - known if not name.startswith("_")):

@@ -8,7 +8,7 @@ import socket
 
 import numpy as np
 import pytest
-from tiny import SENTENCES
+from tiny import SENTENCES, make_model
 from transformers import pipeline
 
 from vaswani_transformer.analysis.attention_maps import attention_maps
@@ -376,3 +376,26 @@ def test_controls_have_names(translated):
 def test_browser_keeps_nothing_of_what_was_typed(translated):
     assert translated.evaluate("indexedDB.databases()") == []
     assert SENTENCE not in translated.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}])")
+
+
+def test_markup_in_a_models_config_and_name_stays_text(browser, tiny_tokenizer):
+    pytest.importorskip("gradio", reason="needs the extra [demo]")
+    evil = "`</title></script><img src='http://192.0.2.1/x' onerror=alert(1)> ![](http://192.0.2.1/y)"
+    demo = create_demo(make_model(source_language=evil, target_language=evil), tiny_tokenizer, name=evil)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    address, seen = launch(demo, host="127.0.0.1", port=port), []
+    try:
+        page = browser.new_page()
+        page.on("request", lambda request: seen.append(request.url))
+        page.on("dialog", lambda dialog: (seen.append("dialog"), dialog.dismiss()))
+        page.goto(address)
+        page.get_by_role("heading", level=1).wait_for(timeout=_TIMEOUT)
+        heading = page.get_by_role("heading", level=1).inner_text()
+        assert page.locator("img").count() == 0
+        page.close()
+    finally:
+        demo.close(verbose=False)
+    assert heading == f"{evil} to {evil}"
+    assert [url for url in seen if not url.startswith((address, "data:", "blob:"))] == []

@@ -47,3 +47,16 @@ def test_lora_snapshots_hold_each_tied_tensor_once(make_lora_trainer, targets, t
 
 def test_lora_model_is_scored_by_its_translations(make_lora_trainer):
     assert 0 <= make_lora_trainer(["q_proj", "fc1"]).evaluate(num_beams=2)["eval_sacrebleu"] <= 100
+
+
+def test_lora_model_resumes_from_its_own_checkpoint(make_trainer):
+    def make(**options):
+        lora = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=["q_proj", "fc1"])
+        return make_trainer(wrap=lambda model: peft.get_peft_model(model, lora), **options)
+
+    make(save_strategy="steps", save_steps=2, max_steps=2).train()
+    resumed, whole = make(max_steps=4), make(max_steps=4)
+    resumed.train(resume_from_checkpoint=True)
+    whole.train()
+    expected = whole.model.state_dict()
+    assert all(tensor.equal(expected[name]) for name, tensor in resumed.model.state_dict().items())

@@ -8,6 +8,7 @@ It loads nothing from outside its own server, and keeps nothing of what is typed
 from __future__ import annotations
 
 import errno
+import re
 import socket
 import threading
 from importlib.resources import files
@@ -84,7 +85,8 @@ def create_demo(
     heading = " to ".join(map(_language, model.config.language_pair)) if model.config.language_pair else "Translation"
     name = name or _shown_name(model.name_or_path)
     with gr.Blocks(title=f"{heading}, {name}", analytics_enabled=False) as demo:
-        gr.Markdown(f"# {heading}\n`{name}`, the Transformer of *Attention Is All You Need*")
+        code = name.replace("`", "'")
+        gr.Markdown(f"# {_as_text(heading)}\n`{code}`, the Transformer of *Attention Is All You Need*")
         box = gr.Textbox(
             label=f"Sentence in {_language(source_language)}" if source_language else "Sentence",
             placeholder="Type a sentence and press Enter",
@@ -220,6 +222,11 @@ def _checked_num_best(num_best: int | None, num_beams: int) -> int:
 
 def _language(code: str | None) -> str:
     return _LANGUAGES.get(code or "", code or "")
+
+
+def _as_text(text: str) -> str:
+    """Markdown that shows a text as it is: a model's config may hold pictures and links of anybody's."""
+    return re.sub(r"([^\w\s])", r"\\\1", " ".join(text.split()))
 
 
 def _shown_name(name_or_path: str) -> str:

@@ -15,7 +15,13 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+from transformers.utils import (
+    CONFIG_NAME,
+    GENERATION_CONFIG_NAME,
+    SAFE_WEIGHTS_INDEX_NAME,
+    SAFE_WEIGHTS_NAME,
+    find_adapter_config_file,
+)
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
@@ -60,10 +66,12 @@ def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
     """The tokenizer in a model's folder, or of a model of the Hub.
 
     Raises:
-        ValueError: It is broken, in a folder.
+        ValueError: It is broken, in a folder, or names files to take instead of its own.
     """
+    _check_names_no_file(Path(name_or_path) / "tokenizer_config.json")
     try:
-        return AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False)
+        # of a model of the Hub, what is given here wins over its tokenizer_config.json
+        return AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False, gguf_file=None)
     except Exception as error:  # the tokenizers library raises nothing more special
         if isinstance(error, OSError) or not Path(name_or_path).is_dir():
             raise
@@ -72,6 +80,16 @@ def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
             f"`tokenizer.json` and `tokenizer_config.json` must be those of a tokenizer, got broken ones in "
             f"{name_or_path} ({reason}). Copy them again."
         ) from error
+
+
+def _check_names_no_file(path: Path) -> None:
+    """Raises ValueError for a tokenizer_config.json with a key by which the library opens files of any place."""
+    found = [name for name in ("gguf_file", "fast_tokenizer_files") if path.is_file() and name in read_json(path)]
+    if found:
+        raise ValueError(
+            f"`{path}` must not name other files, got {' and '.join(found)}. Delete them there: the tokenizer is in "
+            "tokenizer.json."
+        )
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
@@ -132,11 +150,7 @@ def check_checkpoint_folder(folder: str | Path) -> None:
             broken.
     """
     folder = Path(folder)
-    if (folder / "adapter_config.json").is_file() and not (folder / CONFIG_NAME).is_file():
-        raise ValueError(
-            f"`model` must be a whole model, got a PEFT adapter in {folder}. Merge it into its model first "
-            "(merge_and_unload, then save_pretrained), and pass that folder."
-        )
+    check_no_adapter(folder)
     if any((folder / name).is_file() for name in _EXPORTED) and not any(folder.glob("*.safetensors*")):
         raise ValueError(
             f"`model` must be a model that is not exported, got an export for another engine in {folder}. Pass the "
@@ -154,6 +168,37 @@ def check_checkpoint_folder(folder: str | Path) -> None:
         _read_json(folder, name)
 
 
+def shard_names(index: Path) -> dict[str, str]:
+    """The name of the file of each tensor, from the index of a model's shards.
+
+    Raises:
+        ValueError: The index is broken, or names a file outside its folder or one that is not safetensors.
+    """
+    names = read_json(index).get("weight_map")
+    if not isinstance(names, dict):
+        raise ValueError(f"`{index}` must hold a `weight_map`, got a file without one. Copy it again.")
+    for name in names.values():
+        if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
+            raise ValueError(
+                f"`{index}` must name safetensors files of its own folder, got {name!r}. Save the model again with "
+                "save_pretrained."
+            )
+    return names
+
+
+def check_no_adapter(name_or_path: str | Path) -> None:
+    """Refuses a PEFT adapter, also one beside a whole model: the library loads both, and what the adapter names.
+
+    Raises:
+        ValueError: There is one.
+    """
+    if find_adapter_config_file(str(name_or_path)) is not None:
+        raise ValueError(
+            f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into its model first "
+            "(merge_and_unload, then save_pretrained), and pass that folder."
+        )
+
+
 def _require(folder: Path, name: str) -> None:
     if not (folder / name).is_file():
         raise FileNotFoundError(
@@ -165,7 +210,7 @@ def _require(folder: Path, name: str) -> None:
 def _check_shards(folder: Path) -> None:
     """Raises for a folder without a file of all weights, unless it has every shard that its index names."""
     if (folder / SAFE_WEIGHTS_INDEX_NAME).is_file():
-        for shard in sorted(set(_read_json(folder, SAFE_WEIGHTS_INDEX_NAME).get("weight_map", {}).values())):
+        for shard in sorted(set(shard_names(folder / SAFE_WEIGHTS_INDEX_NAME).values())):
             _require(folder, shard)
         return
     pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern) if _looks_like_weights(path))
@@ -204,6 +249,7 @@ def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration
     """The model, with exactly the tensors its config describes."""
     try:
         with checking_config(name_or_path):
+            check_no_adapter(name_or_path)
             model = VaswaniTransformerForConditionalGeneration.from_pretrained(name_or_path)
     except SafetensorError as error:
         raise ValueError(

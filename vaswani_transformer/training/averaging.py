@@ -7,7 +7,6 @@ Paper: section 6.1, the published models average the last 5 (base) or 20 (big) c
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -20,6 +19,7 @@ from safetensors.torch import save_file
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from transformers import TrainerCallback
 
+from ..evaluation.checkpoint import shard_names
 from .atomic import writing_beside
 from .checkpoints import (
     MANIFEST_FILE,
@@ -242,8 +242,7 @@ def _folder_tensor_files(folder: Path) -> dict[str, Path]:
     if (folder / WEIGHTS_FILE).is_file():
         return _tensor_files(folder / WEIGHTS_FILE)
     if (folder / _WEIGHTS_INDEX).is_file():
-        index = json.loads((folder / _WEIGHTS_INDEX).read_text(encoding="utf-8"))
-        return {name: folder / shard for name, shard in index["weight_map"].items()}
+        return {name: folder / shard for name, shard in shard_names(folder / _WEIGHTS_INDEX).items()}
     if pickled := sorted(path.name for path in folder.glob("pytorch_model*.bin")):
         raise ValueError(f"`{folder / pickled[0]}` must be safetensors, got pickled weights. Convert the model first.")
     raise FileNotFoundError(f"`{folder}` must hold {WEIGHTS_FILE}, got a folder without it. It may be incomplete.")

@@ -25,6 +25,7 @@ from .checkpoints import (
     PROGRESS_FILES,
     STAGING_FOLDER,
     STATE_FILE,
+    best_checkpoint,
     check_checkpoint,
     clear_staging,
     find_checkpoint,
@@ -34,6 +35,7 @@ from .checkpoints import (
     set_aside_broken,
 )
 from .evaluating_trainer import EvaluatingTrainer
+from .foreign_code import check_harmless
 from .interruption import StopCallback, TrainingInterrupted, stop_signals
 
 logger = logging.get_logger(__name__)
@@ -74,7 +76,8 @@ class CheckpointingTrainer(EvaluatingTrainer):
         Raises:
             KeyboardInterrupt: After such a signal, when the checkpoint is written.
             FileNotFoundError: If no checkpoint is whole.
-            ValueError: If the given checkpoint is not whole or of another model, or if the loss stops being a number.
+            ValueError: If the given checkpoint is not whole, of another model or could run code (see
+                `check_harmless`), if its best checkpoint lies elsewhere, or if the loss stops being a number.
             OSError: If a checkpoint cannot be written; the message names the last whole one.
         """
         self._start_counting(0)
@@ -83,6 +86,7 @@ class CheckpointingTrainer(EvaluatingTrainer):
         elif resume_from_checkpoint:
             self._resumed_from = check_checkpoint(resume_from_checkpoint)
         if self._resumed_from is not None:
+            check_harmless(self._resumed_from)
             _check_same_model(self._resumed_from, self.model)
             if self.is_world_process_zero():
                 logger.info(f"Going on from {self._resumed_from}.")
@@ -103,6 +107,17 @@ class CheckpointingTrainer(EvaluatingTrainer):
         tied = getattr(self.model, "all_tied_weights_keys", None) or {}
         missing = [name for name in load_result.missing_keys if name not in tied]
         super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
+
+    def _init_training_state(self, *args):
+        """As the library's; the best checkpoint is one of the run's folder, wherever that lay when it was saved."""
+        if self._resumed_from is None:
+            return super()._init_training_state(*args)
+        best = best_checkpoint(self._resumed_from)
+        if best is not None:
+            check_harmless(best)
+        place = super()._init_training_state(*args)
+        self.state.best_model_checkpoint = best
+        return place
 
     def _load_callback_state(self):
         """Gives callbacks back what they counted; their arguments stay this run's, as the library's way does not."""

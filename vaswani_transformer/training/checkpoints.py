@@ -97,6 +97,29 @@ def check_checkpoint(checkpoint: str | Path) -> Path:
     return Path(checkpoint)
 
 
+def best_checkpoint(checkpoint: Path) -> str | None:
+    """The best checkpoint that the state in another one names, as it lies in the same run's folder; None if deleted.
+
+    Only its name is taken from the file: a run may have been moved or copied, and a path may lead anywhere.
+
+    Raises:
+        ValueError: If it is not in the run's folder, but at the path in the file.
+    """
+    saved = json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8")).get("best_model_checkpoint")
+    if saved is None:
+        return None
+    run, name = checkpoint.parent, Path(saved).name
+    best = (run.parent if run.name == STAGING_FOLDER else run) / name
+    if _CHECKPOINT_PATTERN.fullmatch(name) and best.is_dir():
+        return str(best)
+    if Path(saved).is_dir():
+        raise ValueError(
+            f"`best_model_checkpoint` must lie in the folder of the run to resume, {best.parent}, got {saved} in "
+            f"{checkpoint / STATE_FILE}. Copy it there if it is yours."
+        )
+    return None
+
+
 def publish_checkpoint(staged: Path, output_dir: Path) -> None:
     """Moves a checkpoint that is wholly written into the run's folder, with a manifest of its files.
 
@@ -181,7 +204,12 @@ def _changed_files(checkpoint: Path) -> list[str]:
         files = dict(json.loads(manifest.read_text(encoding="utf-8")))
     except ValueError:
         return [f"a broken {MANIFEST_FILE}"]
-    return [f"a broken {name}" for name, saved in files.items() if _fingerprint(checkpoint / name) != saved]
+    present = {path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*")}
+    return [
+        f"a broken {name}"
+        for name, saved in files.items()
+        if name not in present or _fingerprint(checkpoint / name) != saved
+    ]
 
 
 def _fingerprint(path: Path) -> dict[str, int | str] | None:

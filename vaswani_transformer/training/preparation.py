@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
@@ -22,6 +22,7 @@ from ..data import (
     tokenize_corpus,
     train_tokenizer,
 )
+from ..evaluation.checkpoint import load_tokenizer
 from .arguments import VaswaniTransformerTrainingArguments
 from .folder import clear_run
 from .recipes import Recipe
@@ -118,7 +119,7 @@ def _load_or_train_tokenizer(recipe: Recipe, train: Any) -> PreTrainedTokenizerB
 
 def _load_tokenizer(place: str | Path) -> PreTrainedTokenizerBase:
     """The tokenizer of a folder or the Hub, without how it was loaded, which the library would save with it."""
-    tokenizer = AutoTokenizer.from_pretrained(place)
+    tokenizer = load_tokenizer(place)
     for name in ("is_local", "local_files_only"):
         tokenizer.init_kwargs.pop(name, None)
     return tokenizer

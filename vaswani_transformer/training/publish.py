@@ -28,7 +28,6 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
 )
 from huggingface_hub.utils import validate_repo_id
-from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from yaml import YAMLError
 
@@ -36,6 +35,7 @@ from ..evaluation.checkpoint import check_checkpoint_folder
 from ..version import __version__
 from .folder import CARD_FILE, RESULTS_FILE, TEST_RESULTS, is_own_card
 from .recipes import RECIPE_FILE
+from .travelling_code import CODE_FILES, code_files, with_code_section
 
 # Apart from the card's pictures, what a published model consists of; names of these kinds that the folder lacks are
 # deleted from the repo, so that a repo never mixes the files of two models.
@@ -48,14 +48,13 @@ _PUBLISHED = (
     SAFE_WEIGHTS_NAME,
     SAFE_WEIGHTS_INDEX_NAME,
     "model-*.safetensors",
-    "*_vaswani_transformer.py",
+    CODE_FILES,
     RECIPE_FILE,
     RESULTS_FILE,
     TEST_RESULTS,
 )
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")
 _REF = re.compile(r"[A-Za-z0-9_](?:[\w./-]*[\w-])?", re.ASCII)
-_AUTO_CLASSES = ("AutoConfig", "AutoModel", "AutoModelForSeq2SeqLM")
 _DEFAULT_BRANCH = constants.DEFAULT_REVISION
 
 
@@ -122,22 +121,40 @@ def published_files(model: str | Path) -> list[Path]:
 
     Raises:
         FileNotFoundError: A file is missing, of the code or the card, too.
-        ValueError: It is no model of this package, its weights are pickled, or its code is not its own.
+        ValueError: It is no model of this package, its weights are pickled, its config names code of another place,
+            or a file is a link out of the folder.
     """
     folder = Path(model)
     if not folder.is_dir():
         raise FileNotFoundError(f"`model` must be the folder of a model, got {model}, which is none. Check the path.")
     check_checkpoint_folder(folder)
-    _check_code(folder)
+    code = code_files(folder)
     if not (folder / CARD_FILE).is_file():
         raise FileNotFoundError(
             f"`model` must have a model card, got {folder} without {CARD_FILE}. {_advice_on_cards(folder)}"
         )
-    sharded = ("model-*.safetensors", SAFE_WEIGHTS_INDEX_NAME) if (folder / SAFE_WEIGHTS_NAME).is_file() else ()
-    files = {path for pattern in _PUBLISHED if pattern not in sharded for path in folder.glob(pattern)}
+    left_out = ("model-*.safetensors", SAFE_WEIGHTS_INDEX_NAME) if (folder / SAFE_WEIGHTS_NAME).is_file() else ()
+    patterns = [pattern for pattern in _PUBLISHED if pattern not in (CODE_FILES, *left_out)]
+    files = code.union(*map(folder.glob, patterns))
     card = (folder / CARD_FILE).read_text(encoding="utf-8")
     files |= {path for path in folder.iterdir() if path.suffix.lower() in _PICTURES and path.name in card}
-    return sorted(path for path in files if path.is_file())
+    published = sorted(path for path in files if path.is_file())
+    for path in published:
+        _check_place(path, folder)
+    return published
+
+
+def _check_place(path: Path, folder: Path) -> None:
+    """Raises ValueError for a link out of the folder, as a folder from elsewhere may have one to any file of its user.
+
+    What the Hub's client has downloaded is links: from `snapshots/<commit>` to `blobs`.
+    """
+    place, blobs = path.resolve(), folder.resolve().parent.parent / "blobs"
+    if not (place.is_relative_to(folder.resolve()) or place.parent == blobs):
+        raise ValueError(
+            f"`model` must hold the files to publish, got a link from {path} to {place}. Put a copy in its place if "
+            "it is meant to be public."
+        )
 
 
 def _advice_on_cards(folder: Path) -> str:
@@ -153,27 +170,6 @@ def _advice_on_cards(folder: Path) -> str:
         "---",
     ]
     return "\n".join(["Write one that says what the model translates, learnt from and scores, headed by", *head])
-
-
-def _check_code(folder: Path) -> None:
-    """Raises unless the folder has all the code that its config names, so that it works without this package."""
-    config = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
-    classes, pipelines = config.get("auto_map") or {}, config.get("custom_pipelines") or {}
-    missing = [name for name in _AUTO_CLASSES if name not in classes]
-    if missing or "translation" not in pipelines:
-        raise ValueError(
-            f"`model` must have a {CONFIG_NAME} that names its code, got {folder} without "
-            f"{', '.join(missing or ['a translation pipeline'])}. Load the model and save it again."
-        )
-    places = [*classes.values(), *(pipeline["impl"] for pipeline in pipelines.values())]
-    for module in sorted({place.split(".")[0] for place in places}):
-        try:
-            get_relative_import_files(folder / f"{module}.py")
-        except FileNotFoundError as error:
-            raise FileNotFoundError(
-                f"`model` must have the code that its {CONFIG_NAME} names, got {folder} without "
-                f"{Path(error.filename).name}. Load the model and save it again."
-            ) from error
 
 
 def _check_names(repo_id: str, refs: dict[str, str | None]) -> None:
@@ -255,10 +251,11 @@ def _outdated(names: list[str], files: list[Path]) -> list[str]:
 
 
 def _addition(path: Path, repo_id: str) -> CommitOperationAdd:
-    """A file as part of a commit; a card that this package wrote names the repo instead of a path."""
+    """A file as part of a commit; a card that this package wrote names the repo and the code that goes with it."""
     content: Path | bytes = path
     if path.name == CARD_FILE and is_own_card(path):
-        content = re.sub(r'"path/to/[^"]+"', f'"{repo_id}"', path.read_text(encoding="utf-8")).encode()
+        card = with_code_section(path.read_text(encoding="utf-8"), code_files(path.parent))
+        content = re.sub(r'"path/to/[^"]+"', f'"{repo_id}"', card).encode()
     return CommitOperationAdd(path_in_repo=path.name, path_or_fileobj=content)
 
 

@@ -25,10 +25,11 @@ from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGener
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import drop_later_snapshots, write_average
 from .card import refresh_card
-from .checkpoints import STATE_FILE, find_checkpoint
+from .checkpoints import STATE_FILE, best_checkpoint, find_checkpoint
 from .cost import measure_cost
 from .curves import draw_run
 from .folder import check_output_dir, read_results, set_aside_scores, write_results
+from .foreign_code import check_harmless
 from .preparation import RunData, cleaning_rules, prepare_data
 from .recipes import RECIPES, TRANSLATION_METRICS, Recipe
 from .schedule import paper_peak_learning_rate
@@ -279,8 +280,10 @@ def _restore_finished(
     if whole_log.is_file() and (state := TrainerState.load_from_json(str(whole_log))).global_step == finished_steps:
         trainer.state = state
     trainer.cost.restore(trainer.state)
-    best = trainer.state.best_model_checkpoint if recipe.load_best_model else None
-    trainer._load_from_checkpoint(best or str(checkpoint))
+    trainer.state.best_model_checkpoint = best_checkpoint(checkpoint) if recipe.load_best_model else None
+    source = trainer.state.best_model_checkpoint or str(checkpoint)
+    check_harmless(source)
+    trainer._load_from_checkpoint(source)
     if trainer.is_world_process_zero():
         drop_later_snapshots(trainer.args.output_dir, finished_steps)
     earlier = read_results(trainer.args.output_dir)
