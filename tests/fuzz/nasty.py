@@ -46,7 +46,19 @@ _PIECES = [
     *("\u202e", "\u202a", "\u2066", "\u2069", "\u061c", "\u0627\u0644", "\u05d0"),  # bidirectional
     *("e\u0301", "\u0301", "\u1100\u1161", "\u0e01\u0e33", "Z\u0351\u0352\u0353", "\ufb01", "\u0130", "\u1e9e"),
     *("\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f1e9\U0001f1ea", "\U00020000"),
-    *("<s>", "</s>", "<pad>", "<unk>", "[CLS]", "<|endoftext|>", "##AT##-##AT##", "&quot;", "&#124;", "\u2581", "\u0120"),
+    *(
+        "<s>",
+        "</s>",
+        "<pad>",
+        "<unk>",
+        "[CLS]",
+        "<|endoftext|>",
+        "##AT##-##AT##",
+        "&quot;",
+        "&#124;",
+        "\u2581",
+        "\u0120",
+    ),
     *("A dog", "runs.", "Ein Hund", "a-b", "usw.", "1,000.5", "'s", '"', ",", "\\", "%s", "{}", "$(x)", "../"),
 ]
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -72,7 +84,9 @@ _BYTES = st.one_of(_GOOD_BYTES, st.sampled_from(_INVALID), st.binary(max_size=8)
 def _files(pieces):
     """Files of pieces with any ends of lines, the last of which may have none."""
     content = st.lists(st.tuples(pieces, _LINE_ENDS), max_size=8).map(lambda parts: b"".join(map(b"".join, parts)))
-    return st.tuples(st.sampled_from([b"", b"", b"\xef\xbb\xbf"]), content, st.one_of(st.just(b""), pieces)).map(b"".join)
+    return st.tuples(st.sampled_from([b"", b"", b"\xef\xbb\xbf"]), content, st.one_of(st.just(b""), pieces)).map(
+        b"".join
+    )
 
 
 good_files, any_files = _files(_GOOD_BYTES), _files(_BYTES)
@@ -98,7 +112,7 @@ def json_texts(names):
     """Text of a JSON object with some of these keys, any of them twice, or with others; or of something else."""
     pairs = st.lists(st.tuples(st.one_of(st.sampled_from(names), texts), json_values), max_size=5)
     objects = pairs.map(lambda items: "{" + ", ".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in items) + "}")
-    broken = st.sampled_from(["", "{", "[]", "null", "3", '"x"', "{'a': 1}", "[" * 100_000, "1" * 5000, '{"a":}'])
+    broken = st.sampled_from(["", "{", "[]", "null", "3", '"x"', "{'a': 1}", "[" * 5000, "1" * 5000, '{"a":}'])
     return st.one_of(objects, objects, json_values.map(json.dumps), broken)
 
 
