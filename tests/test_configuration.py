@@ -70,6 +70,13 @@ def test_library_names_are_aliases(library_name, our_name):
         ({"attention_dropout": -0.1}, "`attention_dropout` must lie"),
         ({"layer_norm_eps": float("nan")}, "`layer_norm_eps` must be a positive number, got nan"),
         ({"d_k": 0}, "`d_k` must be at least 1, got 0"),
+        ({"num_encoder_layers": 10**9}, "`num_encoder_layers` must be at most 1000, got 1000000000"),
+        ({"vocab_size": 10**12}, "`vocab_size` must be at most 2147483647, got 1000000000000"),
+        ({"d_k": 10**12}, "`d_k` must be at most 2147483647"),
+        ({"max_position_embeddings": 2**24 + 1}, "`max_position_embeddings` must be at most 16777216 .* d_model 16"),
+        ({"is_encoder_decoder": False}, "`is_encoder_decoder` must be True, got False"),
+        ({"dtype": "nonsense"}, "`dtype` must be a type of torch, .* got 'nonsense'"),
+        ({"torch_dtype": 3}, "`dtype` must be a type of torch, .* got 3"),
         ({"position_encoding": "rotary"}, "must be one of sinusoidal, learned, got 'rotary'"),
     ],
 )

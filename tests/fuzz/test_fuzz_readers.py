@@ -47,8 +47,7 @@ def all_lines(read):
     try:
         found.extend(read())
     except ValueError as error:
-        assert "must be UTF-8 text" in str(error)
-        return found, int(str(error).split(" in line ")[1].split()[0])
+        return found, int(str(error).split("must be UTF-8 text")[1].split(" in line ")[1].split()[0])
     return found, None
 
 
@@ -79,6 +78,18 @@ def test_two_files_stay_aligned_whole_or_in_parts_or_are_refused(place, source, 
     lengths = [[len(line) + 1 for line in side] for side in zip(*expected, strict=True)]
     dropped, report = check_pairs(*map(np.array, lengths), CleaningRules(max_source_tokens=9, max_length_ratio=3.0))
     assert report.num_kept + report.num_dropped == len(dropped) == len(expected)
+
+
+def check_pairs_or_error(path, languages=(None, None)):
+    """Reads a file, which gives pairs of texts or an error that names the file."""
+    try:
+        pairs = list(_read_pairs(path, languages))
+    except ValueError as raised:
+        error = str(raised)
+    else:
+        assert all(isinstance(text, str) for pair in pairs for text in pair)
+        return
+    assert str(path) in error
 
 
 def write_jsonl(path, pairs):
@@ -121,12 +132,7 @@ def test_a_damaged_parquet_file_is_pairs_of_text_or_refused_by_name(place, pairs
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     path.write_bytes(content[: data.draw(st.sampled_from([None, -1, 100]))])
-    try:
-        found = list(_read_pairs(path, (None, None)))
-    except ValueError as error:
-        assert str(path) in str(error)
-        return
-    assert all(isinstance(text, str) for pair in found for text in pair)
+    check_pairs_or_error(path, (None, None))
 
 
 FIELD = lines.map(lambda text: text.replace("\t", ""))
@@ -144,24 +150,14 @@ def test_tsv_keeps_everything_but_tabs_and_line_feeds(place, pairs):
 def test_any_bytes_as_a_file_of_pairs_are_pairs_of_text_or_refused_by_name(place, suffix, content):
     path = place / f"any{suffix}"
     path.write_bytes(content)
-    try:
-        pairs = list(_read_pairs(path, ("en", "de")))
-    except ValueError as error:
-        assert str(path) in str(error)
-        return
-    assert all(isinstance(text, str) for pair in pairs for text in pair)
+    check_pairs_or_error(path, ("en", "de"))
 
 
 @fuzz(8000, rows=st.lists(json_texts(["source", "target", "translation", "en"]), min_size=1, max_size=3))
 def test_any_json_is_pairs_of_text_or_refused_by_file_and_line(place, rows):
     path = place / "any.jsonl"
     path.write_text("\n".join(rows))
-    try:
-        pairs = list(_read_pairs(path, ("en", "source")))
-    except ValueError as error:
-        assert str(path) in str(error)
-        return
-    assert all(isinstance(text, str) for pair in pairs for text in pair)
+    check_pairs_or_error(path, ("en", "source"))
 
 
 @fuzz(500, short=5, text=surrogates)
