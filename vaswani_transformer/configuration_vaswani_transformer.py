@@ -195,6 +195,11 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                 setattr(self, name, self.d_model // self.num_heads)
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}. None derives it.")
+            if self.num_heads * getattr(self, name) > _LARGEST_SIZE:
+                raise ValueError(
+                    f"`num_heads` times `{name}` must be at most {_LARGEST_SIZE}, got {self.num_heads} times "
+                    f"{getattr(self, name)}. Pass smaller numbers."
+                )
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> "VaswaniTransformerConfig":
