@@ -183,9 +183,9 @@ def test_impossible_limit_is_refused(tiny_model):
         tiny_model.generate(torch.tensor([[5, 2]]), max_new_tokens_over_source=-1)
 
 
-@pytest.mark.parametrize("num_beams", [0, -1])
+@pytest.mark.parametrize("num_beams", [0, -1, 301, 10**20, 2.5, "4", True])
 def test_impossible_number_of_beams_is_refused(tiny_model, num_beams):
-    with pytest.raises(ValueError, match=f"`num_beams` must be at least 1, got {num_beams}"):
+    with pytest.raises(ValueError, match=f"`num_beams` must be at least 1 and at most .* 300 .*, got {num_beams!r}"):
         tiny_model.generate(torch.tensor([[5, 2]]), num_beams=num_beams)
 
 

@@ -186,6 +186,11 @@ def test_a_text_beyond_the_longest_training_sentence_is_translated_whole_with_on
     assert sum("longer than the longest training sentence" in r.getMessage() for r in caplog.records) == 1
 
 
+def test_a_text_beyond_64_kib_is_refused(translate):
+    with pytest.raises(ValueError, match="A text must have at most 65536 bytes, got 1000000 in 'aaaa"):
+        translate(["A dog.", "a" * 1_000_000])
+
+
 def test_what_is_no_text_is_refused(translate):
     with pytest.raises(TypeError, match="must be a text .* got int"):
         translate(["a", 3])

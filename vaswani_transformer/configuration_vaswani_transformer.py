@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any, ClassVar
 
+import torch
 from huggingface_hub.dataclasses import strict
 from transformers import GenerationConfig, PreTrainedConfig
 from transformers.utils import logging
@@ -40,6 +41,12 @@ PRESETS: dict[str, dict[str, Any]] = {
     "table3-E": {"position_encoding": "learned"},
     "table3-big": _BIG,
 }
+
+# What a config.json from elsewhere may ask for before its weights are looked at: layers are Python objects, and the
+# table of sinusoids is in no file of weights.
+_MOST_LAYERS = 1000
+_LARGEST_TABLE = 2**28  # numbers, 1 GiB
+_LARGEST_SIZE = 2**31 - 1
 
 POSITION_ENCODINGS = ("sinusoidal", "learned")
 
@@ -132,6 +139,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         self._check_sizes()
         self._check_rates()
+        self._check_kind(kwargs.get("torch_dtype") if self.dtype is None else self.dtype)
         self._resolve_head_sizes()
         if self.position_encoding not in POSITION_ENCODINGS:
             raise ValueError(
@@ -150,6 +158,18 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         for name in (*names, "max_position_embeddings"):
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}. Pass a larger number.")
+        for name in (*names, "max_position_embeddings", "d_k", "d_v"):
+            largest = _MOST_LAYERS if name.endswith("_layers") else _LARGEST_SIZE
+            if (getattr(self, name) or 0) > largest:
+                raise ValueError(
+                    f"`{name}` must be at most {largest}, got {getattr(self, name)}. Pass a smaller number."
+                )
+        if self.max_position_embeddings * self.d_model > _LARGEST_TABLE:
+            raise ValueError(
+                f"`max_position_embeddings` must be at most {_LARGEST_TABLE // self.d_model} with d_model "
+                f"{self.d_model}, got {self.max_position_embeddings}. Pass a smaller number: sinusoids beyond it are "
+                "computed when they are needed."
+            )
 
     def _check_rates(self) -> None:
         for name in ("dropout", "attention_dropout", "activation_dropout"):
@@ -157,6 +177,12 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                 raise ValueError(f"`{name}` must lie in [0, 1), got {getattr(self, name)}. The paper uses 0.1.")
         if not (math.isfinite(self.layer_norm_eps) and self.layer_norm_eps > 0.0):
             raise ValueError(f"`layer_norm_eps` must be a positive number, got {self.layer_norm_eps}. Pass 1e-6.")
+
+    def _check_kind(self, dtype: Any) -> None:
+        if not self.is_encoder_decoder:
+            raise ValueError("`is_encoder_decoder` must be True, got False. The model has both stacks; leave it out.")
+        if dtype is not None and not isinstance(getattr(torch, str(dtype).removeprefix("torch."), None), torch.dtype):
+            raise ValueError(f"`dtype` must be a type of torch, for example float32 or bfloat16, got {dtype!r}.")
 
     def _resolve_head_sizes(self) -> None:
         for name in ("d_k", "d_v"):
@@ -169,6 +195,11 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                 setattr(self, name, self.d_model // self.num_heads)
             if getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}. None derives it.")
+            if self.num_heads * getattr(self, name) > _LARGEST_SIZE:
+                raise ValueError(
+                    f"`num_heads` times `{name}` must be at most {_LARGEST_SIZE}, got {self.num_heads} times "
+                    f"{getattr(self, name)}. Pass smaller numbers."
+                )
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> "VaswaniTransformerConfig":

@@ -108,7 +108,7 @@ class VaswaniTransformerGenerationMixin:
         if offset is None:
             offset = getattr(prepared, "length_penalty_offset", None)
         prepared.length_penalty_offset = GNMT_OFFSET if offset is None else offset
-        _check_decoding(prepared, over_source)
+        _check_decoding(prepared, over_source, self.config.vocab_size)
         prepared.max_new_tokens_over_source = over_source
         if over_source is not None:
             prepared.max_length = prepared.max_new_tokens = None
@@ -329,10 +329,12 @@ def _with_own_limits(processors: LogitsProcessorList, limits: torch.Tensor, prom
     )
 
 
-def _check_decoding(generation_config: GenerationConfig, over_source: int | None) -> None:
-    if generation_config.num_beams is not None and generation_config.num_beams < 1:
+def _check_decoding(generation_config: GenerationConfig, over_source: int | None, vocab_size: int) -> None:
+    num_beams = generation_config.num_beams
+    if num_beams is not None and not (type(num_beams) is int and 1 <= num_beams <= vocab_size):
         raise ValueError(
-            f"`num_beams` must be at least 1, got {generation_config.num_beams}. The paper uses 4; 1 is greedy search."
+            f"`num_beams` must be at least 1 and at most the vocabulary's {vocab_size} entries, got {num_beams!r}. "
+            "The paper uses 4; 1 is greedy search."
         )
     check_length_penalty(generation_config.length_penalty)
     check_length_penalty_offset(generation_config.length_penalty_offset)

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a forward pass accepts: wrong types and shapes are refused by name, before torch fails or silently broadcasts.
+"""What a model accepts: wrong types and shapes are refused by name, before torch fails or silently broadcasts.
 
 Shapes: B batch, L length, D d_model. Shapes and types are known without asking the device; ids that are
 compared with the vocabulary are not. Compiled and exported graphs hold none of these checks.
@@ -12,6 +12,8 @@ import torch
 from transformers import Cache, EncoderDecoderCache
 from transformers.utils import is_torchdynamo_compiling
 
+MAX_TEXT_BYTES = 2**16  # of UTF-8: time grows with the square of a text's length, and no sentence is that long
+
 _ID_TYPES = (torch.int64, torch.int32)
 
 
@@ -21,6 +23,18 @@ def _shape(value: Any) -> tuple[int, ...] | None:
 
 def _describe(value: Any) -> str:
     return f"{tuple(value.shape)} of {value.dtype}" if torch.is_tensor(value) else type(value).__name__
+
+
+def check_text_length(text: str) -> None:
+    """Refuses a text that would be computed for hours: a file without line ends, say.
+
+    Raises:
+        ValueError: It has more than 65,536 bytes in UTF-8.
+    """
+    if 4 * len(text) > MAX_TEXT_BYTES and (size := len(text.encode("utf-8", "surrogatepass"))) > MAX_TEXT_BYTES:
+        raise ValueError(
+            f"A text must have at most {MAX_TEXT_BYTES} bytes, got {size} in {text[:30]!a}... Split it into sentences."
+        )
 
 
 def check_token_ids(
@@ -168,4 +182,13 @@ def check_labels(labels: torch.Tensor, states: torch.Tensor) -> None:
         )
 
 
-__all__ = ["check_batch", "check_cache", "check_labels", "check_mask", "check_states", "check_token_ids"]
+__all__ = [
+    "MAX_TEXT_BYTES",
+    "check_batch",
+    "check_cache",
+    "check_labels",
+    "check_mask",
+    "check_states",
+    "check_text_length",
+    "check_token_ids",
+]

@@ -173,6 +173,18 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
             model.set_default_search()
         return (model, info) if output_loading_info else model
 
+    @classmethod
+    def _finalize_model_loading(cls, model: Any, load_config: Any, loading_info: Any) -> Any:
+        """As the library's, which first makes and fills the tensors that do not fit, however large the config is."""
+        if loading_info.mismatched_keys and not load_config.ignore_mismatched_sizes:
+            name, found, asked = min(loading_info.mismatched_keys)
+            raise RuntimeError(
+                f"`{name}` must have the shape that the config describes, {tuple(asked)}, got {tuple(found)} in the "
+                f"weights, and so for {len(loading_info.mismatched_keys)} tensors in all. Use the config and the "
+                "weights of one and the same model, or pass ignore_mismatched_sizes=True."
+            )
+        return super()._finalize_model_loading(model, load_config, loading_info)
+
     def check_loaded_weights(self) -> None:
         """Refuses a model that was loaded from a checkpoint with missing or unknown tensors.
 
@@ -180,7 +192,11 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
             ValueError: Names the tensors.
         """
         info = getattr(self, "_loading_info", {})
-        problems = [f"{key.removesuffix('_keys')} {', '.join(names)}" for key, names in info.items() if names]
+        problems = [
+            f"{key.removesuffix('_keys')} {', '.join(names[:9])}" + f" and {len(names) - 9} more" * (len(names) > 9)
+            for key, names in info.items()
+            if names
+        ]
         if problems:
             raise ValueError(
                 f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got {'; '.join(problems)}. "
@@ -193,10 +209,11 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         Raises:
             ValueError: Names both sizes.
         """
-        if len(tokenizer) > self.config.vocab_size:
+        num_entries = max(len(tokenizer), 1 + max(tokenizer.get_vocab().values(), default=0))
+        if num_entries > self.config.vocab_size:
             raise ValueError(
                 f"`tokenizer` must have at most the {self.config.vocab_size} entries of the model's vocabulary, got "
-                f"{len(tokenizer)}. Use the tokenizer that was saved with this model, or call "
+                f"{num_entries}. Use the tokenizer that was saved with this model, or call "
                 "model.resize_token_embeddings(len(tokenizer)) and train the new entries."
             )
 

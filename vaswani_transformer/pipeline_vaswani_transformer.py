@@ -12,6 +12,8 @@ from transformers import AutoModelForSeq2SeqLM, Pipeline
 from transformers import pipelines as library
 from transformers.utils import logging
 
+from .inputs_vaswani_transformer import check_text_length
+
 logger = logging.get_logger(__name__)
 
 _POOL = 4096  # texts that are read, tokenised and sorted together
@@ -29,7 +31,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     Called with a text it returns a list of `{"translation_text": ...}`, one for each returned sequence; with a list,
     a list of those dictionaries (of lists of them when several sequences are returned); with a generator or a data
     set, an iterator over lists. Order out is order in. Empty and blank texts become empty texts. Nothing is
-    truncated: a text longer than any training sentence is translated whole, with one warning.
+    truncated: a text longer than any training sentence is translated whole, with one warning; one of more than 65,536
+    bytes is refused.
 
     Lists and data sets are sorted by length and cut into batches of 4,096 padded tokens and at most 128 texts, or of
     `batch_size` texts if that is given; texts of a generator come one by one, or are read 16 batches ahead.
@@ -39,8 +42,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     Raises:
         ValueError: The model translates another language pair than the task names, its checkpoint lacks tensors or
-            holds unknown ones, its vocabulary lacks entries of the tokenizer, or its tokenizer needs languages that
-            were not given.
+            holds unknown ones, its vocabulary lacks entries of the tokenizer, its tokenizer needs languages that were
+            not given, or a text has more than 65,536 bytes.
         TypeError: An input is not a text.
 
     Example:
@@ -157,6 +160,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             raise TypeError(
                 f"Every input must be a text (str), got {type(text).__name__}. Pass a str or a list of str."
             )
+        check_text_length(text)
         is_blank = not text.strip()
         encoded = self._encode("" if is_blank else text, src_lang, tgt_lang)
         length, longest = encoded["input_ids"].shape[1], self._longest_training_source

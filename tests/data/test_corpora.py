@@ -8,6 +8,8 @@ import pickle
 from types import SimpleNamespace
 
 import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from vaswani_transformer.data import builtin, load_corpus, read_lines
@@ -179,6 +181,11 @@ def test_csv_is_read(load, write):
     assert load(pairs_file=path, **LANGUAGES) == PAIRS
 
 
+def test_csv_may_have_a_column_without_a_name(load, write):
+    path = write("p.csv", ",source,target\n0,a,b\n")
+    assert load(pairs_file=path) == [("a", "b")]
+
+
 def test_csv_fields_keep_line_feeds(load, write):
     assert load(pairs_file=write("pairs.csv", 'source,target\n"a\nb",c\n')) == [("a\nb", "c")]
 
@@ -200,6 +207,10 @@ def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
         ("p.txt", "x", "`pairs_file` must end in one of .jsonl, .json, .csv, .tsv, .parquet, got .*p.txt"),
         ("p.jsonl", "\n\n", "must hold at least one pair, got none"),
         ("p.jsonl", '{"source": "a", "target": "b"}\n{"source"\n', "got an error in line 2"),
+        ("p.jsonl", '{"source": "a", "target": "b"}\n' + "[" * 5000, "got an error in line 2: maximum recursion"),
+        ("p.jsonl", '{"source": ' + "1" * 5000 + "}", "got an error in line 1: Exceeds the limit"),
+        ("p.jsonl", '{"source": "a", "target": "b\\ud800"}\n', r"got half of a character, '\\ud800', in line 1 of"),
+        ("p.json", "[" * 5000, "must be one JSON list, got an error: maximum recursion"),
         ("p.jsonl", "3\n", "must hold JSON objects, got 3 in line 1"),
         (
             "p.jsonl",
@@ -221,6 +232,14 @@ def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
 def test_bad_file_of_pairs_is_refused(load, write, name, content, message):
     with pytest.raises(ValueError, match=message):
         load(pairs_file=write(name, content))
+
+
+def test_damaged_parquet_file_is_refused_by_name(load, tmp_path):
+    pq.write_table(pa.table({"source": ["a dog"], "target": ["ein Hund"]}), tmp_path / "p.parquet")
+    content = (tmp_path / "p.parquet").read_bytes()
+    (tmp_path / "p.parquet").write_bytes(content.replace(b"ein Hund", b"ein\xff\xff\xff\xff\xff"))
+    with pytest.raises(ValueError, match=r"p\.parquet` must be a Parquet file, got an error"):
+        load(pairs_file=tmp_path / "p.parquet")
 
 
 def test_unknown_language_is_refused_with_the_languages_found(load, write):

@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from vaswani_transformer.evaluation.checkpoint import check_checkpoint_folder, check_model_path, load_for_inference
 
 
@@ -114,6 +115,31 @@ def test_load_for_inference_refuses_a_config_value_of_another_type(folder):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "d_model": "x"}))
     with pytest.raises(ValueError, match="must have a config.json of valid values, got .* 'd_model' expected int"):
+        load_for_inference(folder)
+
+
+@pytest.mark.parametrize(("key", "value"), [("id2label", [1]), ("num_labels", "x")])
+def test_load_for_inference_names_the_folder_of_a_config_that_the_library_cannot_read(folder, key, value):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, key: value}))
+    with pytest.raises(ValueError, match=f"must have a config.json of valid values, got others in {folder}"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_refuses_a_tokenizer_with_an_id_beyond_the_vocabulary(folder):
+    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    entries = tokenizer["model"]["vocab"]
+    entries[max(entries, key=entries.get)] = 4_000_000_000
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(ValueError, match="at most the 300 entries of the model's vocabulary, got 4000000001"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_names_some_of_many_missing_tensors_before_it_makes_them(folder, monkeypatch):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "num_decoder_layers": 3}))
+    monkeypatch.setattr(VaswaniTransformerForConditionalGeneration, "from_pretrained", None)
+    with pytest.raises(ValueError, match=r"got missing model\.decoder\.layers\.2\..* and \d+ more. Its transl"):
         load_for_inference(folder)
 
 

@@ -22,7 +22,7 @@ from vaswani_transformer.evaluation.files import (
 )
 from vaswani_transformer.evaluation.outputs import check_outputs, write_lines
 from vaswani_transformer.evaluation.scoring import score_pairs
-from vaswani_transformer.evaluation.translate import translate_n_best
+from vaswani_transformer.evaluation.translate import translate, translate_n_best
 
 SHORT = {"max_new_tokens_over_source": 3}
 
@@ -228,3 +228,31 @@ def test_check_pair_files_names_the_side_that_is_missing(pair_files, tmp_path, n
 def test_check_pair_files_refuses_an_input_as_output(pair_files, tmp_path, name):
     with pytest.raises(ValueError, match="`output` must be a file of its own"):
         check_pair_files(*pair_files, tmp_path / name)
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n", b""])
+def test_a_line_may_be_64_kib_long_and_no_longer(ends):
+    longest = b"\xef\xbb\xbf" + b"a" * 2**16 + ends
+    assert len(next(read_lines(io.BytesIO(longest), "in"))) == 2**16
+    with pytest.raises(ValueError, match="`in` must have at most 65536 bytes in a line, got more in line 2. Split it"):
+        list(read_lines(io.BytesIO(b"a\n" + b"a" * (2**16 + 1) + ends), "in"))
+
+
+def test_a_file_without_line_ends_is_not_read_as_a_whole():
+    class Endless(io.RawIOBase):
+        def readline(self, size=-1):
+            assert 0 < size < 2**17
+            return b"a" * size
+
+    with pytest.raises(ValueError, match="got more in line 1"):
+        next(read_lines(Endless(), "in"))
+
+
+def test_a_sentence_beyond_64_kib_is_refused_by_every_function(tiny_model, tiny_tokenizer):
+    text = "\u00e4" * (2**15 + 1)
+    for results in (
+        translate(tiny_model, tiny_tokenizer, ["a", text]),
+        score_pairs(tiny_model, tiny_tokenizer, ["a", "a"], ["a", text]),
+    ):
+        with pytest.raises(ValueError, match="A text must have at most 65536 bytes, got 65538 in"):
+            list(results)

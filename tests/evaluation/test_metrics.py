@@ -114,6 +114,20 @@ def test_scores_refuse_different_numbers_of_sentences():
         score_translations(["a"], REFERENCES)
 
 
+@pytest.mark.parametrize("bad", [None, 3, ["x"], {"x": 1}, b"x"])
+def test_scores_refuse_what_is_no_text_behind_the_first(bad):
+    with pytest.raises(TypeError, match="`hypotheses` must be a list of texts, got "):
+        score_translations(["a", bad], ["a", "b"])
+    if bad != ["x"]:
+        with pytest.raises(TypeError, match="`references` must be a list of texts, got "):
+            score_translations(["a", "b"], ["a", bad])
+
+
+def test_scores_refuse_one_text_in_place_of_a_list():
+    with pytest.raises(TypeError, match="`hypotheses` must be a list of texts, got 'abc'"):
+        score_translations("abc", "abd")
+
+
 def test_scores_refuse_nothing():
     with pytest.raises(ValueError, match="`hypotheses` must not be empty"):
         score_translations([], [])

@@ -226,3 +226,23 @@ def test_recipe_lists_the_metrics_that_can_decide():
 def test_every_number_of_a_recipe_has_a_range():
     numbers = [field for field in dataclasses.fields(Recipe) if "int" in field.type or "float" in field.type]
     assert [field.name for field in numbers if field.metadata["range"] is None] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("streaming", "false", "be true or false, got 'false'"),
+        ("load_best_model", 1, "be true or false, got 1"),
+        ("train_source", 3, "be text, got 3"),
+        ("preset", None, "be text, got None"),
+    ],
+)
+def test_recipe_refuses_a_value_of_another_type(name, value, message):
+    with pytest.raises(ValueError, match=f"`{name}` must {message}"):
+        Recipe(**{name: value})
+
+
+def test_recipe_of_brackets_nested_too_deep_is_refused(tmp_path):
+    (tmp_path / "recipe.json").write_text("[" * 5000)
+    with pytest.raises(ValueError, match="recipe.json` must be a recipe"):
+        Recipe.load(tmp_path)

@@ -171,9 +171,22 @@ def _read_pairs(path: Path, languages: tuple[str | None, str | None]) -> Iterato
                 f"`pairs_file` must hold text under {columns[-2]!r} and {columns[-1]!r} in every row, got "
                 f"{row!r:.200} in {place} of {path}. Complete or remove the row."
             )
+        _check_characters(pair, place, path)
         yield pair
     if columns is None:
         raise ValueError(f"`pairs_file` must hold at least one pair, got none in {path}. Check how it was written.")
+
+
+def _check_characters(pair: tuple[str, ...], place: str, path: Path) -> None:
+    """Raises ValueError for half of a character, which JSON can hold and a file of text cannot."""
+    for text in pair:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"`pairs_file` must hold text that UTF-8 can hold, got half of a character, {text[error.start]!a}, in "
+                f"{place} of {path}. Correct or remove the row."
+            ) from error
 
 
 def find_columns(

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 _ROWS_PER_READ = 10_000
+_NOT_JSON = (ValueError, RecursionError)  # the second where brackets are nested too deep
 
 
 def existing_file(path: str | Path, name: str) -> Path:
@@ -114,7 +115,7 @@ def _read_json(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             continue
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
+        except _NOT_JSON as error:
             if number == 1 and line.lstrip().startswith("["):  # a list that is laid out over several lines
                 yield from _read_json_list(path)
                 return
@@ -131,7 +132,7 @@ def _read_json_list(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Place and row of each pair of a JSON file that is one list."""
     try:
         rows = json.loads("\n".join(read_lines(path)))
-    except json.JSONDecodeError as error:
+    except _NOT_JSON as error:
         raise ValueError(f"`{path}` must be one JSON list, got an error: {error}. Correct the file.") from error
     for number, row in enumerate(rows, start=1):
         yield f"entry {number}", _check_row(row, f"entry {number}", path)
@@ -148,10 +149,10 @@ def _check_row(row: Any, place: str, path: Path) -> dict[str, Any]:
 
 def _read_csv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """Place and row of each pair of a CSV file with a header."""
-    rows = csv.DictReader((f"{line}\n" for line in read_lines(path)), restkey="", strict=True)
+    rows = csv.DictReader((f"{line}\n" for line in read_lines(path)), strict=True)
     try:
         for row in rows:
-            if "" in row:
+            if None in row:
                 raise ValueError(
                     f"`{path}` must have {len(rows.fieldnames)} columns in every row, got more in line "
                     f"{rows.line_num}. Quote fields that hold a comma."
@@ -180,14 +181,13 @@ def _read_tsv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
 def _read_parquet(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Place and row of each pair of a Parquet file."""
     try:
-        file = pq.ParquetFile(path)
-    except pa.ArrowInvalid as error:
+        with pq.ParquetFile(path) as file:
+            rows = (row for batch in file.iter_batches(_ROWS_PER_READ) for row in batch.to_pylist())
+            yield from ((f"row {number}", row) for number, row in enumerate(rows, start=1))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(
             f"`{path}` must be a Parquet file, got an error: {error}. Check how it was written."
         ) from error
-    with file:
-        rows = (row for batch in file.iter_batches(_ROWS_PER_READ) for row in batch.to_pylist())
-        yield from ((f"row {number}", row) for number, row in enumerate(rows, start=1))
 
 
 READERS = {".jsonl": _read_json, ".json": _read_json, ".csv": _read_csv, ".tsv": _read_tsv, ".parquet": _read_parquet}

@@ -13,6 +13,8 @@ import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
+from ..inputs_vaswani_transformer import check_text_length
+
 # Sentences tokenised and sorted by length together: enough for batches without padding, little enough for memory.
 SENTENCES_PER_CHUNK = 4096
 DEFAULT_MAX_TOKENS_PER_BATCH = 4096
@@ -106,9 +108,11 @@ def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str
 
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> list[list[int]]:
-    """Token ids of each sentence, whole and with `</s>`."""
+    """Token ids of each sentence, whole and with `</s>`; raises ValueError for one of more than 65,536 bytes."""
     if not sentences:
         return []
+    for sentence in sentences:
+        check_text_length(sentence)
     return tokenizer(sentences, truncation=False, padding=False, verbose=False)["input_ids"]
 
 

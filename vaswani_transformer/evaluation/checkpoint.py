@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils import (
     CONFIG_NAME,
@@ -113,7 +113,7 @@ def checking_config(name_or_path: str | Path) -> Iterator[None]:
     """Names the folder whose config has values that no model can have."""
     try:
         yield
-    except StrictDataclassError as error:
+    except (StrictDataclassError, ArithmeticError, AttributeError, LookupError, TypeError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(
             f"`model` must have a {CONFIG_NAME} of valid values, got others in {name_or_path} ({reason}). Use the "
@@ -248,9 +248,12 @@ def _device(device: str | torch.device | None) -> torch.device:
 def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration:
     """The model, with exactly the tensors its config describes."""
     try:
+        check_no_adapter(name_or_path)
         with checking_config(name_or_path):
-            check_no_adapter(name_or_path)
-            model = VaswaniTransformerForConditionalGeneration.from_pretrained(name_or_path)
+            config = VaswaniTransformerConfig.from_pretrained(name_or_path)
+        if Path(name_or_path).is_dir():
+            _check_names(Path(name_or_path), config)
+        model = VaswaniTransformerForConditionalGeneration.from_pretrained(name_or_path, config=config)
     except SafetensorError as error:
         raise ValueError(
             f"`model` must have whole safetensors files, got a broken one in {name_or_path} ({error}). Copy it again."
@@ -262,11 +265,24 @@ def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration
         raise clear_error from error
     except RuntimeError as error:
         raise ValueError(
-            f"`model` must have tensors of the shapes its config.json describes, got others in {name_or_path}. Use "
-            "the config and the weights of one and the same model."
+            f"`model` must have tensors of the shapes its config.json describes, got others in {name_or_path} "
+            f"({error})."
         ) from error
     model.check_loaded_weights()
     return model
+
+
+def _check_names(folder: Path, config: VaswaniTransformerConfig) -> None:
+    """Refuses weights that lack tensors of the config's model, before memory is taken for these."""
+    names = set()
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, framework="pt") as weights:
+            names |= set(weights.keys())
+    with torch.device("meta"):
+        model = VaswaniTransformerForConditionalGeneration(config)
+    missing = set(model.state_dict()) - set(model.all_tied_weights_keys) - names
+    model._loading_info = {"missing_keys": sorted(missing)}
+    model.check_loaded_weights()
 
 
 def _clear_error(name_or_path: str, error: OSError) -> Exception | None:

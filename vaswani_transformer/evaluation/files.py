@@ -3,7 +3,7 @@
 """Files and standard streams of sentences: read line by line, translated, scored or aligned, written when complete.
 
 A line ends at a line feed and nowhere else; a carriage return in front of it and a byte order mark at the beginning
-of a file are dropped.
+of a file are dropped. A line of more than 65,536 bytes is refused.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from ..inputs_vaswani_transformer import MAX_TEXT_BYTES
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .alignment import align_pairs
 from .outputs import STANDARD_STREAM, check_outputs, is_stream, write_lines
@@ -27,6 +29,7 @@ from .resuming import append_lines, begin_part, check_resume, describe, keep_par
 from .scoring import score_pairs
 from .translate import translate, translate_n_best
 
+_MARK = "\ufeff".encode()  # byte order mark
 # Options that may change when an interrupted translation goes on.
 _WITHOUT_EFFECT_ON_LINES = ("max_tokens_per_batch", "progress")
 
@@ -319,19 +322,27 @@ def read_lines(stream: BinaryIO, name: str) -> Iterator[str]:
         name: Of the file, for errors.
 
     Raises:
-        ValueError: A byte is not UTF-8; the message names file, line and offset.
+        ValueError: A byte is not UTF-8, or a line has more than 65,536 bytes; the message names file and line.
     """
     offset = 0
-    for number, raw in enumerate(stream, start=1):
-        try:
-            line = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
+    # As much as a line may have: byte order mark, text, both bytes of its end, and the one that is too much.
+    for number, raw in enumerate(iter(partial(stream.readline, MAX_TEXT_BYTES + 6), b""), start=1):
+        content = raw.removesuffix(b"\n").removesuffix(b"\r")
+        begin = len(_MARK) if number == 1 and content.startswith(_MARK) else 0
+        if len(content) - begin > MAX_TEXT_BYTES:
             raise ValueError(
-                f"`{name}` must be UTF-8 text, got byte 0x{raw[error.start]:02x} in line {number} (byte offset "
-                f"{offset + error.start} of the file). Convert the file first, for example with iconv."
+                f"`{name}` must have at most {MAX_TEXT_BYTES} bytes in a line, got more in line {number}. Split it "
+                "into sentences, one a line."
+            )
+        try:
+            yield content[begin:].decode("utf-8")
+        except UnicodeDecodeError as error:
+            place = begin + error.start
+            raise ValueError(
+                f"`{name}` must be UTF-8 text, got byte 0x{raw[place]:02x} in line {number} (byte offset "
+                f"{offset + place} of the file). Convert the file first, for example with iconv."
             ) from error
         offset += len(raw)
-        yield (line.removeprefix("\ufeff") if number == 1 else line).removesuffix("\n").removesuffix("\r")
 
 
 def _write_for_pairs(

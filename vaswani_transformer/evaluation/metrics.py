@@ -67,6 +67,7 @@ def score_translations(
 
     Raises:
         ValueError: There is nothing to score, or hypotheses and references differ in number.
+        TypeError: One of them is no text.
 
     Example:
         >>> round(score_translations(["Das ist ein Haus ."], ["Das ist ein Haus ."], "de")["paper_bleu"], 2)
@@ -108,11 +109,21 @@ def _reference_streams(
         )
     if not hypotheses:
         raise ValueError("`hypotheses` must not be empty, got 0 sentences. Pass at least one.")
-    rows = [[row] if isinstance(row, str) else list(row) for row in references]
+    _check_texts("hypotheses", hypotheses)
+    rows = [list(row) if isinstance(row, (list, tuple)) else [row] for row in references]
+    for row in rows:
+        _check_texts("references", row)
     if empty := [index for index, row in enumerate(rows) if not row]:
         raise ValueError(f"`references` must hold at least one for each sentence, got none for index {empty[0]}.")
     num_streams = max(len(row) for row in rows)
     return [[row[stream] if stream < len(row) else None for row in rows] for stream in range(num_streams)]
+
+
+def _check_texts(name: str, texts: Sequence[Any]) -> None:
+    """Raises TypeError unless all are texts: sacreBLEU's own check is of the first alone."""
+    for text in [texts] if isinstance(texts, str) else texts:
+        if not isinstance(text, str) or text is texts:
+            raise TypeError(f"`{name}` must be a list of texts, got {text!r:.100} in it or for it. Pass str alone.")
 
 
 _DESCRIPTION = (

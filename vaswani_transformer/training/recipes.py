@@ -59,6 +59,10 @@ _NOT_NEGATIVE = _number("be a finite number of at least 0", lambda value: value 
 _RATIO = _number("be a finite number of at least 1", lambda value: value >= 1)
 _PENALTY = _number("be a finite number in [-10, 10]", lambda value: abs(value) <= 10)
 _SEED = ("be a whole number in [0, 2^32)", lambda value: type(value) is int and 0 <= value < 2**32)
+_TYPES = {
+    "bool": ("be true or false", lambda value: type(value) is bool),
+    "str": ("be text", lambda value: type(value) is str),
+}
 _METRIC = (f"be one of {', '.join(_METRICS)}", lambda value: value in _METRICS)
 
 
@@ -76,7 +80,7 @@ class Recipe:
     change the training.
 
     Raises:
-        ValueError: If a number is out of its range.
+        ValueError: If a value is of another type, or out of its range.
     """
 
     name: str = _field("custom", "name of the recipe")
@@ -181,12 +185,12 @@ class Recipe:
     max_new_tokens_over_source: int = _field(50, "output limit in tokens: input length + this number", _COUNT_OR_ZERO)
 
     def __post_init__(self):
-        """Checks every number, so that no bad one is noticed after an old run is deleted or a new one trained."""
+        """Checks every value, so that no bad one is noticed after an old run is deleted or a new one trained."""
         for field in dataclasses.fields(self):
-            value, allowed = getattr(self, field.name), field.metadata["range"]
-            if allowed is None or (value is None and field.type.endswith("| None")):
+            value = getattr(self, field.name)
+            if value is None and field.type.endswith("| None"):
                 continue
-            text, holds = allowed
+            text, holds = field.metadata["range"] or _TYPES[field.type.removesuffix(" | None")]
             if not holds(value):
                 meaning = field.metadata["help"]
                 raise ValueError(f"`{field.name}` must {text}, got {value!r}. Pass another value ({meaning}).")
@@ -258,7 +262,7 @@ class Recipe:
             raise FileNotFoundError(f"`folder` must hold {RECIPE_FILE}, got {folder}. Pass the folder of a run.")
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (TypeError, ValueError) as error:
+        except (RecursionError, TypeError, ValueError) as error:
             raise ValueError(f"`{path}` must be a recipe, got a file that is none ({error}).") from error
 
 

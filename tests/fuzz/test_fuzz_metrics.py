@@ -1,0 +1,80 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Any texts through the metrics, against sacreBLEU's own functions and against themselves."""
+
+import math
+import random
+
+import pytest
+import sacrebleu
+from hypothesis import strategies as st
+from nasty import fuzz, json_values, texts
+
+from vaswani_transformer.evaluation.metrics import METRICS, corpus_sacrebleu, score_translations
+from vaswani_transformer.evaluation.paper_bleu import tokenize_for_paper_bleu
+
+PAIRS = st.lists(st.tuples(texts, texts), min_size=1, max_size=5)
+LANGUAGES = st.sampled_from([None, "de", "fr", "en", "zh", "ga", "de-AT", "xx", ""])
+
+
+def split(pairs):
+    return [list(side) for side in zip(*pairs, strict=True)]
+
+
+@fuzz(2000, short=30, pairs=PAIRS, language=LANGUAGES)
+def test_scores_lie_between_0_and_100_and_equal_sacrebleus(pairs, language):
+    hypotheses, references = split(pairs)
+    scores = score_translations(hypotheses, references, language)
+    assert all(math.isfinite(scores[name]) and 0 <= scores[name] <= 100 + 1e-9 for name in METRICS)
+    expected = sacrebleu.corpus_bleu(hypotheses, [references], force=True).score
+    assert scores["sacrebleu"] == expected == corpus_sacrebleu(hypotheses, references)
+    assert scores["chrf"] == sacrebleu.corpus_chrf(hypotheses, [references]).score
+    assert score_translations(hypotheses, [[reference] for reference in references], language) == scores
+
+
+@fuzz(1500, short=20, pairs=PAIRS, language=LANGUAGES, seed=st.integers(0, 99))
+def test_scores_do_not_depend_on_the_order_of_sentences(pairs, language, seed):
+    scores = score_translations(*split(pairs), language)
+    shuffled = score_translations(*split(random.Random(seed).sample(pairs, len(pairs))), language)
+    assert all(scores[name] == pytest.approx(shuffled[name]) for name in METRICS)
+
+
+@fuzz(1500, short=20, some=st.lists(texts, min_size=1, max_size=5), language=LANGUAGES)
+def test_nothing_is_better_than_the_reference_itself(some, language):
+    scores = score_translations(some, some, language)
+    words = [line.split() for line in tokenize_for_paper_bleu(some, language)]
+    if any(len(line) >= 4 for line in words):
+        assert scores["paper_bleu"] == pytest.approx(100)
+    assert all(scores[name] <= 100 + 1e-9 for name in METRICS)
+
+
+@fuzz(4000, short=30, text=texts, language=LANGUAGES)
+def test_tokens_of_the_paper_bleu_stand_in_one_line_between_single_spaces(text, language):
+    (line,) = tokenize_for_paper_bleu([text], language)
+    assert line == " ".join(line.split(" "))
+    assert "\n" not in line
+    assert "\r" not in line
+
+
+@fuzz(
+    2000,
+    short=20,
+    pairs=PAIRS,
+    bad=json_values.filter(lambda value: not isinstance(value, str)),
+    side=st.integers(0, 1),
+)
+def test_what_is_no_text_is_refused_by_its_side(pairs, bad, side):
+    sides = split(pairs)
+    sides[side][-1] = bad
+    if side == 1 and isinstance(bad, list) and bad and all(isinstance(text, str) for text in bad):
+        return  # several references
+    with pytest.raises((TypeError, ValueError), match="`references` must" if side else "`hypotheses` must"):
+        score_translations(*sides)
+
+
+@fuzz(1000, short=10, pairs=PAIRS, more=st.lists(texts, min_size=1, max_size=3), side=st.integers(0, 1))
+def test_different_numbers_of_sentences_are_refused(pairs, more, side):
+    sides = split(pairs)
+    sides[side] += more
+    with pytest.raises(ValueError, match="`hypotheses` must be as many as `references`"):
+        score_translations(*sides)

@@ -1,0 +1,177 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Files of any bytes through the readers: every line is kept in its place, or the file is refused by line."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import strategies as st
+from nasty import any_files, fuzz, good_files, json_texts, json_values, lines, surrogates, texts
+
+from vaswani_transformer.data import readers
+from vaswani_transformer.data.cleaning import CleaningRules, check_pairs
+from vaswani_transformer.data.corpora import _read_pairs
+from vaswani_transformer.data.streams import _read_shards
+from vaswani_transformer.evaluation.files import read_lines as read_lines_to_translate
+
+PAIRS = st.lists(st.tuples(texts, texts), min_size=1, max_size=5)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("files")
+
+
+def split_by_hand(content):
+    """Lines of a file, and the number of the first that is not UTF-8."""
+    rows = content.split(b"\n")
+    rows = rows[:-1] if rows[-1] == b"" else rows
+    found = []
+    for number, row in enumerate(rows, start=1):
+        row = row[3:] if number == 1 and row.startswith(b"\xef\xbb\xbf") else row
+        try:
+            found.append((row[:-1] if row.endswith(b"\r") else row).decode())
+        except UnicodeDecodeError:
+            return found, number
+    return found, None
+
+
+def all_lines(read):
+    """Lines that a reader yields, and the number of the line that its error names."""
+    found = []
+    try:
+        found.extend(read())
+    except ValueError as error:
+        return found, int(str(error).split("must be UTF-8 text")[1].split(" in line ")[1].split()[0])
+    return found, None
+
+
+@fuzz(20_000, content=any_files)
+def test_lines_end_at_line_feeds_alone_and_bad_bytes_are_named_by_line(place, content):
+    path = place / "lines"
+    path.write_bytes(content)
+    assert all_lines(lambda: read_lines_to_translate(io.BytesIO(content), "lines")) == split_by_hand(content)
+    if content:
+        assert all_lines(lambda: readers.read_lines(path)) == split_by_hand(content)
+
+
+@fuzz(5000, short=40, source=good_files, target=good_files, data=st.data())
+def test_two_files_stay_aligned_whole_or_in_parts_or_are_refused(place, source, target, data):
+    (sources, _), (targets, _) = split_by_hand(source), split_by_hand(target)
+    paths = place / "source", place / "target"
+    for path, content in zip(paths, (source, target), strict=True):
+        path.write_bytes(content)
+    if len(sources) != len(targets) or not sources:
+        with pytest.raises(ValueError, match="must have as many lines as|must hold text, got the empty file"):
+            list(readers.read_aligned(*paths))
+        return
+    expected = list(zip(sources, targets, strict=True))
+    assert list(readers.read_aligned(*paths)) == expected
+    shards = readers.index_aligned(*paths, data.draw(st.integers(1, 4)))
+    parts = list(_read_shards(*map(str, paths), shards))
+    assert [(pair["source"], pair["target"]) for pair in parts] == expected
+    lengths = [[len(line) + 1 for line in side] for side in zip(*expected, strict=True)]
+    dropped, report = check_pairs(*map(np.array, lengths), CleaningRules(max_source_tokens=9, max_length_ratio=3.0))
+    assert report.num_kept + report.num_dropped == len(dropped) == len(expected)
+
+
+def check_pairs_or_error(path, languages=(None, None)):
+    """Reads a file, which gives pairs of texts or an error that names the file."""
+    try:
+        pairs = list(_read_pairs(path, languages))
+    except ValueError as raised:
+        error = str(raised)
+    else:
+        assert all(isinstance(text, str) for pair in pairs for text in pair)
+        return
+    assert str(path) in error
+
+
+def write_jsonl(path, pairs):
+    rows = [json.dumps({"source": source, "target": target}) for source, target in pairs]
+    path.with_suffix(".jsonl").write_text("\n".join(rows))
+    return path.with_suffix(".jsonl")
+
+
+def write_json(path, pairs):
+    rows = [{"source": source, "target": target} for source, target in pairs]
+    path.with_suffix(".json").write_text(json.dumps(rows, indent=1))
+    return path.with_suffix(".json")
+
+
+def write_csv(path, pairs):
+    with open(path.with_suffix(".csv"), "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([("source", "target"), *pairs])
+    return path.with_suffix(".csv")
+
+
+def write_parquet(path, pairs):
+    columns = dict(zip(("source", "target"), map(list, zip(*pairs, strict=True)), strict=True))
+    pq.write_table(pa.table(columns), path.with_suffix(".parquet"))
+    return path.with_suffix(".parquet")
+
+
+@pytest.mark.parametrize("write", [write_jsonl, write_json, write_csv, write_parquet])
+@fuzz(2500, pairs=PAIRS)
+def test_pairs_written_by_other_programs_come_back(place, write, pairs):
+    found = list(_read_pairs(write(place / "pairs", pairs), (None, None)))
+    if write is write_csv:  # a carriage return before a line feed counts as part of the line's end, in fields, too
+        pairs = [tuple(text.replace("\r\n", "\n") for text in pair) for pair in pairs]
+    assert found == pairs
+
+
+@fuzz(3000, pairs=PAIRS, data=st.data())
+def test_a_damaged_parquet_file_is_pairs_of_text_or_refused_by_name(place, pairs, data):
+    path = write_parquet(place / "damaged", pairs)
+    content = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content[: data.draw(st.sampled_from([None, -1, 100]))])
+    check_pairs_or_error(path, (None, None))
+
+
+FIELD = lines.map(lambda text: text.replace("\t", ""))
+
+
+@fuzz(2500, pairs=st.lists(st.tuples(FIELD, FIELD.filter(lambda text: not text.endswith("\r"))), max_size=5))
+def test_tsv_keeps_everything_but_tabs_and_line_feeds(place, pairs):
+    path = place / "pairs.tsv"
+    path.write_bytes("\n".join(["source\ttarget", *map("\t".join, pairs)]).encode())
+    if pairs:
+        assert list(_read_pairs(path, (None, None))) == pairs
+
+
+@fuzz(8000, suffix=st.sampled_from(sorted(readers.READERS)), content=st.one_of(any_files, st.binary(max_size=40)))
+def test_any_bytes_as_a_file_of_pairs_are_pairs_of_text_or_refused_by_name(place, suffix, content):
+    path = place / f"any{suffix}"
+    path.write_bytes(content)
+    check_pairs_or_error(path, ("en", "de"))
+
+
+@fuzz(8000, rows=st.lists(json_texts(["source", "target", "translation", "en"]), min_size=1, max_size=3))
+def test_any_json_is_pairs_of_text_or_refused_by_file_and_line(place, rows):
+    path = place / "any.jsonl"
+    path.write_text("\n".join(rows))
+    check_pairs_or_error(path, ("en", "source"))
+
+
+@fuzz(500, short=5, text=surrogates)
+def test_half_a_character_in_json_is_refused_by_file_and_line(place, text):
+    path = write_jsonl(place / "half", [("a", "b"), (text, "c")])
+    with pytest.raises(ValueError, match=r"must hold text that UTF-8 can hold, .* in line 2 of .*half\.jsonl"):
+        list(_read_pairs(path, (None, None)))
+
+
+@fuzz(500, short=5, values=st.lists(st.tuples(json_values, json_values), min_size=1, max_size=3))
+def test_json_lines_of_any_values_are_text_or_refused(place, values):
+    path = write_jsonl(place / "values", values)
+    if all(isinstance(value, str) for pair in values for value in pair):
+        assert list(_read_pairs(path, (None, None))) == values
+        return
+    with pytest.raises(ValueError, match=r"must hold text under 'source' and 'target' in every row, got .* in line"):
+        list(_read_pairs(path, (None, None)))

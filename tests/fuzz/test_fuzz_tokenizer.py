@@ -1,0 +1,70 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Any text through the tokenizer."""
+
+import pytest
+from hypothesis import strategies as st
+from nasty import blanks, fuzz, surrogates, texts
+from transformers import AutoTokenizer, TokenizersBackend
+
+from vaswani_transformer.data import train_tokenizer
+
+
+@pytest.fixture(scope="module")
+def reloaded(folder):
+    return AutoTokenizer.from_pretrained(folder), TokenizersBackend.from_pretrained(folder)
+
+
+@fuzz(60_000, short=400, text=texts)
+def test_any_text_comes_back_in_ids_of_the_vocabulary(tiny_tokenizer, text):
+    ids = tiny_tokenizer(text)["input_ids"]
+    assert tiny_tokenizer.decode(ids, skip_special_tokens=True) == text
+    assert ids[-1] == 2
+    assert all(3 <= token < 300 for token in ids[:-1])  # special tokens as text are text
+
+
+@fuzz(15_000, some=st.lists(texts, min_size=1, max_size=5))
+def test_a_batch_is_its_texts_one_by_one_on_either_side_and_after_reloading(tiny_tokenizer, reloaded, some):
+    alone = [tiny_tokenizer(text)["input_ids"] for text in some]
+    both = tiny_tokenizer(some, text_target=some)
+    assert both["input_ids"] == both["labels"] == alone
+    for tokenizer in reloaded:
+        assert tokenizer(some)["input_ids"] == alone
+    padded = tiny_tokenizer(some, padding=True)
+    kept = [
+        [token for token, real in zip(ids, mask, strict=True) if real]
+        for ids, mask in zip(padded["input_ids"], padded["attention_mask"], strict=True)
+    ]
+    assert kept == alone
+    assert tiny_tokenizer.batch_decode(alone, skip_special_tokens=True) == some
+
+
+@fuzz(15_000, short=80, text=texts, max_length=st.integers(1, 20))
+def test_truncation_keeps_the_beginning_and_the_end_token(tiny_tokenizer, text, max_length):
+    whole = tiny_tokenizer(text)["input_ids"]
+    cut = tiny_tokenizer(text, truncation=True, max_length=max_length)["input_ids"]
+    assert cut == (whole if len(whole) <= max_length else [*whole[: max_length - 1], 2])
+
+
+@fuzz(10_000, short=30, text=surrogates, is_target=st.booleans(), in_list=st.booleans())
+def test_half_a_character_is_refused_by_its_place(tiny_tokenizer, text, is_target, in_list):
+    place = next(number for number, letter in enumerate(text) if 0xD800 <= ord(letter) < 0xE000)
+    given = ["good", text] if in_list else text
+    with pytest.raises(ValueError, match=f"must be text that UTF-8 can hold, got .* at character {place}"):
+        tiny_tokenizer(text_target=given) if is_target else tiny_tokenizer(given)
+
+
+@fuzz(300, short=5, some=st.lists(texts, min_size=1, max_size=6), vocab_size=st.integers(259, 300))
+def test_a_vocabulary_trained_on_any_text_is_lossless(some, vocab_size):
+    if not any(text.strip() for text in some):
+        with pytest.raises(ValueError, match="must hold text to train on"):
+            train_tokenizer(sentences=some, vocab_size=vocab_size, show_progress=False)
+        return
+    tokenizer = train_tokenizer(sentences=some, vocab_size=vocab_size, show_progress=False)
+    assert 259 <= len(tokenizer) <= vocab_size
+    assert tokenizer.batch_decode(tokenizer(some)["input_ids"], skip_special_tokens=True) == some
+
+
+@fuzz(1000, blank=blanks)
+def test_blanks_are_text_to_the_tokenizer(tiny_tokenizer, blank):
+    assert len(tiny_tokenizer(blank)["input_ids"]) == 1 + len(blank.encode())
