@@ -28,6 +28,7 @@ from .checkpoints import (
     check_checkpoint,
     clear_staging,
     find_checkpoint,
+    how_to_go_on,
     naming_the_last_checkpoint,
     publish_checkpoint,
     rotate_checkpoints,
@@ -76,6 +77,7 @@ class CheckpointingTrainer(EvaluatingTrainer):
             FileNotFoundError: If no checkpoint is whole.
             ValueError: If the given checkpoint is not whole or of another model, or if the loss stops being a number.
             OSError: If a checkpoint cannot be written; the message names the last whole one.
+            RuntimeError: If a data worker or another process died; a note to it names the last whole checkpoint.
         """
         self._start_counting(0)
         if resume_from_checkpoint is True:
@@ -96,6 +98,9 @@ class CheckpointingTrainer(EvaluatingTrainer):
                     f"Stopped after update {self.state.global_step}, whose checkpoint is saved. Go on from it with "
                     "--resume, or train(resume_from_checkpoint=True)."
                 )
+                raise
+            except RuntimeError as error:  # of a device, of another process or of a data worker that died
+                error.add_note(f"Mend the cause, then {how_to_go_on(self.args.output_dir)}.")
                 raise
 
     def _issue_warnings_after_load(self, load_result):
