@@ -33,6 +33,7 @@ from .checkpoints import (
 
 SNAPSHOT_FOLDER = "snapshots"
 WEIGHTS_FILE = "model.safetensors"
+_FORMAT = {"format": "pt"}  # metadata of a model's weights
 _HASH = "sha256"  # of a snapshot's tensors, in its metadata
 _WEIGHTS_INDEX = "model.safetensors.index.json"
 _SNAPSHOT_PATTERN = re.compile(r"step-(\d+)\.safetensors")
@@ -160,7 +161,7 @@ def average_checkpoints(
         is_copied = not any(path.match(pattern) for pattern in _NOT_COPIED)
         if is_copied and path.suffix in (".json", ".py", ".txt", ".jinja"):
             shutil.copy2(path, output_dir / path.name)
-    _save_weights(weights, output_dir / WEIGHTS_FILE)
+    _save_weights(weights, output_dir / WEIGHTS_FILE, _FORMAT)
     return output_dir
 
 
@@ -176,7 +177,7 @@ def write_average(output_dir: str | Path, num_averaged: int) -> int:
     """
     paths = list_snapshots(output_dir)[-num_averaged:]
     if paths:
-        _save_weights(average_snapshots(paths), Path(output_dir) / WEIGHTS_FILE)
+        _save_weights(average_snapshots(paths), Path(output_dir) / WEIGHTS_FILE, _FORMAT)
     return len(paths)
 
 
@@ -193,10 +194,14 @@ def without_tied(model: torch.nn.Module, weights: dict[str, torch.Tensor]) -> di
     return {name: tensor for name, tensor in weights.items() if name not in tied}
 
 
-def _save_weights(weights: dict[str, torch.Tensor], path: Path, metadata: Mapping[str, str] | None = None) -> None:
-    """Writes a safetensors file beside its place, then moves it there."""
+def _save_weights(weights: dict[str, torch.Tensor], path: Path, metadata: Mapping[str, str]) -> None:
+    """Writes a safetensors file beside its place, then moves it there.
+
+    Args:
+        metadata: One entry: the order of several would change from file to file.
+    """
     with writing_beside(path) as beside:
-        save_file(weights, beside, metadata={"format": "pt", **(metadata or {})})
+        save_file(weights, beside, metadata=metadata)
 
 
 def _hash(names: Iterable[str], get_tensor: Callable[[str], torch.Tensor]) -> str:
