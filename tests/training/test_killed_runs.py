@@ -92,7 +92,8 @@ def test_runs_killed_at_50_moments_end_as_the_undisturbed_one(tmp_path):
         if process.returncode == -signal.SIGKILL:
             counts[next(phase for phase, holds in PHASES.items() if holds(run_folder, since))] += 1
         else:
-            assert finish(process, tmp_path)[0] == 0
+            status, errors = finish(process, tmp_path)
+            assert status == 0, (errors[-3000:], sorted(path.name for path in run_folder.iterdir()))
         if process.returncode == 0 or generator.random() < 0.1:
             assert run(command, tmp_path)[0] == 0
             check_same_end(run_folder, expected)
