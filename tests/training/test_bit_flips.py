@@ -151,6 +151,13 @@ def test_run_with_a_damaged_newest_checkpoint_ends_with_the_same_weights(folder,
     assert (folder / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
 
 
+def test_last_checkpoint_that_lacked_only_its_place_gets_it(folder, finished, recipe):
+    (folder / "_unfinished").mkdir()
+    (folder / "checkpoint-9").rename(folder / "_unfinished" / "checkpoint-9")
+    train(recipe, folder, resume=True, use_cpu=True)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in finished.iterdir())
+
+
 def test_error_names_every_broken_checkpoint_when_there_is_no_whole_one(folder, recipe):
     flip(folder / "checkpoint-6" / "model.safetensors", 4000)
     flip(folder / "checkpoint-9" / "scheduler.pt", 4000)

@@ -10,7 +10,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from faults import COMMAND, check_same_end, finish, outcome, run, start, train_command, wait_until, write_corpus
+from faults import (
+    COMMAND,
+    check_same_end,
+    finish,
+    outcome,
+    read_errors,
+    run,
+    start,
+    train_command,
+    wait_until,
+    write_corpus,
+)
 
 pytestmark = [pytest.mark.heavy, pytest.mark.multi_process]
 
@@ -68,10 +79,11 @@ def test_data_worker_that_is_killed_ends_the_run_with_its_last_checkpoint(tmp_pa
 
 
 def test_tokenising_process_that_is_killed_ends_the_command_with_the_reason(tmp_path):
-    write_corpus(tmp_path, num_copies=60_000)
+    write_corpus(tmp_path, num_copies=20_000)
     options = {"max_steps": "2", "snapshot_steps": "1", "save_steps": "1"}
     process = start(train_command("run", "--num-proc", "2", **options), tmp_path)
-    assert wait_until(lambda: len(pool_of(process.pid)) >= 2, process, pause=0.002)
+    begun = re.compile(rf"num_proc=2.* [1-9]\d*/{4 * 20_000}")
+    assert wait_until(lambda: begun.search(read_errors(tmp_path)), process, pause=0.002)
     os.kill(pool_of(process.pid)[-1], signal.SIGKILL)
     status, errors = finish(process, tmp_path, timeout=60)
     assert status == 2 and "Traceback" not in errors, errors[-3000:]

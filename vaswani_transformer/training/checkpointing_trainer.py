@@ -27,12 +27,12 @@ from .checkpoints import (
     STATE_FILE,
     check_checkpoint,
     clear_staging,
-    find_checkpoint,
     how_to_go_on,
     naming_the_last_checkpoint,
     publish_checkpoint,
     rotate_checkpoints,
     set_aside_broken,
+    take_up_checkpoint,
 )
 from .evaluating_trainer import EvaluatingTrainer
 from .interruption import StopCallback, TrainingInterrupted, stop_signals
@@ -81,7 +81,7 @@ class CheckpointingTrainer(EvaluatingTrainer):
         """
         self._start_counting(0)
         if resume_from_checkpoint is True:
-            self._resumed_from = find_checkpoint(self.args.output_dir)[0]
+            self._resumed_from = take_up_checkpoint(self.args)[0]
         elif resume_from_checkpoint:
             self._resumed_from = check_checkpoint(resume_from_checkpoint)
         if self._resumed_from is not None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
+from transformers import TrainingArguments
 from transformers.utils import logging
 
 from .atomic import flush_to_disk, write_json
@@ -69,6 +70,18 @@ def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
     raise FileNotFoundError(
         f"`output_dir` must hold a complete checkpoint to resume from, got {found}. Start again with --overwrite."
     )
+
+
+def take_up_checkpoint(args: TrainingArguments) -> tuple[Path, int]:
+    """`find_checkpoint` for all processes, after the main one has cleared up what the lost run was saving.
+
+    Args:
+        args: Arguments of the training.
+    """
+    with args.main_process_first(local=False, desc="looking for checkpoints"):
+        if args.process_index == 0:
+            clear_staging(args.output_dir)
+        return find_checkpoint(args.output_dir)
 
 
 def set_aside_broken(output_dir: str | Path, step: int) -> None:

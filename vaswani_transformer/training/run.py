@@ -26,7 +26,7 @@ from .arguments import VaswaniTransformerTrainingArguments
 from .atomic import writing_beside
 from .averaging import drop_later_snapshots, missing_snapshots, write_average
 from .card import refresh_card
-from .checkpoints import STATE_FILE, find_checkpoint, naming_the_last_checkpoint
+from .checkpoints import STATE_FILE, naming_the_last_checkpoint, take_up_checkpoint
 from .cost import measure_cost
 from .curves import draw_run
 from .folder import check_output_dir, read_results, set_aside_scores, write_results
@@ -120,10 +120,11 @@ def run_training(
     """
     output_dir = Path(output_dir)
     check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
-    checkpoint, finished_steps = find_checkpoint(output_dir) if resume else (None, 0)
-    _check_recipe(recipe, finished_steps)
+    _check_recipe(recipe)
     check_trackers(options.get("report_to", ()))
     arguments = training_arguments(recipe, output_dir, **options)
+    checkpoint, finished_steps = take_up_checkpoint(arguments) if resume else (None, 0)
+    _check_max_steps(recipe, finished_steps)
     data = prepare_data(recipe, arguments, resume, num_proc)
     trainer = build_trainer(recipe, arguments, data, make_model)
     logger.info(describe_plan(trainer))
@@ -242,14 +243,18 @@ def _needs_metric(recipe: Recipe) -> bool:
     return recipe.load_best_model or recipe.early_stopping_patience is not None
 
 
-def _check_recipe(recipe: Recipe, finished_steps: int) -> None:
-    """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
-    recipe.model_config()
+def _check_max_steps(recipe: Recipe, finished_steps: int) -> None:
+    """Raises ValueError when a run to resume has made more updates than are asked for."""
     if recipe.max_steps < finished_steps:
         raise ValueError(
             f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
             f"{recipe.max_steps}. Pass a larger number."
         )
+
+
+def _check_recipe(recipe: Recipe) -> None:
+    """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
+    recipe.model_config()
     if recipe.data_arguments("train") is None:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
