@@ -143,7 +143,8 @@ def finish(process, folder, timeout=300):
 
 def read_errors(folder):
     """What the newest process of a folder wrote to stderr."""
-    return (folder / "errors.txt").read_text(encoding="utf-8", errors="replace")
+    path = folder / "errors.txt"
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def run(command, folder, **changes):
