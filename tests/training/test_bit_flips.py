@@ -5,6 +5,7 @@
 import json
 import random
 import shutil
+from pathlib import Path
 
 import pytest
 from faults import without_times
@@ -16,6 +17,7 @@ from vaswani_transformer.training.checkpoints import find_checkpoint
 from vaswani_transformer.training.folder import check_output_dir
 from vaswani_transformer.training.recipes import RECIPE_FILE, Recipe
 from vaswani_transformer.training.run import train
+from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 BITS_A_FILE = 12
 
@@ -156,6 +158,32 @@ def test_last_checkpoint_that_lacked_only_its_place_gets_it(folder, finished, re
     (folder / "checkpoint-9").rename(folder / "_unfinished" / "checkpoint-9")
     train(recipe, folder, resume=True, use_cpu=True)
     assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in finished.iterdir())
+
+
+def test_end_that_is_killed_while_the_model_is_written_is_made_again(folder, finished, recipe, monkeypatch):
+    def cut_short(trainer, output_dir=None):
+        place = Path(output_dir or trainer.args.output_dir)
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "config.json").write_bytes(b"")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VaswaniTransformerTrainer, "save_model", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe, folder, resume=True, use_cpu=True)
+    train(recipe, folder, resume=True, use_cpu=True)
+    for name in ("config.json", "model.safetensors"):
+        assert (folder / name).read_bytes() == (finished / name).read_bytes()
+
+
+def test_repeated_run_that_is_killed_leaves_the_averaged_weights(folder, finished, recipe, monkeypatch):
+    def die(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vaswani_transformer.training.run.write_average", die)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, folder, resume=True, use_cpu=True)
+    assert (folder / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
 
 
 def test_error_names_every_broken_checkpoint_when_there_is_no_whole_one(folder, recipe):

@@ -44,13 +44,14 @@ PHASES = {
     "publishes a checkpoint": lambda run, since: any(
         is_new(path, since) for path in run.glob("_unfinished/*/manifest.json*")
     ),
+    "averages": lambda run, since: is_new(run / "_unfinished" / "model" / "model.safetensors.part", since),
+    "writes the final model": lambda run, since: is_new(run / "_unfinished" / "model", since),
     "writes a checkpoint": lambda run, since: any_new(run / "_unfinished", since),
-    "averages": lambda run, since: is_new(run / "model.safetensors.part", since),
-    "writes the end": lambda run, since: any_new(run, since, "config.json"),
+    "writes results and card": lambda run, since: is_new(run / "model.safetensors", since),
     "trains": lambda run, since: is_new(run / "recipe.json", since),
     "starts": lambda run, since: True,
 }
-LATE = ("averages", "writes the end")
+LATE = ("averages", "writes the final model", "writes results and card")
 
 
 def kill(process, number=signal.SIGKILL):
@@ -81,7 +82,7 @@ def test_runs_killed_at_50_moments_end_as_the_undisturbed_one(tmp_path):
     assert run(train_command("whole", **LARGER), tmp_path)[0] == 0
     expected, counts, ends = outcome(tmp_path / "whole"), collections.Counter(), 0
     generator, deadline = random.Random(0), time.monotonic() + 1500
-    wanted = [None, None, "writes a snapshot", "writes a checkpoint", "publishes a checkpoint", "averages", LATE[1]]
+    wanted = [None, None, "writes a snapshot", "writes a checkpoint", "publishes a checkpoint", *LATE]
     while sum(counts.values()) < NUM_KILLS or min(counts[phase] for phase in PHASES) < 2:
         assert time.monotonic() < deadline, counts
         missing = [phase for phase in wanted if phase and not counts[phase]]

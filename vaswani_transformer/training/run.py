@@ -26,7 +26,13 @@ from .arguments import VaswaniTransformerTrainingArguments
 from .atomic import writing_beside
 from .averaging import drop_later_snapshots, missing_snapshots, write_average
 from .card import refresh_card
-from .checkpoints import STATE_FILE, naming_the_last_checkpoint, take_up_checkpoint
+from .checkpoints import (
+    STAGING_FOLDER,
+    STATE_FILE,
+    clear_staging,
+    naming_the_last_checkpoint,
+    take_up_checkpoint,
+)
 from .cost import measure_cost
 from .curves import draw_run
 from .folder import check_output_dir, read_results, set_aside_scores, write_results
@@ -304,9 +310,31 @@ def _restore_finished(
     return TrainOutput(state.global_step, math.nan, read_results(trainer.args.output_dir))
 
 
-def _write_average(recipe: Recipe, output_dir: Path, num_steps: int) -> int:
+def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer, num_steps: int) -> int:
+    """Writes the final model beside its place and moves its files there; returns the number of averaged snapshots.
+
+    Every process calls it. A file that is cut short in its place would keep the run from going on.
+    """
+    output_dir, num_averaged = Path(trainer.args.output_dir), 0
+    staged = output_dir / STAGING_FOLDER / "model"
+    with naming_the_last_checkpoint(output_dir, "the final model"):
+        try:
+            trainer.save_model(str(staged))
+            if trainer.is_world_process_zero():
+                (staged / "training_args.bin").unlink(missing_ok=True)
+                if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
+                    num_averaged = _write_average(recipe, output_dir, staged, num_steps)
+                for path in staged.iterdir():
+                    path.replace(output_dir / path.name)
+        finally:
+            if trainer.is_world_process_zero():
+                clear_staging(output_dir)
+    return num_averaged
+
+
+def _write_average(recipe: Recipe, output_dir: Path, model_dir: Path, num_steps: int) -> int:
     """Writes the average of a finished run's newest snapshots, and warns of those that somebody has taken away."""
-    num_averaged = write_average(output_dir, recipe.num_averaged_snapshots)
+    num_averaged = write_average(output_dir, recipe.num_averaged_snapshots, model_dir)
     steps = range(recipe.snapshot_steps, num_steps + 1, recipe.snapshot_steps)[-recipe.num_averaged_snapshots :]
     if missing := missing_snapshots(output_dir, steps):
         logger.warning(
@@ -319,13 +347,7 @@ def _write_average(recipe: Recipe, output_dir: Path, num_steps: int) -> int:
 def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOutput, data: RunData) -> dict[str, Any]:
     """Writes the final model, the results and the card; every process calls it."""
     output_dir = Path(trainer.args.output_dir)
-    num_averaged = 0
-    with naming_the_last_checkpoint(output_dir, "the final model"):
-        trainer.save_model()
-        if trainer.is_world_process_zero():
-            (output_dir / "training_args.bin").unlink(missing_ok=True)
-            if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
-                num_averaged = _write_average(recipe, output_dir, output.global_step)
+    num_averaged = _write_model(recipe, trainer, output.global_step)
     num_averaged = trainer.accelerator.reduce(torch.tensor(num_averaged, device=trainer.args.device), "sum").item()
     figures = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
     if "train_flops_paper" not in figures:  # else they are those of an earlier process that made the last update
