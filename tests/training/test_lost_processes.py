@@ -78,13 +78,14 @@ def test_data_worker_that_is_killed_ends_the_run_with_its_last_checkpoint(tmp_pa
     assert result(tmp_path / "run") == result(tmp_path / "whole")
 
 
-def test_tokenising_process_that_is_killed_ends_the_command_with_the_reason(tmp_path):
+@pytest.mark.parametrize("victim", [0, -1])  # one of them is the process that hands out the work
+def test_tokenising_process_that_is_killed_ends_the_command_with_the_reason(tmp_path, victim):
     write_corpus(tmp_path, num_copies=20_000)
     options = {"max_steps": "2", "snapshot_steps": "1", "save_steps": "1"}
-    process = start(train_command("run", "--num-proc", "2", **options), tmp_path)
+    process = start(train_command("run", "--num-proc", "2", **options), tmp_path, HF_HUB_OFFLINE="1")
     begun = re.compile(rf"num_proc=2.* [1-9]\d*/{4 * 20_000}")
     assert wait_until(lambda: begun.search(read_errors(tmp_path)), process, pause=0.002)
-    os.kill(pool_of(process.pid)[-1], signal.SIGKILL)
+    os.kill(pool_of(process.pid)[victim], signal.SIGKILL)
     status, errors = finish(process, tmp_path, timeout=60)
     assert status == 2 and "Traceback" not in errors, errors[-3000:]
     assert "error: `--num-proc` processes must live until the corpus is tokenised" in errors

@@ -10,6 +10,7 @@ from typing import Any
 
 import datasets
 from datasets.fingerprint import Hasher
+from multiprocess import ProcessError
 from transformers import PreTrainedTokenizerBase
 
 _FEATURES = datasets.Features(
@@ -60,8 +61,8 @@ def tokenize_corpus(
             new_fingerprint=_fingerprint(dataset, tokenizer),
             desc="Tokenizing",
         )
-    except RuntimeError as error:
-        if "abruptly died" not in str(error):
+    except (RuntimeError, EOFError, ProcessError) as error:
+        if isinstance(error, RuntimeError) and "abruptly died" not in str(error):
             raise
         raise ChildProcessError(
             f"`num_proc` processes must live until the corpus is tokenised, got one of {num_proc} that died, perhaps "
