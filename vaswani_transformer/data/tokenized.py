@@ -61,7 +61,7 @@ def tokenize_corpus(
             new_fingerprint=_fingerprint(dataset, tokenizer),
             desc="Tokenizing",
         )
-    except (RuntimeError, EOFError, ProcessError) as error:
+    except (RuntimeError, ConnectionError, EOFError, ProcessError) as error:
         if isinstance(error, RuntimeError) and "abruptly died" not in str(error):
             raise
         raise ChildProcessError(
