@@ -1,6 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
+import subprocess
+
 import pytest
+from faults import outcome, run, train_command, write_corpus
 from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
 
 
@@ -27,3 +30,36 @@ def make_trainer(tokenizer, dataset, tmp_path):
         return build_trainer(tokenizer, train_dataset, output_dir or tmp_path / "run", **options)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory):
+    """What a run of the real command leaves that nothing happened to."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    write_corpus(folder)
+    status, errors = run(train_command(), folder)
+    assert status == 0, errors[-3000:]
+    return outcome(folder / "run")
+
+
+@pytest.fixture
+def workplace(tmp_path):
+    """A folder with the corpus of `train_command`."""
+    write_corpus(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Function that mounts, or mounts again, a file system of some KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+
+    def mount(kib, *options):
+        command = ["mount", *options, "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(folder)]
+        if subprocess.run(command, capture_output=True).returncode != 0:
+            pytest.skip("no small file system can be mounted here, which takes root")
+        return folder
+
+    yield mount
+    subprocess.run(["umount", str(folder)], capture_output=True)

@@ -122,22 +122,6 @@ def test_run_stopped_at_random_moments_equals_the_one_that_was_not(tmp_path, who
     check_that_it_goes_on(tmp_path, expected, num_processes, **options)
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """Function that mounts, or mounts again, a file system of some KiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-
-    def mount(kib, *options):
-        command = ["mount", *options, "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(folder)]
-        if subprocess.run(command, capture_output=True).returncode != 0:
-            pytest.skip("no small file system can be mounted here, which takes root")
-        return folder
-
-    yield mount
-    subprocess.run(["umount", str(folder)], capture_output=True)
-
-
 @pytest.mark.heavy
 def test_run_on_a_full_disk_names_the_last_checkpoint_and_goes_on_when_there_is_room(small_disk, whole):
     folder = small_disk(700)

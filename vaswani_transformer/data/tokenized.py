@@ -10,6 +10,7 @@ from typing import Any
 
 import datasets
 from datasets.fingerprint import Hasher
+from multiprocess import ProcessError
 from transformers import PreTrainedTokenizerBase
 
 _FEATURES = datasets.Features(
@@ -41,22 +42,32 @@ def tokenize_corpus(
 
     Raises:
         ValueError: If the columns are missing.
+        ChildProcessError: If one of several processes was killed.
     """
     if not {"source", "target"} <= set(dataset.column_names):
         raise ValueError(
             f"`dataset` must have the columns `source` and `target`, got {', '.join(dataset.column_names)}. "
             "Load it with `load_corpus`."
         )
-    return dataset.map(
-        encode_pairs,
-        batched=True,
-        fn_kwargs={"tokenizer": tokenizer},
-        remove_columns=dataset.column_names,
-        features=_FEATURES,
-        num_proc=_num_processes(len(dataset)) if num_proc is None else num_proc,
-        new_fingerprint=_fingerprint(dataset, tokenizer),
-        desc="Tokenizing",
-    )
+    num_proc = _num_processes(len(dataset)) if num_proc is None else num_proc
+    try:
+        return dataset.map(
+            encode_pairs,
+            batched=True,
+            fn_kwargs={"tokenizer": tokenizer},
+            remove_columns=dataset.column_names,
+            features=_FEATURES,
+            num_proc=num_proc,
+            new_fingerprint=_fingerprint(dataset, tokenizer),
+            desc="Tokenizing",
+        )
+    except (RuntimeError, ConnectionError, EOFError, ProcessError) as error:
+        if isinstance(error, RuntimeError) and "abruptly died" not in str(error):
+            raise
+        raise ChildProcessError(
+            f"`num_proc` processes must live until the corpus is tokenised, got one of {num_proc} that died, perhaps "
+            "killed for want of memory. Repeat the command, with fewer of them if it happens again."
+        ) from error
 
 
 def _num_processes(num_pairs: int) -> int | None:

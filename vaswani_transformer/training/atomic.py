@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -21,6 +22,20 @@ def writing_beside(path: Path) -> Iterator[Path]:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def flush_to_disk(path: Path) -> None:
+    """Returns when a file's content, or the names in a folder, would outlive a power cut."""
+    if os.name != "posix":
+        return  # elsewhere a folder cannot be opened, nor a file be flushed that was opened to be read
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems flush no folders
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> Path:

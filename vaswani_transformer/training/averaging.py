@@ -7,9 +7,10 @@ Paper: section 6.1, the published models average the last 5 (base) or 20 (big) c
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ from .checkpoints import (
 
 SNAPSHOT_FOLDER = "snapshots"
 WEIGHTS_FILE = "model.safetensors"
+_FORMAT = {"format": "pt"}  # metadata of a model's weights
+_HASH = "sha256"  # of a snapshot's tensors, in its metadata
 _WEIGHTS_INDEX = "model.safetensors.index.json"
 _SNAPSHOT_PATTERN = re.compile(r"step-(\d+)\.safetensors")
 _NOT_COPIED = (_WEIGHTS_INDEX, STATE_FILE, MANIFEST_FILE, PROGRESS_FILES, "train_results.json", "test_results.json")
@@ -55,6 +58,12 @@ def drop_later_snapshots(output_dir: str | Path, step: int) -> None:
     for path in list_snapshots(output_dir):
         if _snapshot_step(path) > step:
             path.unlink()
+
+
+def missing_snapshots(output_dir: str | Path, steps: Sequence[int]) -> list[str]:
+    """Names of those snapshots of a run, after these updates, that are not in its folder."""
+    found = {_snapshot_step(path) for path in list_snapshots(output_dir)}
+    return [_snapshot_name(step) for step in steps if step not in found]
 
 
 class SnapshotCallback(TrainerCallback):
@@ -81,10 +90,11 @@ class SnapshotCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return
         folder = Path(args.output_dir) / SNAPSHOT_FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
         with naming_the_last_checkpoint(args.output_dir, f"a snapshot of update {state.global_step}"):
-            _save_weights(weights, folder / f"step-{state.global_step:08d}.safetensors")
-        self._prune(args.output_dir)
+            folder.mkdir(parents=True, exist_ok=True)
+            path = folder / _snapshot_name(state.global_step)
+            _save_weights(weights, path, {_HASH: _hash(weights.keys(), weights.get)})
+            self._prune(args.output_dir)
 
     def _prune(self, output_dir: str | Path) -> None:
         """Deletes the snapshots that neither this run nor one resumed from its newest checkpoint will average."""
@@ -151,23 +161,24 @@ def average_checkpoints(
         is_copied = not any(path.match(pattern) for pattern in _NOT_COPIED)
         if is_copied and path.suffix in (".json", ".py", ".txt", ".jinja"):
             shutil.copy2(path, output_dir / path.name)
-    _save_weights(weights, output_dir / WEIGHTS_FILE)
+    _save_weights(weights, output_dir / WEIGHTS_FILE, _FORMAT)
     return output_dir
 
 
-def write_average(output_dir: str | Path, num_averaged: int) -> int:
+def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Path | None = None) -> int:
     """Replaces a finished run's weights by the mean of its newest snapshots, atomically.
 
     Args:
-        output_dir: Folder of the run, with `model.safetensors` and `snapshots/`.
+        output_dir: Folder of the run, with `snapshots/`.
         num_averaged: Newest snapshots to average.
+        model_dir: Folder of the weights to replace; None is that of the run.
 
     Returns:
         Number of snapshots averaged; fewer than `num_averaged` if the run was short, 0 if it wrote none.
     """
     paths = list_snapshots(output_dir)[-num_averaged:]
     if paths:
-        _save_weights(average_snapshots(paths), Path(output_dir) / WEIGHTS_FILE)
+        _save_weights(average_snapshots(paths), Path(model_dir or output_dir) / WEIGHTS_FILE, _FORMAT)
     return len(paths)
 
 
@@ -184,10 +195,29 @@ def without_tied(model: torch.nn.Module, weights: dict[str, torch.Tensor]) -> di
     return {name: tensor for name, tensor in weights.items() if name not in tied}
 
 
-def _save_weights(weights: dict[str, torch.Tensor], path: Path) -> None:
-    """Writes a safetensors file beside its place, then moves it there."""
+def _save_weights(weights: dict[str, torch.Tensor], path: Path, metadata: Mapping[str, str]) -> None:
+    """Writes a safetensors file beside its place, then moves it there.
+
+    Args:
+        metadata: One entry: the order of several would change from file to file.
+    """
     with writing_beside(path) as beside:
-        save_file(weights, beside, metadata={"format": "pt"})
+        save_file(weights, beside, metadata=metadata)
+
+
+def _hash(names: Iterable[str], get_tensor: Callable[[str], torch.Tensor]) -> str:
+    """SHA-256 of tensors with their names, dtypes and shapes."""
+    digest = hashlib.sha256()
+    for name in sorted(names):
+        tensor = get_tensor(name)
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def _snapshot_name(step: int) -> str:
+    """File name of the snapshot after an update."""
+    return f"step-{step:08d}.safetensors"
 
 
 def _snapshot_step(path: Path) -> int:
@@ -232,9 +262,16 @@ def _tensor_files(path: Path) -> dict[str, Path]:
         raise ValueError(f"`{path}` must be safetensors, got pickled weights. Save the model as safetensors first.")
     try:
         with safe_open(path, framework="pt") as weights:
-            return dict.fromkeys(weights.keys(), path)
-    except SafetensorError as error:
-        raise ValueError(f"`{path}` must be a whole safetensors file, got a broken one ({error}).") from error
+            names, saved = weights.keys(), (weights.metadata() or {}).get(_HASH)
+            if saved is None or saved == _hash(names, weights.get_tensor):
+                return dict.fromkeys(names, path)
+            error = "its tensors are not those that were saved"
+    except SafetensorError as broken:
+        error = str(broken)
+    raise ValueError(
+        f"`{path}` must be a whole safetensors file, got a broken one ({error}). Copy it again, or delete it to "
+        "average without it."
+    )
 
 
 def _folder_tensor_files(folder: Path) -> dict[str, Path]:

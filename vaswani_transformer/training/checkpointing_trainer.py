@@ -28,11 +28,12 @@ from .checkpoints import (
     best_checkpoint,
     check_checkpoint,
     clear_staging,
-    find_checkpoint,
+    how_to_go_on,
     naming_the_last_checkpoint,
     publish_checkpoint,
     rotate_checkpoints,
     set_aside_broken,
+    take_up_checkpoint,
 )
 from .evaluating_trainer import EvaluatingTrainer
 from .foreign_code import check_harmless
@@ -79,10 +80,11 @@ class CheckpointingTrainer(EvaluatingTrainer):
             ValueError: If the given checkpoint is not whole, of another model or could run code (see
                 `check_harmless`), if its best checkpoint lies elsewhere, or if the loss stops being a number.
             OSError: If a checkpoint cannot be written; the message names the last whole one.
+            RuntimeError: If a data worker or another process died; a note to it names the last whole checkpoint.
         """
         self._start_counting(0)
         if resume_from_checkpoint is True:
-            self._resumed_from = find_checkpoint(self.args.output_dir)[0]
+            self._resumed_from = take_up_checkpoint(self.args)[0]
         elif resume_from_checkpoint:
             self._resumed_from = check_checkpoint(resume_from_checkpoint)
         if self._resumed_from is not None:
@@ -100,6 +102,9 @@ class CheckpointingTrainer(EvaluatingTrainer):
                     f"Stopped after update {self.state.global_step}, whose checkpoint is saved. Go on from it with "
                     "--resume, or train(resume_from_checkpoint=True)."
                 )
+                raise
+            except RuntimeError as error:  # of a device, of another process or of a data worker that died
+                error.add_note(f"Mend the cause, then {how_to_go_on(self.args.output_dir)}.")
                 raise
 
     def _issue_warnings_after_load(self, load_result):

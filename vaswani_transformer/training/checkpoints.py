@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
+from transformers import TrainingArguments
 from transformers.utils import logging
 
-from .atomic import write_json
+from .atomic import flush_to_disk, write_json
 
 logger = logging.get_logger(__name__)
 
@@ -69,6 +70,18 @@ def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
     raise FileNotFoundError(
         f"`output_dir` must hold a complete checkpoint to resume from, got {found}. Start again with --overwrite."
     )
+
+
+def take_up_checkpoint(args: TrainingArguments) -> tuple[Path, int]:
+    """`find_checkpoint` for all processes, after the main one has cleared up what the lost run was saving.
+
+    Args:
+        args: Arguments of the training.
+    """
+    with args.main_process_first(local=False, desc="looking for checkpoints"):
+        if args.process_index == 0:
+            clear_staging(args.output_dir)
+        return find_checkpoint(args.output_dir)
 
 
 def set_aside_broken(output_dir: str | Path, step: int) -> None:
@@ -123,14 +136,18 @@ def best_checkpoint(checkpoint: Path) -> str | None:
 def publish_checkpoint(staged: Path, output_dir: Path) -> None:
     """Moves a checkpoint that is wholly written into the run's folder, with a manifest of its files.
 
-    At any moment `find_checkpoint` finds it or what it replaces.
+    At any moment `find_checkpoint` finds it or what it replaces, after a power cut, too: what is older may be deleted
+    when this returns.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(staged / MANIFEST_FILE, {path.relative_to(staged).as_posix(): _fingerprint(path) for path in files})
+    for path in (*staged.rglob("*"), staged):
+        flush_to_disk(path)
     checkpoint = output_dir / staged.name
     if checkpoint.exists():
         os.replace(checkpoint, staged.with_name("replaced"))
     os.replace(staged, checkpoint)
+    flush_to_disk(output_dir)
 
 
 def clear_staging(output_dir: str | Path) -> None:
@@ -171,16 +188,27 @@ def naming_the_last_checkpoint(output_dir: str | Path, what: str) -> Iterator[No
     """
     try:
         yield
-    except _FAILURES as error:
-        try:
-            advice = f"resume: {find_checkpoint(output_dir)[0]} is the last whole checkpoint"
-        except FileNotFoundError:
-            advice = "start again: there is no whole checkpoint yet"
-        free = shutil.disk_usage(output_dir).free / 2**20  # torch's own message for a full disk does not say so
+    except Exception as error:
+        if not isinstance(error, _FAILURES) and type(error) is not Exception:  # which is what `tokenizers` raises
+            raise
         raise OSError(
-            f"`output_dir` must take {what}, got an error in {output_dir}, where {free:,.1f} MiB are free now: "
-            f"{error}. What was written of it is deleted. Make room or mend the cause, then {advice}."
+            f"`output_dir` must take {what}, got an error in {output_dir}, {free_space(output_dir)}: {error}. "
+            f"Make room or mend the cause, then {how_to_go_on(output_dir)}."
         ) from error
+
+
+def free_space(folder: str | Path) -> str:
+    """How much room a folder has, or would have where it is to be; torch's message for a full disk does not say so."""
+    place = next(path for path in (Path(folder).absolute(), *Path(folder).absolute().parents) if path.exists())
+    return f"where {shutil.disk_usage(place).free / 2**20:,.1f} MiB are free now"
+
+
+def how_to_go_on(output_dir: str | Path) -> str:
+    """What to do after a run was lost: "resume", with its last whole checkpoint, or "start again"."""
+    try:
+        return f"resume: {find_checkpoint(output_dir)[0]} is the last whole checkpoint"
+    except FileNotFoundError:
+        return "start again: there is no whole checkpoint yet"
 
 
 def _faults(checkpoint: Path) -> list[str]:
@@ -189,7 +217,7 @@ def _faults(checkpoint: Path) -> list[str]:
     for patterns in _PARTS:
         if not any(any(checkpoint.glob(pattern)) for pattern in patterns):
             faults.append(f"no {patterns[0]}")
-    if (checkpoint / MANIFEST_FILE).is_file():
+    if (checkpoint / MANIFEST_FILE).exists():
         return faults + _changed_files(checkpoint)
     # of an earlier version of this package, or without its trainer
     return faults + [f"a broken {path.name}" for path in sorted(checkpoint.iterdir()) if not _is_well_formed(path)]
@@ -198,11 +226,11 @@ def _faults(checkpoint: Path) -> list[str]:
 def _changed_files(checkpoint: Path) -> list[str]:
     """Files that are missing or not as the manifest says; none where there is no manifest."""
     manifest = checkpoint / MANIFEST_FILE
-    if not manifest.is_file():
+    if not manifest.exists():
         return []
     try:
         files = dict(json.loads(manifest.read_text(encoding="utf-8")))
-    except ValueError:
+    except (OSError, ValueError):
         return [f"a broken {MANIFEST_FILE}"]
     present = {path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*")}
     return [
@@ -228,6 +256,6 @@ def _is_well_formed(path: Path) -> bool:
                 return True
         if path.name == STATE_FILE:
             return "global_step" in json.loads(path.read_text(encoding="utf-8"))
-    except (SafetensorError, ValueError):
+    except (OSError, SafetensorError, ValueError):
         return False
     return path.suffix not in (".pt", ".pth") or zipfile.is_zipfile(path)

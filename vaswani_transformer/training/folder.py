@@ -163,9 +163,16 @@ def write_results(output_dir: str | Path, results: dict[str, Any]) -> Path:
 
 
 def read_results(output_dir: str | Path) -> dict[str, Any]:
-    """What `train_results.json` in a folder says; nothing if there is none."""
+    """What `train_results.json` in a folder says; nothing if there is none.
+
+    Raises:
+        ValueError: If the file is broken.
+    """
     path = Path(output_dir) / RESULTS_FILE
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{path}` must be a run's results, got a broken file ({error}). Delete it.") from error
 
 
 def check_same_recipe(trained: Recipe, wanted: Recipe) -> None:

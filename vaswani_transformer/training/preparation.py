@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import datasets
 from transformers import PreTrainedTokenizerBase
 from transformers.trainer_utils import has_length
 from transformers.utils import logging
@@ -24,11 +28,14 @@ from ..data import (
 )
 from ..evaluation.checkpoint import load_tokenizer
 from .arguments import VaswaniTransformerTrainingArguments
+from .checkpoints import free_space, naming_the_last_checkpoint
 from .folder import clear_run
 from .recipes import Recipe
 from .validation import pair_lengths
 
 logger = logging.get_logger(__name__)
+
+_NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO)
 
 
 class RunData:
@@ -53,7 +60,7 @@ def prepare_data(
     The folder is touched (an old run deleted, tokenizer and recipe written) only when all data are ready.
     """
     output_dir = Path(arguments.output_dir)
-    with arguments.main_process_first(local=False, desc="preparing the data"):
+    with arguments.main_process_first(local=False, desc="preparing the data"), _naming_the_cache():
         train = (stream_corpus if recipe.streaming else load_corpus)(**recipe.data_arguments("train"))
         validation_arguments = recipe.data_arguments("validation")
         validation = load_corpus(**validation_arguments) if validation_arguments else None
@@ -67,7 +74,8 @@ def prepare_data(
         validation = tokenize_corpus(validation, tokenizer, num_proc=num_proc) if validation is not None else None
         _check_positions(recipe, {"training": train, "validation": validation})
         if arguments.process_index == 0:
-            _start_folder(recipe, output_dir, tokenizer, resume)
+            with naming_the_last_checkpoint(output_dir, "tokenizer and recipe"):
+                _start_folder(recipe, output_dir, tokenizer, resume)
     if report is not None:
         logger.info(f"Training data: {report}.")
         if dropped := report.dropped.get("over_token_budget"):
@@ -76,6 +84,21 @@ def prepare_data(
                 "Raise `max_source_tokens_per_batch`, `max_target_tokens_per_batch` or `max_padded_tokens_per_device`."
             )
     return RunData(tokenizer, train, validation, report)
+
+
+@contextlib.contextmanager
+def _naming_the_cache() -> Iterator[None]:
+    """Gives a failure to write the tokenised data a message that says where they go and how to change it."""
+    cache = datasets.config.HF_DATASETS_CACHE
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NOT_WRITTEN or not str(error.filename or cache).startswith(str(cache)):
+            raise
+        raise OSError(
+            f"`HF_DATASETS_CACHE` must be a folder that takes the tokenised data, got an error in {cache}, "
+            f"{free_space(cache)}: {error}. Make room, or set it to another folder, then repeat the command."
+        ) from error
 
 
 def _check_positions(recipe: Recipe, datasets: dict[str, Any]) -> None:

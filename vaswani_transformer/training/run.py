@@ -23,9 +23,17 @@ from transformers.utils import logging
 from ..evaluation.labels import DECODING
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
-from .averaging import drop_later_snapshots, write_average
+from .atomic import writing_beside
+from .averaging import drop_later_snapshots, missing_snapshots, write_average
 from .card import refresh_card
-from .checkpoints import STATE_FILE, best_checkpoint, find_checkpoint
+from .checkpoints import (
+    STAGING_FOLDER,
+    STATE_FILE,
+    best_checkpoint,
+    clear_staging,
+    naming_the_last_checkpoint,
+    take_up_checkpoint,
+)
 from .cost import measure_cost
 from .curves import draw_run
 from .folder import check_output_dir, read_results, set_aside_scores, write_results
@@ -120,18 +128,22 @@ def run_training(
     """
     output_dir = Path(output_dir)
     check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
-    checkpoint, finished_steps = find_checkpoint(output_dir) if resume else (None, 0)
-    _check_recipe(recipe, finished_steps)
+    _check_recipe(recipe)
     check_trackers(options.get("report_to", ()))
     arguments = training_arguments(recipe, output_dir, **options)
+    checkpoint, finished_steps = take_up_checkpoint(arguments) if resume else (None, 0)
+    _check_max_steps(recipe, finished_steps)
     data = prepare_data(recipe, arguments, resume, num_proc)
     trainer = build_trainer(recipe, arguments, data, make_model)
     logger.info(describe_plan(trainer))
-    if finished_steps < recipe.max_steps:
+    state = None
+    if finished_steps >= recipe.max_steps:
+        logger.info(f"All {finished_steps:,} updates are made; the model and its results are written again.")
+        state = _finished_state(output_dir, finished_steps)
+    if state is None:
         output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     else:
-        logger.info(f"All {finished_steps:,} updates are made; the model and its results are written again.")
-        output = _restore_finished(recipe, trainer, checkpoint, finished_steps)
+        output = _restore_finished(recipe, trainer, checkpoint, state)
     return trainer, output, data
 
 
@@ -239,14 +251,18 @@ def _needs_metric(recipe: Recipe) -> bool:
     return recipe.load_best_model or recipe.early_stopping_patience is not None
 
 
-def _check_recipe(recipe: Recipe, finished_steps: int) -> None:
-    """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
-    recipe.model_config()
+def _check_max_steps(recipe: Recipe, finished_steps: int) -> None:
+    """Raises ValueError when a run to resume has made more updates than are asked for."""
     if recipe.max_steps < finished_steps:
         raise ValueError(
             f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
             f"{recipe.max_steps}. Pass a larger number."
         )
+
+
+def _check_recipe(recipe: Recipe) -> None:
+    """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
+    recipe.model_config()
     if recipe.data_arguments("train") is None:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
@@ -271,34 +287,71 @@ def _check_recipe(recipe: Recipe, finished_steps: int) -> None:
         )
 
 
+def _finished_state(output_dir: Path, num_steps: int) -> TrainerState | None:
+    """State, with the whole log, of a run that has written its results; None if it was lost before or is damaged.
+
+    The end of the training is then made again from the last checkpoint, which lacks the last lines of the log.
+    """
+    try:
+        state = TrainerState.load_from_json(str(output_dir / STATE_FILE))
+    except (OSError, TypeError, ValueError):
+        return None
+    return state if state.global_step == read_results(output_dir).get("train_steps") == num_steps else None
+
+
 def _restore_finished(
-    recipe: Recipe, trainer: VaswaniTransformerTrainer, checkpoint: Path, finished_steps: int
+    recipe: Recipe, trainer: VaswaniTransformerTrainer, checkpoint: Path, state: TrainerState
 ) -> TrainOutput:
-    """Loads the last checkpoint of a run whose updates are all made, with the figures of their training if known."""
-    trainer.state = TrainerState.load_from_json(str(checkpoint / STATE_FILE))
-    whole_log = Path(trainer.args.output_dir) / STATE_FILE  # has lines that were written after the last checkpoint
-    if whole_log.is_file() and (state := TrainerState.load_from_json(str(whole_log))).global_step == finished_steps:
-        trainer.state = state
+    """Loads the last checkpoint of a run that was finished, with the figures of its training."""
+    trainer.state = state
     trainer.cost.restore(trainer.state)
     trainer.state.best_model_checkpoint = best_checkpoint(checkpoint) if recipe.load_best_model else None
     source = trainer.state.best_model_checkpoint or str(checkpoint)
     check_harmless(source)
     trainer._load_from_checkpoint(source)
     if trainer.is_world_process_zero():
-        drop_later_snapshots(trainer.args.output_dir, finished_steps)
-    earlier = read_results(trainer.args.output_dir)
-    return TrainOutput(finished_steps, math.nan, earlier if earlier.get("train_steps") == finished_steps else {})
+        drop_later_snapshots(trainer.args.output_dir, state.global_step)
+    return TrainOutput(state.global_step, math.nan, read_results(trainer.args.output_dir))
+
+
+def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer, num_steps: int) -> int:
+    """Writes the final model beside its place and moves its files there; returns the number of averaged snapshots.
+
+    Every process calls it. A file that is cut short in its place would keep the run from going on.
+    """
+    output_dir, num_averaged = Path(trainer.args.output_dir), 0
+    staged = output_dir / STAGING_FOLDER / "model"
+    with naming_the_last_checkpoint(output_dir, "the final model"):
+        try:
+            trainer.save_model(str(staged))
+            if trainer.is_world_process_zero():
+                (staged / "training_args.bin").unlink(missing_ok=True)
+                if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
+                    num_averaged = _write_average(recipe, output_dir, staged, num_steps)
+                for path in staged.iterdir():
+                    path.replace(output_dir / path.name)
+        finally:
+            if trainer.is_world_process_zero():
+                clear_staging(output_dir)
+    return num_averaged
+
+
+def _write_average(recipe: Recipe, output_dir: Path, model_dir: Path, num_steps: int) -> int:
+    """Writes the average of a finished run's newest snapshots, and warns of those that somebody has taken away."""
+    num_averaged = write_average(output_dir, recipe.num_averaged_snapshots, model_dir)
+    steps = range(recipe.snapshot_steps, num_steps + 1, recipe.snapshot_steps)[-recipe.num_averaged_snapshots :]
+    if missing := missing_snapshots(output_dir, steps):
+        logger.warning(
+            f"`snapshots` must hold the last {len(steps)} of the run, got none of {', '.join(missing)}: the model is "
+            f"the average of {num_averaged} others. Train again for the whole average."
+        )
+    return num_averaged
 
 
 def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOutput, data: RunData) -> dict[str, Any]:
     """Writes the final model, the results and the card; every process calls it."""
     output_dir = Path(trainer.args.output_dir)
-    trainer.save_model()
-    num_averaged = 0
-    if trainer.is_world_process_zero():
-        (output_dir / "training_args.bin").unlink(missing_ok=True)
-        if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
-            num_averaged = write_average(output_dir, recipe.num_averaged_snapshots)
+    num_averaged = _write_model(recipe, trainer, output.global_step)
     num_averaged = trainer.accelerator.reduce(torch.tensor(num_averaged, device=trainer.args.device), "sum").item()
     figures = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
     if "train_flops_paper" not in figures:  # else they are those of an earlier process that made the last update
@@ -316,11 +369,13 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
         "num_averaged_snapshots": num_averaged,
         "best_checkpoint": trainer.state.best_model_checkpoint if recipe.load_best_model else None,
     }
-    trainer.save_state()
     if trainer.is_world_process_zero():
         for path in set_aside_scores(output_dir, output.global_step):
             logger.warning(f"Scores of the model before these updates are now in {path}.")
-        write_results(output_dir, results)
+        with naming_the_last_checkpoint(output_dir, "log and results"):
+            with writing_beside(output_dir / STATE_FILE) as beside:
+                trainer.state.save_to_json(str(beside))
+            write_results(output_dir, results)
         draw_run(output_dir)
         refresh_card(output_dir)
     trainer.accelerator.wait_for_everyone()

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import datasets
@@ -39,6 +40,11 @@ from .schedule import create_paper_schedule, paper_peak_learning_rate
 from .validation import pair_lengths
 
 logger = logging.get_logger(__name__)
+
+# oneDNN and torch each keep what they prepared for 1,024 shapes of matrix products. Token-bounded batches have ever
+# new shapes: a CPU training would grow by a gigabyte. They are read at the first product; a value that is set stays.
+_SHAPE_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+_KEPT_SHAPES = 64
 
 _CPU_BUDGET = 4096  # padded tokens of a micro-batch, both sides together
 
@@ -106,6 +112,8 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
                 f"`args` must be VaswaniTransformerTrainingArguments, got {type(args).__name__}. They take every "
                 "argument of Seq2SeqTrainingArguments."
             )
+        for name in _SHAPE_CACHES:
+            os.environ.setdefault(name, str(_KEPT_SHAPES))
         self._train_lengths, self._train_batches = None, None
         if train_dataset is not None and has_length(train_dataset):
             self._train_lengths = pair_lengths(train_dataset)

@@ -1,0 +1,46 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The same command makes the same bytes in every process; what else may change changes nothing or is said."""
+
+import itertools
+
+import pytest
+from faults import COMMAND, outcome, run, train_command, write_corpus
+
+pytestmark = pytest.mark.heavy
+
+
+def made(folder, *flags, **variables):
+    """What training and translating leave, in bytes and without times."""
+    folder.mkdir()
+    write_corpus(folder)
+    status, errors = run(train_command(f"run-{folder.name}", *flags), folder, **variables)
+    assert status == 0, errors[-3000:]
+    translate = [*COMMAND, "translate", "--model", f"run-{folder.name}", "--input", "train.en", "--output", "out.de"]
+    status, errors = run(translate, folder, **variables)
+    assert status == 0, errors[-3000:]
+    left = outcome(folder / f"run-{folder.name}")
+    return {**left, "translations": (folder / "out.de").read_bytes()}
+
+
+def differing(first, second):
+    return [name for name in first.keys() | second.keys() if first.get(name) != second.get(name)]
+
+
+def test_three_processes_make_the_same_bytes(tmp_path):
+    runs = [made(tmp_path / f"{seed}", PYTHONHASHSEED=str(seed)) for seed in (0, 1, 2)]
+    assert [differing(*pair) for pair in itertools.combinations(runs, 2)] == [[], [], []]
+
+
+def test_processes_that_tokenise_change_no_byte(tmp_path):
+    runs = [made(tmp_path / num_proc, "--num-proc", num_proc) for num_proc in ("1", "2")]
+    assert differing(*runs) == []
+
+
+def test_number_of_threads_changes_last_bits_which_grow_over_the_updates(tmp_path):
+    runs = [made(tmp_path / threads, OMP_NUM_THREADS=threads) for threads in ("1", "2")]
+    names = [name for name in differing(*runs) if name != "results"]  # which name the number of threads
+    print("with 1 and 2 threads differ:", sorted(names) or "no file")
+    assert "tokenizer.json" not in names and "recipe.json" not in names
+    losses = [[line["loss"] for line in left["log"] if "loss" in line] for left in runs]
+    assert losses[0][:5] == pytest.approx(losses[1][:5], rel=1e-4)

@@ -1,0 +1,165 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The command `train --resume-or-start`, killed at any moment and repeated until it is done: the end is the same."""
+
+import collections
+import contextlib
+import os
+import random
+import shutil
+import signal
+import time
+
+import pytest
+from faults import COMMAND, check_same_end, finish, outcome, run, start, train_command, wait_until, write_corpus
+
+pytestmark = pytest.mark.heavy
+
+NUM_KILLS = 50
+LARGER = {"d_model": "128", "d_ff": "512"}  # weights of 2 MB, whose writing takes a while
+SECONDS_OF_A_RUN = 8
+
+
+def names(folder):
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+
+
+def is_new(path, since):
+    """Whether a file or folder was written after a moment: what an earlier process left does not count."""
+    try:
+        return path.stat().st_mtime > since
+    except FileNotFoundError:
+        return False
+
+
+def any_new(folder, since, ending=""):
+    return any(name.endswith(ending) and is_new(folder / name, since) for name in names(folder))
+
+
+# What a process is doing, as the run's folder shows; the first that holds.
+PHASES = {
+    "writes a snapshot": lambda run, since: any_new(run / "snapshots", since, ".part"),
+    "publishes a checkpoint": lambda run, since: any(
+        is_new(path, since) for path in run.glob("_unfinished/*/manifest.json*")
+    ),
+    "averages": lambda run, since: is_new(run / "_unfinished" / "model" / "model.safetensors.part", since),
+    "writes the final model": lambda run, since: is_new(run / "_unfinished" / "model", since),
+    "writes a checkpoint": lambda run, since: any_new(run / "_unfinished", since),
+    "writes results and card": lambda run, since: is_new(run / "model.safetensors", since),
+    "trains": lambda run, since: is_new(run / "recipe.json", since),
+    "starts": lambda run, since: True,
+}
+LATE = ("averages", "writes the final model", "writes results and card")
+
+
+def kill(process, number=signal.SIGKILL):
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):  # it has ended just now
+            os.kill(process.pid, number)
+    process.wait(timeout=60)
+
+
+def kill_when_it(process, wanted, run, since, generator):
+    """Kills a process in one of the phases, or at any time; whether it was still alive."""
+    if wanted is None:
+        return not process_ended_within(process, generator.uniform(0, SECONDS_OF_A_RUN))
+    if wanted not in LATE and wait_until(lambda: PHASES["trains"](run, since), process, pause=0.01):
+        time.sleep(generator.uniform(0, 2))
+    return wait_until(lambda: PHASES[wanted](run, since), process)
+
+
+def process_ended_within(process, seconds):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.01)
+    return process.poll() is not None
+
+
+def test_runs_killed_at_50_moments_end_as_the_undisturbed_one(tmp_path):
+    write_corpus(tmp_path)
+    command, run_folder = train_command(**LARGER), tmp_path / "run"
+    assert run(train_command("whole", **LARGER), tmp_path)[0] == 0
+    expected, counts, ends = outcome(tmp_path / "whole"), collections.Counter(), 0
+    generator, deadline = random.Random(0), time.monotonic() + 1500
+    wanted = [None, None, "writes a snapshot", "writes a checkpoint", "publishes a checkpoint", *LATE]
+    while sum(counts.values()) < NUM_KILLS or min(counts[phase] for phase in PHASES) < 2:
+        assert time.monotonic() < deadline, counts
+        missing = [phase for phase in wanted if phase and not counts[phase]]
+        since = time.time()
+        process = start(command, tmp_path)
+        if kill_when_it(process, generator.choice(missing or wanted), run_folder, since, generator):
+            kill(process)
+        if process.returncode == -signal.SIGKILL:
+            counts[next(phase for phase, holds in PHASES.items() if holds(run_folder, since))] += 1
+            print(sum(counts.values()), "kills", dict(counts), ends, "ends", flush=True)
+        else:
+            status, errors = finish(process, tmp_path)
+            assert status == 0, (errors[-3000:], sorted(path.name for path in run_folder.iterdir()))
+        if process.returncode == 0 or generator.random() < 0.1:
+            assert run(command, tmp_path)[0] == 0
+            check_same_end(run_folder, expected)
+            shutil.rmtree(run_folder)
+            shutil.rmtree(tmp_path / "cache")
+            ends += 1
+    assert run(command, tmp_path)[0] == 0
+    check_same_end(run_folder, expected)
+    table = "\n".join(f"  {count:3d}  while it {phase}" for phase, count in counts.most_common())
+    print(f"\n{sum(counts.values())} kills in {ends + 1} runs, each ended as the undisturbed one\n{table}")
+
+
+@pytest.mark.parametrize("moment", ["a folder", "model.safetensors.part"])
+def test_average_that_is_killed_leaves_no_weights_and_is_refused_or_made_again(workplace, moment):
+    assert run(train_command(**LARGER), workplace)[0] == 0
+    average = [*COMMAND, "average", "run", "--output-dir"]
+    assert run([*average, "whole"], workplace)[0] == 0
+    target = workplace / "out" / (moment if moment != "a folder" else "")
+    for _ in range(20):  # the weights are written in milliseconds
+        process = start([*average, "out"], workplace)
+        if wait_until(target.exists, process):
+            break
+        shutil.rmtree(workplace / "out")
+    kill(process)
+    assert not (workplace / "out" / "model.safetensors").exists()
+    status, errors = run([*average, "out"], workplace)
+    if status != 0:
+        assert "`--output-dir` must be new or empty, got out" in errors
+        shutil.rmtree(workplace / "out")
+        assert run([*average, "out"], workplace)[0] == 0
+    weights = [(workplace / folder / "model.safetensors").read_bytes() for folder in ("whole", "out")]
+    assert weights[0] == weights[1]
+
+
+def stop_and_check(workplace, process, status, expected, command):
+    """Sends SIGTERM as schedulers do, which kill after 30 seconds, and repeats the command to its end."""
+    os.killpg(process.pid, signal.SIGTERM)
+    assert finish(process, workplace, timeout=30)[0] in status
+    assert run(command, workplace)[0] == 0
+    check_same_end(workplace / "run", expected)
+
+
+def test_sigterm_in_the_training_saves_a_checkpoint(workplace, undisturbed):
+    process = start(train_command(), workplace)
+    assert wait_until(lambda: (workplace / "run" / "checkpoint-10").exists(), process)
+    os.killpg(process.pid, signal.SIGTERM)
+    status, errors = finish(process, workplace, timeout=30)
+    assert status == 130
+    stopped_after = int(errors.split("Stopped after update ")[1].split(",")[0])
+    assert 10 <= stopped_after < 60 and (workplace / "run" / f"checkpoint-{stopped_after}" / "manifest.json").is_file()
+    assert run(train_command(), workplace)[0] == 0
+    check_same_end(workplace / "run", undisturbed)
+
+
+def test_sigterm_while_data_are_prepared_loses_nothing(workplace, undisturbed):
+    process = start(train_command(), workplace)
+    assert wait_until(lambda: names(workplace / "cache"), process)
+    stop_and_check(workplace, process, {-signal.SIGTERM}, undisturbed, train_command())
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "train_results.json"])
+def test_sigterm_at_the_end_loses_nothing(workplace, undisturbed, file):
+    process = start(train_command(), workplace)
+    assert wait_until(lambda: (workplace / "run" / file).exists(), process)
+    stop_and_check(workplace, process, {-signal.SIGTERM, 0}, undisturbed, train_command())
