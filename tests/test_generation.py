@@ -183,6 +183,14 @@ def test_impossible_limit_is_refused(tiny_model):
         tiny_model.generate(torch.tensor([[5, 2]]), max_new_tokens_over_source=-1)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("num_return_sequences", 0), ("num_return_sequences", "2"), ("eos_token_id", [])]
+)
+def test_impossible_value_of_a_generation_config_is_refused_by_name(tiny_model, name, value):
+    with pytest.raises(ValueError, match=f"`{name}` must be"):
+        tiny_model.generate(torch.tensor([[5, 2]]), num_beams=2, **{name: value})
+
+
 @pytest.mark.parametrize("num_beams", [0, -1, 301, 10**20, 2.5, "4", True])
 def test_impossible_number_of_beams_is_refused(tiny_model, num_beams):
     with pytest.raises(ValueError, match=f"`num_beams` must be at least 1 and at most .* 300 .*, got {num_beams!r}"):

@@ -336,6 +336,13 @@ def _check_decoding(generation_config: GenerationConfig, over_source: int | None
             f"`num_beams` must be at least 1 and at most the vocabulary's {vocab_size} entries, got {num_beams!r}. "
             "The paper uses 4; 1 is greedy search."
         )
+    num_returned = generation_config.num_return_sequences
+    if num_returned is not None and not (type(num_returned) is int and num_returned >= 1):
+        raise ValueError(
+            f"`num_return_sequences` must be a whole number of at least 1, got {num_returned!r}. 1 gives the best."
+        )
+    if generation_config.eos_token_id == []:
+        raise ValueError("`eos_token_id` must be a token's id, a list of some or None, got []. </s> is 2.")
     check_length_penalty(generation_config.length_penalty)
     check_length_penalty_offset(generation_config.length_penalty_offset)
     if over_source is not None and (type(over_source) is not int or over_source < 0):

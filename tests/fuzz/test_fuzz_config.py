@@ -91,14 +91,17 @@ def copy(folder, tmp_path_factory):
     return shutil.copytree(folder, tmp_path_factory.mktemp("copy"), dirs_exist_ok=True)
 
 
-def load_and_translate(folder):
-    """Translates with what the folder holds, or says why not."""
+def load_and_translate(folder, copy, name, content):
+    """Translates with a copy of a model's folder that has another file of a name, or says why not."""
+    (copy / name).write_text(content)
     try:
-        model, tokenizer = load_for_inference(folder, device="cpu")
+        model, tokenizer = load_for_inference(copy, device="cpu")
         found = list(translate(model, tokenizer, ["A dog runs.", ""]))
     except (ValueError, TypeError, OSError, ImportError) as error:
         assert str(error)  # noqa: PT017
         return
+    finally:
+        shutil.copy(folder / name, copy / name)
     assert all(isinstance(text, str) for text in found)
     assert len(found) == 2
 
@@ -107,17 +110,14 @@ def load_and_translate(folder):
 @fuzz(200, short=20, data=st.data())
 def test_any_values_in_a_models_files_translate_or_are_refused(folder, copy, name, data):
     content = json.loads((folder / name).read_text(encoding="utf-8"))
-    (copy / name).write_text(json.dumps({**content, **data.draw(changes(KEYS[name]))}))
-    load_and_translate(copy)
-    shutil.copy(folder / name, copy / name)
+    changed = {**content, **data.draw(changes(KEYS[name]))}
+    load_and_translate(folder, copy, name, json.dumps(changed))
 
 
 @pytest.mark.parametrize("name", KEYS)
 @fuzz(150, short=12, data=st.data())
 def test_any_text_as_a_models_file_is_refused(folder, copy, name, data):
-    (copy / name).write_text(data.draw(json_texts(KEYS[name])))
-    load_and_translate(copy)
-    shutil.copy(folder / name, copy / name)
+    load_and_translate(folder, copy, name, data.draw(json_texts(KEYS[name])))
 
 
 # ---- recipes ----
