@@ -184,7 +184,7 @@ def test_impossible_limit_is_refused(tiny_model):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("num_return_sequences", 0), ("num_return_sequences", "2"), ("eos_token_id", [])]
+    ("name", "value"), [("num_return_sequences", 0), ("num_return_sequences", -1), ("eos_token_id", [])]
 )
 def test_impossible_value_of_a_generation_config_is_refused_by_name(tiny_model, name, value):
     with pytest.raises(ValueError, match=f"`{name}` must be"):
