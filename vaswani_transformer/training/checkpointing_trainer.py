@@ -113,15 +113,20 @@ class CheckpointingTrainer(EvaluatingTrainer):
         missing = [name for name in load_result.missing_keys if name not in tied]
         super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
 
-    def _init_training_state(self, *args):
-        """As the library's; the best checkpoint is one of the run's folder, wherever that lay when it was saved."""
+    def _init_training_state(self, max_steps, *args):
+        """As the library's, but for two values that it takes from the checkpoint.
+
+        The best checkpoint is one of the run's folder, wherever that lay when it was saved; the intervals of logs,
+        evaluations and checkpoints are this run's.
+        """
         if self._resumed_from is None:
-            return super()._init_training_state(*args)
+            return super()._init_training_state(max_steps, *args)
         best = best_checkpoint(self._resumed_from)
         if best is not None:
             check_harmless(best)
-        place = super()._init_training_state(*args)
+        place = super()._init_training_state(max_steps, *args)
         self.state.best_model_checkpoint = best
+        self.state.compute_steps(self.args, max_steps)
         return place
 
     def _load_callback_state(self):
@@ -131,12 +136,6 @@ class CheckpointingTrainer(EvaluatingTrainer):
             if isinstance(callback, ExportableState):
                 saved = self.state.stateful_callbacks.get(type(callback).__name__)
                 vars(callback).update(saved["attributes"] if isinstance(saved, dict) else {})
-
-    def _init_training_state(self, max_steps, *args, **kwargs):
-        """Starts as the library does, with the intervals of this run, where the library keeps the checkpoint's."""
-        found = super()._init_training_state(max_steps, *args, **kwargs)
-        self.state.compute_steps(self.args, max_steps)
-        return found
 
     def _run_epoch(self, **kwargs):
         """An epoch of the library's, the first one after a resume without making the batches before its start."""
