@@ -150,3 +150,21 @@ def test_kernel_of_the_hub_is_the_callers_choice_alone(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**saved, "attn_implementation": kernel}))
     with pytest.raises(ValueError, match="`attn_implementation` must not name a kernel of the Hub in a config.json"):
         VaswaniTransformerConfig.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("transformers_weights", "adapter_model.bin"), ("transformers_weights", 5), ("fusion_config", {"a": True})],
+)
+def test_other_weights_and_layers_are_refused_in_a_config_from_elsewhere(tmp_path, name, value):
+    make_config().save_pretrained(tmp_path)
+    saved = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**saved, name: value}))
+    with pytest.raises(ValueError, match=f"`{name}` must not be in a config.json"):
+        VaswaniTransformerConfig.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("number", [10**9, -1, 2.5, "many"])
+def test_impossible_number_of_labels_is_refused(number):
+    with pytest.raises(ValueError, match="`num_labels` must be a whole number of at most 10000"):
+        make_config(num_labels=number)

@@ -191,9 +191,9 @@ def test_impossible_value_of_a_generation_config_is_refused_by_name(tiny_model, 
         tiny_model.generate(torch.tensor([[5, 2]]), num_beams=2, **{name: value})
 
 
-@pytest.mark.parametrize("num_beams", [0, -1, 301, 10**20, 2.5, "4", True])
+@pytest.mark.parametrize("num_beams", [0, -1, 10_001, 10**20, 2.5, "4", True])
 def test_impossible_number_of_beams_is_refused(tiny_model, num_beams):
-    with pytest.raises(ValueError, match=f"`num_beams` must be at least 1 and at most .* 300 .*, got {num_beams!r}"):
+    with pytest.raises(ValueError, match=f"`num_beams` must be a whole number from 1 to 10000, got {num_beams!r}"):
         tiny_model.generate(torch.tensor([[5, 2]]), num_beams=num_beams)
 
 

@@ -47,6 +47,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 _MOST_LAYERS = 1000
 _LARGEST_TABLE = 2**28  # numbers, 1 GiB
 _LARGEST_SIZE = 2**31 - 1
+_MOST_LABELS = 10_000  # the library names each, though no translation has any
 
 POSITION_ENCODINGS = ("sinusoidal", "learned")
 
@@ -139,7 +140,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         self._check_sizes()
         self._check_rates()
-        self._check_kind(kwargs.get("torch_dtype") if self.dtype is None else self.dtype)
+        self._check_kind(**kwargs)
         self._resolve_head_sizes()
         if self.position_encoding not in POSITION_ENCODINGS:
             raise ValueError(
@@ -178,7 +179,13 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         if not (math.isfinite(self.layer_norm_eps) and self.layer_norm_eps > 0.0):
             raise ValueError(f"`layer_norm_eps` must be a positive number, got {self.layer_norm_eps}. Pass 1e-6.")
 
-    def _check_kind(self, dtype: Any) -> None:
+    def _check_kind(self, torch_dtype: Any = None, num_labels: Any = None, **_: Any) -> None:
+        dtype = torch_dtype if self.dtype is None else self.dtype
+        if num_labels is not None and not (type(num_labels) is int and 0 <= num_labels <= _MOST_LABELS):
+            raise ValueError(
+                f"`num_labels` must be a whole number of at most {_MOST_LABELS}, got {num_labels!r}. Leave it out: "
+                "this model has no labels of its own."
+            )
         if not self.is_encoder_decoder:
             raise ValueError("`is_encoder_decoder` must be True, got False. The model has both stacks; leave it out.")
         if dtype is not None and not isinstance(getattr(torch, str(dtype).removeprefix("torch."), None), torch.dtype):
@@ -229,8 +236,15 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         """As the library's, which keeps fields that it does not know; says once that they have no effect.
 
         Raises:
-            ValueError: It asks for a kernel of the Hub, which is code: only a caller may.
+            ValueError: It asks for a kernel of the Hub, which is code: only a caller may. Or it names other files of
+                weights, or other layers.
         """
+        for name in ("transformers_weights", "fusion_config"):
+            if config_dict.get(name) is not None:
+                raise ValueError(
+                    f"`{name}` must not be in a config.json, got {config_dict[name]!r}. Delete it there: the weights "
+                    "are in model.safetensors, the layers are the paper's."
+                )
         for name in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
             if "/" in str(config_dict.get(name)):
                 raise ValueError(

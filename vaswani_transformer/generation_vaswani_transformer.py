@@ -38,6 +38,7 @@ from .search_vaswani_transformer import (
 )
 
 PAPER_ALPHA = 0.6
+_MOST_BEAMS = 10_000  # a generation config from elsewhere may ask for any number; they would fill the memory
 
 
 @dataclass
@@ -108,7 +109,7 @@ class VaswaniTransformerGenerationMixin:
         if offset is None:
             offset = getattr(prepared, "length_penalty_offset", None)
         prepared.length_penalty_offset = GNMT_OFFSET if offset is None else offset
-        _check_decoding(prepared, over_source, self.config.vocab_size)
+        _check_decoding(prepared, over_source)
         prepared.max_new_tokens_over_source = over_source
         if over_source is not None:
             prepared.max_length = prepared.max_new_tokens = None
@@ -329,12 +330,12 @@ def _with_own_limits(processors: LogitsProcessorList, limits: torch.Tensor, prom
     )
 
 
-def _check_decoding(generation_config: GenerationConfig, over_source: int | None, vocab_size: int) -> None:
+def _check_decoding(generation_config: GenerationConfig, over_source: int | None) -> None:
     num_beams = generation_config.num_beams
-    if num_beams is not None and not (type(num_beams) is int and 1 <= num_beams <= vocab_size):
+    if num_beams is not None and not (type(num_beams) is int and 1 <= num_beams <= _MOST_BEAMS):
         raise ValueError(
-            f"`num_beams` must be at least 1 and at most the vocabulary's {vocab_size} entries, got {num_beams!r}. "
-            "The paper uses 4; 1 is greedy search."
+            f"`num_beams` must be a whole number from 1 to {_MOST_BEAMS}, got {num_beams!r}. The paper uses 4; 1 is "
+            "greedy search."
         )
     num_returned = generation_config.num_return_sequences
     if num_returned is not None and not (type(num_returned) is int and num_returned >= 1):

@@ -20,7 +20,8 @@ from vaswani_transformer.evaluation.files import (
     translate_file,
     translate_file_n_best,
 )
-from vaswani_transformer.evaluation.outputs import check_outputs, write_lines
+from vaswani_transformer.evaluation.outputs import check_outputs, open_part, write_lines
+from vaswani_transformer.evaluation.resuming import describe
 from vaswani_transformer.evaluation.scoring import score_pairs
 from vaswani_transformer.evaluation.translate import translate, translate_n_best
 
@@ -132,6 +133,34 @@ def test_check_outputs_refuses_a_folder_that_cannot_be_written_to(tmp_path, monk
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(ValueError, match="`results` must be in a folder that can be written to, got .*out"):
         check_outputs({"results": tmp_path / "out"})
+
+
+@pytest.mark.parametrize("options", [{}, {"resume": True}])
+def test_output_that_another_process_is_writing_is_refused_and_left_to_it(
+    tmp_path, tiny_model, tiny_tokenizer, options
+):
+    (tmp_path / "in").write_text("A dog.")
+    (tmp_path / "out.part.json").write_text("{}")
+    with open_part(tmp_path / "out") as stream:  # a lock holds against one's own other files, too
+        stream.write(b"of the other\n")
+        stream.flush()
+        if options:
+            description = describe(tiny_model, tiny_tokenizer, tmp_path / "in", {})
+            (tmp_path / "out.part.json").write_text(json.dumps(description))
+        with pytest.raises(ValueError, match="`output` must be written by one process at a time, got .*out"):
+            translate_file(tiny_model, tiny_tokenizer, tmp_path / "in", tmp_path / "out", **options)
+        with pytest.raises(ValueError, match="`output` must be written by one process at a time"):
+            write_lines(["a"], tmp_path / "out")
+    assert (tmp_path / "out.part").read_bytes() == b"of the other\n"
+    assert (tmp_path / "out.part.json").exists()
+
+
+@pytest.mark.parametrize("suffix", [".part", ".part.json"])
+def test_input_with_the_name_of_an_unfinished_output_is_refused_and_kept(tmp_path, tiny_model, tiny_tokenizer, suffix):
+    (tmp_path / f"out{suffix}").write_text("A dog.")
+    with pytest.raises(ValueError, match="`output` must be a file of its own, got .*out: .*part"):
+        translate_file(tiny_model, tiny_tokenizer, tmp_path / f"out{suffix}", tmp_path / "out")
+    assert (tmp_path / f"out{suffix}").read_text() == "A dog."
 
 
 @pytest.fixture

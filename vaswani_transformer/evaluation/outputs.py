@@ -11,6 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -27,7 +32,8 @@ def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[str
 
     Raises:
         FileNotFoundError: The folder of an output does not exist.
-        ValueError: An output is a folder, its folder is read-only, or it is an input or another output.
+        ValueError: An output is a folder, its folder is read-only, or it is an input or another output, as may be
+            what lies beside it until it is complete.
     """
     others = {Path(file).resolve() for file in inputs if file is not None and str(file) != STANDARD_STREAM}
     for name, file in outputs.items():
@@ -35,11 +41,13 @@ def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[str
             continue
         path = Path(file).resolve()
         _check_place(path, name, file)
-        if path in others:
+        own = {path, part_of(path), description_of(path)}
+        if taken := own & others:
             raise ValueError(
-                f"`{name}` must be a file of its own, got {file}, which is also read or written. Pass another file."
+                f"`{name}` must be a file of its own, got {file}: {taken.pop()}, which is written for it, is "
+                "also read or written for another. Pass another file."
             )
-        others.add(path)
+        others |= own
 
 
 def is_stream(file: str | Path) -> bool:
@@ -108,13 +116,41 @@ def open_output(output_file: str | Path) -> Iterator[BinaryIO]:
             yield stream
         return
     beside = part_of(path)
-    description_of(path).unlink(missing_ok=True)  # of an earlier part, which is lost now
-    try:
-        with beside.open("wb") as stream:
+    with open_part(path) as stream:
+        description_of(path).unlink(missing_ok=True)  # of an earlier part, which is lost now
+        stream.truncate(0)
+        try:
             yield stream
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+            stream.flush()
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+    os.replace(beside, path)
+
+
+@contextlib.contextmanager
+def open_part(output_file: str | Path) -> Iterator[BinaryIO]:
+    """The part of an output, to be appended to by one process at a time.
+
+    Raises:
+        ValueError: Another process is writing it. (Not noticed on Windows, and where a file system has no locks.)
+    """
+    part = part_of(output_file)
+    with part.open("ab") as stream:
+        if fcntl is not None:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_own = os.path.samestat(os.fstat(stream.fileno()), part.stat())
+            except (BlockingIOError, FileNotFoundError):
+                is_own = False
+            except OSError:  # this file system has no locks
+                is_own = True
+            if not is_own:
+                raise ValueError(
+                    f"`output` must be written by one process at a time, got {output_file}, which another one is "
+                    "writing now. Wait for its end, or pass another file."
+                )
+        yield stream
 
 
 def check_picture(name: str, file: str | Path) -> None:

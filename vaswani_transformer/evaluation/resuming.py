@@ -22,7 +22,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from . import batches
-from .outputs import STANDARD_STREAM, description_of, is_stream, line_bytes, open_output, part_of
+from .outputs import STANDARD_STREAM, description_of, is_stream, line_bytes, open_output, open_part, part_of
 
 logger = logging.get_logger(__name__)
 
@@ -89,9 +89,10 @@ def begin_part(output_file: str | Path, description: Mapping[str, Any]) -> None:
     part, described = part_of(output_file), description_of(output_file)
     if described.is_file() and part.is_file() and part.stat().st_size:
         logger.warning(f"{part} is replaced: an interrupted translation, with which --resume would have gone on.")
-    part.unlink(missing_ok=True)
-    with open_output(described) as stream:
-        stream.write(json.dumps(description, indent=2).encode() + b"\n")
+    with open_part(output_file) as stream:
+        stream.truncate(0)
+        with open_output(described) as text:
+            text.write(json.dumps(description, indent=2).encode() + b"\n")
 
 
 def keep_part(output_file: str | Path, description: Mapping[str, Any]) -> int:
@@ -113,11 +114,12 @@ def keep_part(output_file: str | Path, description: Mapping[str, Any]) -> int:
             "leave `resume` out to begin anew."
         )
     end = size = num_kept = 0
-    with part.open("r+b") as stream:
-        for number, line in enumerate(stream, start=1):
-            size += len(line)
-            if line.endswith(b"\n") and number % batches.SENTENCES_PER_CHUNK == 0:
-                end, num_kept = size, number
+    with open_part(output_file) as stream:
+        with part.open("rb") as written:
+            for number, line in enumerate(written, start=1):
+                size += len(line)
+                if line.endswith(b"\n") and number % batches.SENTENCES_PER_CHUNK == 0:
+                    end, num_kept = size, number
         stream.truncate(end)
     return num_kept
 
@@ -129,20 +131,20 @@ def append_lines(lines: Iterator[str], output_file: str | Path) -> int:
     gets a note that says how to go on.
     """
     part, num_lines = part_of(output_file), 0
-    try:
-        with part.open("ab") as stream:
+    with open_part(output_file) as stream:
+        try:
             while chunk := list(itertools.islice(lines, batches.SENTENCES_PER_CHUNK)):
                 stream.write(b"".join(map(line_bytes, chunk)))
                 stream.flush()
                 os.fsync(stream.fileno())
                 num_lines += len(chunk)
-    except BaseException as error:
-        if part.stat().st_size:
-            error.add_note(f"What is translated is kept in {part}: the same command with `resume` goes on.")
-        else:
-            part.unlink()
-            description_of(output_file).unlink()
-        raise
+        except BaseException as error:
+            if part.stat().st_size:
+                error.add_note(f"What is translated is kept in {part}: the same command with `resume` goes on.")
+            else:
+                part.unlink()
+                description_of(output_file).unlink()
+            raise
     os.replace(part, Path(output_file).resolve())
     description_of(output_file).unlink()
     return num_lines
