@@ -167,9 +167,9 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                 )
         if self.max_position_embeddings * self.d_model > _LARGEST_TABLE:
             raise ValueError(
-                f"`max_position_embeddings` must be at most {_LARGEST_TABLE // self.d_model} with d_model "
-                f"{self.d_model}, got {self.max_position_embeddings}. Pass a smaller number: sinusoids beyond it are "
-                "computed when they are needed."
+                f"`max_position_embeddings` times `d_model` must be at most {_LARGEST_TABLE}, got "
+                f"{self.max_position_embeddings} times {self.d_model}. Pass smaller numbers: sinusoids of further "
+                "positions are computed when they are needed."
             )
 
     def _check_rates(self) -> None:

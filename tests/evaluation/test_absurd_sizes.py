@@ -51,11 +51,11 @@ CLAIMS = {
     ),
     "inner width": ({"d_ff": 10**8}, "must have the shape that the config describes"),
     "layers": ({"num_encoder_layers": 10**9}, "`num_encoder_layers` must be at most 1000"),
-    "width": ({"d_model": 10**9}, "`max_position_embeddings` must be at most 0 with d_model 1000000000"),
+    "width": ({"d_model": 10**9}, "`max_position_embeddings` times `d_model` must be at most"),
     "positions": ({"max_position_embeddings": 10**11}, "`max_position_embeddings` must be at most"),
     "learned": (
         {"position_encoding": "learned", "max_position_embeddings": 10**8},
-        "`max_position_embeddings` must be at most",
+        "`max_position_embeddings` times `d_model` must be at most",
     ),
 }
 

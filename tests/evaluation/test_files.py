@@ -135,6 +135,20 @@ def test_check_outputs_refuses_a_folder_that_cannot_be_written_to(tmp_path, monk
         check_outputs({"results": tmp_path / "out"})
 
 
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "trainer_state.json"])
+def test_output_in_place_of_a_models_file_is_refused(tmp_path, name):
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(ValueError, match="`results` must not replace a file of a model, got "):
+        check_outputs({"results": tmp_path / name})
+
+
+def test_unfinished_output_that_is_a_link_leads_nowhere(tmp_path):
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "out.part").symlink_to(tmp_path / "precious")
+    write_lines(["a"], tmp_path / "out")
+    assert ((tmp_path / "precious").read_text(), (tmp_path / "out").read_text()) == ("precious", "a\n")
+
+
 @pytest.mark.parametrize("options", [{}, {"resume": True}])
 def test_output_that_another_process_is_writing_is_refused_and_left_to_it(
     tmp_path, tiny_model, tiny_tokenizer, options

@@ -120,6 +120,16 @@ def test_average_checkpoints_takes_the_last_snapshots_of_a_run(tmp_path):
     assert torch.equal(mean["model.shared.weight"], models[2].lm_head.weight)
 
 
+def test_average_copies_nothing_that_a_link_leads_to(tmp_path):
+    for name in ("0", "1"):
+        make_model(int(name)).save_pretrained(tmp_path / name)
+    (tmp_path / "secret").write_text("{}")
+    (tmp_path / "1" / "test_results_x.json").symlink_to(tmp_path / "secret")
+    with pytest.raises(ValueError, match="must hold its files itself, got a link from .*test_results_x.json"):
+        average_checkpoints([tmp_path / "0", tmp_path / "1"], tmp_path / "mean")
+    assert not (tmp_path / "mean").exists()
+
+
 def test_average_checkpoints_refuses_a_folder_in_use(tmp_path):
     make_model(0).save_pretrained(tmp_path / "0")
     with pytest.raises(ValueError, match="`output_dir` must be new or empty"):

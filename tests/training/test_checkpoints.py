@@ -87,6 +87,25 @@ def test_check_checkpoint_notices_a_missing_file(tmp_path, part):
         check_checkpoint(checkpoint)
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *(("manifest.json", text) for text in ("[1, 2]", "5", "{}", "[" * 10**5, "nonsense")),
+        *(("trainer_state.json", text) for text in ("5", '["global_step"]', '{"global_step": "10"}', "[" * 10**5)),
+        *(("trainer_state.json", text) for text in ('{"global_step": 11}', '{"global_step": 10, "log_history": 7}')),
+        ("trainer_state.json", '{"global_step": 10, "unknown": 1}'),
+        *(("progress_0.json", text) for text in ("{}", "[]", "[" * 10**5)),
+        *(("config.json", text) for text in ("[]", '{"a": ')),
+    ],
+    ids=repr,
+)
+def test_find_checkpoint_passes_over_one_whose_json_says_something_else(tmp_path, name, content, caplog):
+    write_checkpoint(tmp_path, 5)
+    (write_checkpoint(tmp_path, 10) / name).write_text(content, encoding="utf-8")
+    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-5", 5)
+    assert f"checkpoint-10` must be a complete checkpoint, got a broken {name}" in caplog.text
+
+
 def test_files_that_were_added_to_a_checkpoint_do_no_harm(tmp_path):
     checkpoint = publish(tmp_path, 10)
     (checkpoint / "test_results.json").write_text("{}", encoding="utf-8")

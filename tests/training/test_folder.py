@@ -6,6 +6,7 @@ from vaswani_transformer.training.folder import (
     CARD_MARKER,
     check_output_dir,
     clear_run,
+    holding,
     holds_a_run,
     set_aside_scores,
     start_or_resume,
@@ -44,6 +45,54 @@ def test_resume_names_the_fields_that_differ(tmp_path):
     other = get_recipe("quickstart", d_model=64)
     with pytest.raises(ValueError, match="d_model 128 instead of 64"):
         check_output_dir(tmp_path, other, overwrite=False, resume=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["snapshots", "_unfinished", "checkpoint-5", "recipe.json.part", "checkpoint-6/optimizer.pt"]
+)
+@pytest.mark.parametrize("switch", ["overwrite", "resume"])
+def test_run_with_a_link_out_of_its_folder_is_refused(tmp_path, name, switch):
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    for folder in (run / "checkpoint-6", elsewhere):
+        folder.mkdir(parents=True)
+    RECIPE.save(run)
+    (run / name).symlink_to(elsewhere)
+    with pytest.raises(ValueError, match=f"must hold its files itself, got a link from .*{name} to .*elsewhere"):
+        check_output_dir(run, RECIPE, **{"overwrite": False, "resume": False, switch: True})
+
+
+def test_run_that_is_a_link_as_a_whole_may_be_resumed(tmp_path):
+    (tmp_path / "run" / "snapshots").mkdir(parents=True)
+    RECIPE.save(tmp_path / "run")
+    (tmp_path / "run" / "snapshots" / "newest").symlink_to(tmp_path / "run" / "recipe.json")
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    check_output_dir(tmp_path / "link", RECIPE, overwrite=False, resume=True)
+
+
+def test_folder_takes_one_training_at_a_time(tmp_path):
+    with holding(tmp_path / "run"):
+        with (
+            pytest.raises(ValueError, match="`output_dir` must take one training at a time"),
+            holding(tmp_path / "run"),
+        ):
+            pass
+        (tmp_path / "run" / "recipe.json").touch()
+    with holding(tmp_path / "run"):
+        pass
+
+
+def test_folder_that_nothing_was_written_to_is_not_left(tmp_path):
+    with pytest.raises(ZeroDivisionError), holding(tmp_path / "run"):
+        raise ZeroDivisionError
+    assert not (tmp_path / "run").exists()
+
+
+def test_file_written_beside_its_place_follows_no_link(tmp_path):
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "recipe.json.part").symlink_to(tmp_path / "precious")
+    RECIPE.save(tmp_path)
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert not (tmp_path / "recipe.json").is_symlink()
 
 
 def test_resume_where_no_run_is_says_what_to_do(tmp_path):

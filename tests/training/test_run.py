@@ -219,6 +219,21 @@ def test_resuming_refuses_fewer_updates_than_were_made(finished, recipe):
     assert Recipe.load(finished[0]) == before
 
 
+def test_resuming_takes_the_tokenizer_that_was_trained_with(finished, recipe, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "run")
+    tokenizer = tmp_path / "run" / "tokenizer.json"
+    content = json.loads(tokenizer.read_text(encoding="utf-8"))
+    vocabulary = content["model"]["vocab"]
+    vocabulary["a"], vocabulary["e"] = vocabulary["e"], vocabulary["a"]
+    tokenizer.write_text(json.dumps(content), encoding="utf-8")
+    for name in ("checkpoint-12", "train_results.json"):
+        place = tmp_path / "run" / name
+        shutil.rmtree(place) if place.is_dir() else place.unlink()
+    train(recipe, tmp_path / "run", resume=True, use_cpu=True)
+    for name in ("model.safetensors", "tokenizer.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (finished[0] / name).read_bytes()
+
+
 def test_resuming_passes_over_a_truncated_checkpoint_and_ends_with_the_same_model(finished, recipe, tmp_path, caplog):
     folder = shutil.copytree(finished[0], tmp_path / "run")
     optimizer = folder / "checkpoint-12" / "optimizer.pt"

@@ -156,4 +156,4 @@ def test_plan_of_a_stream_is_described_without_its_length(make_trainer):
 def test_learned_positions_bound_a_stream(stream_recipe, make_trainer, tmp_path):
     recipe = dataclasses.replace(stream_recipe, position_encoding="learned", max_tokens_per_sentence=None)
     with pytest.raises(ValueError, match="`position_encoding` must be sinusoidal"):
-        prepare_data(recipe, make_trainer().args, False, None)
+        prepare_data(recipe, make_trainer().args, None, None)

@@ -132,9 +132,7 @@ def test_link_out_of_the_folder_is_not_pushed(name, run, tmp_path):
     (run / "README.md").write_text("![](secret.png)\n")
     (run / name).unlink(missing_ok=True)
     (run / name).symlink_to(tmp_path / "secret")
-    with pytest.raises(
-        ValueError, match=f"must hold the files to publish, got a link from .*{name} to {tmp_path}/sec"
-    ):
+    with pytest.raises(ValueError, match=f"must hold its files itself, got a link from .*{name} to {tmp_path}/sec"):
         published_files(run)
 
 

@@ -22,6 +22,8 @@ def existing_file(path: str | Path, name: str) -> Path:
     """The path, if it is a file that is not empty."""
     path = Path(path)
     if not path.is_file():
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"`{name}` must be a file, got the stream {path}. Save what it gives to a file first.")
         reason = "a folder" if path.is_dir() else "no such file"
         raise FileNotFoundError(f"`{name}` must be an existing file, got {path} ({reason}). Check the path.")
     if path.stat().st_size == 0:

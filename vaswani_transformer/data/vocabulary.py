@@ -18,6 +18,7 @@ from .readers import read_lines
 logger = logging.get_logger(__name__)
 
 _PAIRS_PER_READ = 1000
+_LARGEST = 2**31 - 1
 
 
 def train_tokenizer(
@@ -54,6 +55,8 @@ def train_tokenizer(
         sentences = chain.from_iterable(map(read_lines, files))
     untrained = VaswaniTransformerTokenizer()
     smallest = len(ByteLevel.alphabet()) + len(untrained)
+    if vocab_size > _LARGEST:
+        raise ValueError(f"`vocab_size` must be at most {_LARGEST}, got {vocab_size}. Choose a smaller vocabulary.")
     if vocab_size < smallest:
         raise ValueError(
             f"`vocab_size` must be at least {smallest} (256 bytes and {len(untrained)} special tokens), got "

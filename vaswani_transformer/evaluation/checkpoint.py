@@ -199,6 +199,22 @@ def check_no_adapter(name_or_path: str | Path) -> None:
         )
 
 
+def check_no_link_out(path: Path, folder: Path) -> None:
+    """Refuses to publish or copy a link out of a model's folder: one from elsewhere may lead to any file.
+
+    What the Hub's client has downloaded is links: from `snapshots/<commit>` to `blobs`.
+
+    Raises:
+        ValueError: The path is such a link.
+    """
+    place, blobs = path.resolve(), folder.resolve().parent.parent / "blobs"
+    if not (place.is_relative_to(folder.resolve()) or place.parent == blobs):
+        raise ValueError(
+            f"`model` must hold its files itself, got a link from {path} to {place}. Put a copy in its place if it is "
+            "meant to be public."
+        )
+
+
 def _require(folder: Path, name: str) -> None:
     if not (folder / name).is_file():
         raise FileNotFoundError(

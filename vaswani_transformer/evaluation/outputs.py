@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 STANDARD_STREAM = "-"
 _PICTURE_FORMATS = (".png", ".svg")
+_OF_A_MODEL = (
+    *("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"),
+    *("recipe.json", "train_results.json", "trainer_state.json"),
+)
 
 
 def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
@@ -60,6 +64,8 @@ def _check_place(path: Path, name: str, file: str | Path) -> None:
     """Raises unless a file may be written at this resolved path; `file` is how the user wrote it."""
     if path.is_dir():
         raise ValueError(f"`{name}` must be a file, got the folder {file}. Pass a file in it.")
+    if path.exists() and (path.name in _OF_A_MODEL or path.suffix == ".safetensors"):
+        raise ValueError(f"`{name}` must not replace a file of a model, got {file}. Pass another file.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"`{name}` must be in a folder that exists, got {file}. Create the folder first.")
     if not os.access(path.parent, os.W_OK):
@@ -136,6 +142,8 @@ def open_part(output_file: str | Path) -> Iterator[BinaryIO]:
         ValueError: Another process is writing it. (Not noticed on Windows, and where a file system has no locks.)
     """
     part = part_of(output_file)
+    if part.is_symlink():  # in a folder from elsewhere it may lead to any file
+        part.unlink()
     with part.open("ab") as stream:
         if fcntl is not None:
             try:

@@ -22,6 +22,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from . import batches
+from .checkpoint import read_json
 from .outputs import STANDARD_STREAM, description_of, is_stream, line_bytes, open_output, open_part, part_of
 
 logger = logging.get_logger(__name__)
@@ -106,7 +107,7 @@ def keep_part(output_file: str | Path, description: Mapping[str, Any]) -> int:
         ValueError: The part was made of something else.
     """
     part = part_of(output_file)
-    begun = json.loads(description_of(output_file).read_text(encoding="utf-8"))
+    begun = read_json(description_of(output_file))
     different = [f"`{name}`" for name in {**begun, **description} if begun.get(name) != description.get(name)]
     if different:
         raise ValueError(

@@ -15,8 +15,12 @@ from typing import Any
 
 @contextlib.contextmanager
 def writing_beside(path: Path) -> Iterator[Path]:
-    """Gives the path of a file to write, which takes the place of `path` if that succeeds and is deleted if not."""
+    """Gives the path of a file to write, which takes the place of `path` if that succeeds and is deleted if not.
+
+    What already has that path is deleted: in a folder from elsewhere it may be a link to any file.
+    """
     beside = path.with_name(path.name + ".part")
+    beside.unlink(missing_ok=True)
     try:
         yield beside
         os.replace(beside, path)

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from transformers import TrainerCallback
 
-from ..evaluation.checkpoint import shard_names
+from ..evaluation.checkpoint import check_no_link_out, shard_names
 from .atomic import writing_beside
 from .checkpoints import (
     MANIFEST_FILE,
@@ -155,12 +155,14 @@ def average_checkpoints(
             raise ValueError(f"`last` must be between 1 and {len(paths)}, the inputs found, got {last}.")
         paths = paths[-last:]
     base = _model_folder(paths[-1])
+    copied = [path for path in sorted(base.iterdir()) if path.suffix in (".json", ".py", ".txt", ".jinja")]
+    copied = [path for path in copied if not any(path.match(pattern) for pattern in _NOT_COPIED)]
+    for path in copied:
+        check_no_link_out(path, base)
     weights = average_snapshots(paths)
     output_dir.mkdir(parents=True, exist_ok=True)
-    for path in sorted(base.iterdir()):
-        is_copied = not any(path.match(pattern) for pattern in _NOT_COPIED)
-        if is_copied and path.suffix in (".json", ".py", ".txt", ".jinja"):
-            shutil.copy2(path, output_dir / path.name)
+    for path in copied:
+        shutil.copy2(path, output_dir / path.name)
     _save_weights(weights, output_dir / WEIGHTS_FILE, _FORMAT)
     return output_dir
 

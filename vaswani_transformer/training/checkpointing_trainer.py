@@ -27,6 +27,7 @@ from .checkpoints import (
     STATE_FILE,
     best_checkpoint,
     check_checkpoint,
+    check_no_links,
     clear_staging,
     how_to_go_on,
     naming_the_last_checkpoint,
@@ -78,11 +79,13 @@ class CheckpointingTrainer(EvaluatingTrainer):
             KeyboardInterrupt: After such a signal, when the checkpoint is written.
             FileNotFoundError: If no checkpoint is whole.
             ValueError: If the given checkpoint is not whole, of another model or could run code (see
-                `check_harmless`), if its best checkpoint lies elsewhere, or if the loss stops being a number.
+                `check_harmless`), if its best checkpoint or a link leads elsewhere, or if the loss is no number.
             OSError: If a checkpoint cannot be written; the message names the last whole one.
             RuntimeError: If a data worker or another process died; a note to it names the last whole checkpoint.
         """
         self._start_counting(0)
+        if resume_from_checkpoint:
+            check_no_links(self.args.output_dir)
         if resume_from_checkpoint is True:
             self._resumed_from = take_up_checkpoint(self.args)[0]
         elif resume_from_checkpoint:

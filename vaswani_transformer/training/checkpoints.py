@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
-from transformers import TrainingArguments
+from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
 from .atomic import flush_to_disk, write_json
@@ -28,6 +28,7 @@ PROGRESS_FILES = "progress_*.json"
 STAGING_FOLDER = "_unfinished"  # a name that is never pushed and never taken for a checkpoint
 BROKEN_CHECKPOINTS = "checkpoint-*.broken"
 _CHECKPOINT_PATTERN = re.compile(r"checkpoint-(\d+)")
+_PROGRESS = ("loss_since_log", "nll_since_log", "step_of_last_log", "logged_loss", "first_step", "data")
 _PARTS = (
     ("model*.safetensors", "adapter_model*.safetensors", "pytorch_model_fsdp*"),
     ("optimizer*",),
@@ -44,7 +45,8 @@ def list_checkpoints(output_dir: str | Path) -> list[Path]:
     Args:
         output_dir: Folder of the run.
     """
-    found = [path for path in Path(output_dir).glob("checkpoint-*") if _CHECKPOINT_PATTERN.fullmatch(path.name)]
+    paths = Path(output_dir).glob("checkpoint-*")
+    found = [path for path in paths if _CHECKPOINT_PATTERN.fullmatch(path.name) and path.is_dir()]
     return sorted(found, key=checkpoint_step)
 
 
@@ -133,6 +135,21 @@ def best_checkpoint(checkpoint: Path) -> str | None:
     return None
 
 
+def check_no_links(output_dir: str | Path) -> None:
+    """Refuses a run to go on with that has a link out of its folder: what it leads to would be changed or deleted.
+
+    Raises:
+        ValueError: Names the link.
+    """
+    place = Path(output_dir).resolve()
+    for path in (*place.glob("*"), *place.glob("*/*"), *place.glob("*/*/*")):
+        if path.is_symlink() and not path.resolve().is_relative_to(place):
+            raise ValueError(
+                f"`output_dir` must hold its files itself, got a link from {path} to {path.resolve()}. Put what it "
+                "leads to in its place; the folder of the run may be a link as a whole."
+            )
+
+
 def publish_checkpoint(staged: Path, output_dir: Path) -> None:
     """Moves a checkpoint that is wholly written into the run's folder, with a manifest of its files.
 
@@ -217,6 +234,8 @@ def _faults(checkpoint: Path) -> list[str]:
     for patterns in _PARTS:
         if not any(any(checkpoint.glob(pattern)) for pattern in patterns):
             faults.append(f"no {patterns[0]}")
+    if (checkpoint / STATE_FILE).exists() and not _is_state(checkpoint / STATE_FILE):
+        faults.append(f"a broken {STATE_FILE}, or one of another update")
     if (checkpoint / MANIFEST_FILE).exists():
         return faults + _changed_files(checkpoint)
     # of an earlier version of this package, or without its trainer
@@ -228,9 +247,8 @@ def _changed_files(checkpoint: Path) -> list[str]:
     manifest = checkpoint / MANIFEST_FILE
     if not manifest.exists():
         return []
-    try:
-        files = dict(json.loads(manifest.read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+    files = _read_object(manifest)
+    if not files or STATE_FILE not in files:
         return [f"a broken {MANIFEST_FILE}"]
     present = {path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*")}
     return [
@@ -250,12 +268,36 @@ def _fingerprint(path: Path) -> dict[str, int | str] | None:
 
 def _is_well_formed(path: Path) -> bool:
     """Whether a file of a checkpoint has the form its kind has; other kinds count as whole."""
+    if not path.is_file():
+        return path.is_dir() and not path.suffix  # a pipe would be waited for
     try:
         if path.suffix == ".safetensors":
             with safe_open(path, framework="pt"):
                 return True
-        if path.name == STATE_FILE:
-            return "global_step" in json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, SafetensorError, ValueError):
+    except (OSError, SafetensorError):
         return False
+    if path.suffix == ".json":
+        content = _read_object(path)
+        if path.match(PROGRESS_FILES) and not set(_PROGRESS) <= set(content or ()):
+            return False
+        return content is not None
     return path.suffix not in (".pt", ".pth") or zipfile.is_zipfile(path)
+
+
+def _read_object(path: Path) -> dict | None:
+    """What a JSON file holds; None if that is no object."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, RecursionError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def _is_state(path: Path) -> bool:
+    """Whether a trainer's state can be loaded and is that of its checkpoint's update."""
+    try:
+        state = TrainerState.load_from_json(str(path))
+        lines = [isinstance(entry["step"], int) for entry in state.log_history]
+    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError):
+        return False
+    return all(lines) and type(state.global_step) is int and state.global_step == checkpoint_step(path.parent)

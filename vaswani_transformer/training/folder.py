@@ -4,16 +4,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from transformers.utils import logging
+
 from .atomic import write_json
 from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE
-from .checkpoints import BROKEN_CHECKPOINTS, STAGING_FOLDER, STATE_FILE, list_checkpoints
+from .checkpoints import (
+    BROKEN_CHECKPOINTS,
+    STAGING_FOLDER,
+    STATE_FILE,
+    check_no_links,
+    list_checkpoints,
+    naming_the_last_checkpoint,
+)
 from .recipes import RECIPE_FILE, Recipe
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+logger = logging.get_logger(__name__)
 
 RESULTS_FILE = "train_results.json"
 TEST_RESULTS = "test_results*.json"
@@ -69,13 +88,15 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
         resume: Whether the run in the folder goes on.
 
     Raises:
-        ValueError: If the folder is a file or holds another run, if both switches are on, or if the recipe to
-            resume differs.
+        ValueError: If the folder is a file, holds another run or a link out of it, if both switches are on, or if the
+            recipe to resume differs.
         FileNotFoundError: If there is nothing to resume.
     """
     output_dir = Path(output_dir)
     if output_dir.exists() and not output_dir.is_dir():
         raise ValueError(f"`output_dir` must be a folder, got the file {output_dir}. Pass another path.")
+    if overwrite or resume:
+        check_no_links(output_dir)
     if overwrite and resume:
         raise ValueError("`overwrite` and `resume` must not both be set, got both. Choose one of them.")
     if resume and not (output_dir / RECIPE_FILE).is_file():
@@ -90,6 +111,44 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
             f"`output_dir` must not hold another run, got {output_dir}. Pass another folder, or resume or overwrite "
             "that run (--resume, --overwrite)."
         )
+
+
+@contextlib.contextmanager
+def holding(output_dir: str | Path) -> Iterator[None]:
+    """Keeps a folder to one training at a time; the first of several processes does so for all.
+
+    Raises:
+        ValueError: Another training is writing there. (Not noticed on Windows, and where a file system has no locks.)
+        OSError: The folder cannot be made.
+    """
+    output_dir = Path(output_dir)
+    if fcntl is None or os.environ.get("RANK", "0") != "0" or (output_dir.exists() and not output_dir.is_dir()):
+        yield
+        return
+    is_new = not output_dir.exists()
+    with naming_the_last_checkpoint(output_dir, "a training"):
+        output_dir.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(output_dir, os.O_RDONLY)
+    try:
+        _lock(descriptor, output_dir)
+        yield
+    finally:
+        os.close(descriptor)
+        if is_new and not any(output_dir.iterdir()):
+            output_dir.rmdir()
+
+
+def _lock(descriptor: int, output_dir: Path) -> None:
+    """Locks an open folder until it is closed, where its file system can."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ValueError(
+            f"`output_dir` must take one training at a time, got {output_dir}, where another one is writing now. Wait "
+            "for its end, stop it, or pass another folder."
+        ) from error
+    except OSError:
+        logger.warning_once(f"{output_dir} is on a file system without locks: start no second training in it.")
 
 
 def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
@@ -123,7 +182,8 @@ def clear_run(output_dir: str | Path) -> None:
     output_dir = Path(output_dir)
     checkpoints = *list_checkpoints(output_dir), *output_dir.glob(BROKEN_CHECKPOINTS)
     for folder in (*checkpoints, output_dir / SNAPSHOT_FOLDER, output_dir / STAGING_FOLDER):
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            shutil.rmtree(folder)
     for pattern in (*_RUN_FILES, *_DELETED_WITH_A_RUN):
         for path in output_dir.glob(pattern):
             path.unlink()
@@ -171,7 +231,7 @@ def read_results(output_dir: str | Path) -> dict[str, Any]:
     path = Path(output_dir) / RESULTS_FILE
     try:
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
-    except (TypeError, ValueError) as error:
+    except (RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"`{path}` must be a run's results, got a broken file ({error}). Delete it.") from error
 
 

@@ -53,10 +53,11 @@ class RunData:
 
 
 def prepare_data(
-    recipe: Recipe, arguments: VaswaniTransformerTrainingArguments, resume: bool, num_proc: int | None
+    recipe: Recipe, arguments: VaswaniTransformerTrainingArguments, checkpoint: Path | None, num_proc: int | None
 ) -> RunData:
     """Loads, tokenises and cleans the data; the main process does the work, the others read its cache.
 
+    A run that goes on from a checkpoint takes the tokenizer in that, whose files are known to be as they were saved.
     The folder is touched (an old run deleted, tokenizer and recipe written) only when all data are ready.
     """
     output_dir = Path(arguments.output_dir)
@@ -64,7 +65,9 @@ def prepare_data(
         train = (stream_corpus if recipe.streaming else load_corpus)(**recipe.data_arguments("train"))
         validation_arguments = recipe.data_arguments("validation")
         validation = load_corpus(**validation_arguments) if validation_arguments else None
-        if resume or arguments.process_index > 0:
+        if checkpoint is not None and (checkpoint / "tokenizer.json").is_file():
+            tokenizer = _load_tokenizer(checkpoint)
+        elif checkpoint is not None or arguments.process_index > 0:
             tokenizer = _load_tokenizer(output_dir)
         else:
             tokenizer = _load_or_train_tokenizer(recipe, train)
@@ -75,7 +78,7 @@ def prepare_data(
         _check_positions(recipe, {"training": train, "validation": validation})
         if arguments.process_index == 0:
             with naming_the_last_checkpoint(output_dir, "tokenizer and recipe"):
-                _start_folder(recipe, output_dir, tokenizer, resume)
+                _start_folder(recipe, output_dir, tokenizer, resume=checkpoint is not None)
     if report is not None:
         logger.info(f"Training data: {report}.")
         if dropped := report.dropped.get("over_token_budget"):
@@ -119,7 +122,7 @@ def _check_positions(recipe: Recipe, datasets: dict[str, Any]) -> None:
             )
 
 
-def _start_folder(recipe: Recipe, output_dir: Path, tokenizer: PreTrainedTokenizerBase, resume: bool) -> None:
+def _start_folder(recipe: Recipe, output_dir: Path, tokenizer: PreTrainedTokenizerBase, *, resume: bool) -> None:
     """Writes recipe and tokenizer into a folder, after deleting another run in it unless that is resumed."""
     if not resume:
         clear_run(output_dir)

@@ -31,7 +31,7 @@ from huggingface_hub.utils import validate_repo_id
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from yaml import YAMLError
 
-from ..evaluation.checkpoint import check_checkpoint_folder
+from ..evaluation.checkpoint import check_checkpoint_folder, check_no_link_out
 from ..version import __version__
 from .folder import CARD_FILE, RESULTS_FILE, TEST_RESULTS, is_own_card
 from .recipes import RECIPE_FILE
@@ -140,21 +140,8 @@ def published_files(model: str | Path) -> list[Path]:
     files |= {path for path in folder.iterdir() if path.suffix.lower() in _PICTURES and path.name in card}
     published = sorted(path for path in files if path.is_file())
     for path in published:
-        _check_place(path, folder)
+        check_no_link_out(path, folder)
     return published
-
-
-def _check_place(path: Path, folder: Path) -> None:
-    """Raises ValueError for a link out of the folder, as a folder from elsewhere may have one to any file of its user.
-
-    What the Hub's client has downloaded is links: from `snapshots/<commit>` to `blobs`.
-    """
-    place, blobs = path.resolve(), folder.resolve().parent.parent / "blobs"
-    if not (place.is_relative_to(folder.resolve()) or place.parent == blobs):
-        raise ValueError(
-            f"`model` must hold the files to publish, got a link from {path} to {place}. Put a copy in its place if "
-            "it is meant to be public."
-        )
 
 
 def _advice_on_cards(folder: Path) -> str:

@@ -44,7 +44,8 @@ _Range = tuple[str, Callable[[Any], bool]]
 
 def _whole(minimum: int) -> _Range:
     """Integers from `minimum` up."""
-    return f"be a whole number of at least {minimum}", lambda value: type(value) is int and value >= minimum
+    text = f"be a whole number of at least {minimum} and below 2^31"
+    return text, lambda value: type(value) is int and minimum <= value < 2**31
 
 
 def _number(text: str, holds: Callable[[float], bool]) -> _Range:

@@ -36,7 +36,7 @@ from .checkpoints import (
 )
 from .cost import measure_cost
 from .curves import draw_run
-from .folder import check_output_dir, read_results, set_aside_scores, write_results
+from .folder import check_output_dir, holding, read_results, set_aside_scores, write_results
 from .foreign_code import check_harmless
 from .preparation import RunData, cleaning_rules, prepare_data
 from .recipes import RECIPES, TRANSLATION_METRICS, Recipe
@@ -94,10 +94,11 @@ def train(
         KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
     """
     options = {"bf16": bf16, "fp16": fp16, "use_cpu": use_cpu, "report_to": report_to}
-    trainer, output, data = run_training(
-        recipe, output_dir, overwrite=overwrite, resume=resume, num_proc=num_proc, **options
-    )
-    return _finish(recipe, trainer, output, data)
+    with holding(output_dir):
+        trainer, output, data = run_training(
+            recipe, output_dir, overwrite=overwrite, resume=resume, num_proc=num_proc, **options
+        )
+        return _finish(recipe, trainer, output, data)
 
 
 def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
@@ -133,7 +134,7 @@ def run_training(
     arguments = training_arguments(recipe, output_dir, **options)
     checkpoint, finished_steps = take_up_checkpoint(arguments) if resume else (None, 0)
     _check_max_steps(recipe, finished_steps)
-    data = prepare_data(recipe, arguments, resume, num_proc)
+    data = prepare_data(recipe, arguments, checkpoint, num_proc)
     trainer = build_trainer(recipe, arguments, data, make_model)
     logger.info(describe_plan(trainer))
     state = None
