@@ -359,3 +359,19 @@ def test_builtin_corpus_is_made_once(load, grammar):
 def test_corpus_needs_exactly_one_origin(load, options, message):
     with pytest.raises(ValueError, match=message):
         load(**options)
+
+
+@pytest.mark.parametrize("name", ["train.en", "pairs.jsonl"])
+def test_giant_line_is_refused_by_its_place(tmp_path, name):
+    giant = "a" * (2**20 + 1)
+    (tmp_path / "train.en").write_text(f"a\n{giant}\n")
+    (tmp_path / "train.de").write_text("b\nb\n")
+    rows = [{"source": "a", "target": "b"}, {"source": giant, "target": "b"}]
+    (tmp_path / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    files = {"pairs_file": tmp_path / name}
+    if name == "train.en":
+        files = {"source_file": tmp_path / "train.en", "target_file": tmp_path / "train.de"}
+    with pytest.raises(
+        ValueError, match=rf"{name}.*1048576 bytes.* line 2 |1048576 bytes, got more in line 2 of .*{name}"
+    ):
+        load_corpus(**files)

@@ -16,7 +16,7 @@ from typing import Any
 import datasets
 import pyarrow as pa
 
-from .readers import READERS, existing_file, read_aligned
+from .readers import MAX_BYTES_PER_LINE, READERS, existing_file, read_aligned
 
 BUILTIN = "builtin"
 
@@ -178,10 +178,14 @@ def _read_pairs(path: Path, languages: tuple[str | None, str | None]) -> Iterato
 
 
 def _check_characters(pair: tuple[str, ...], place: str, path: Path) -> None:
-    """Raises ValueError for half of a character, which JSON can hold and a file of text cannot."""
+    """Raises ValueError for half of a character, which JSON can hold and a file of text cannot, and giant texts."""
     for text in pair:
         try:
-            text.encode()
+            if len(text.encode()) > MAX_BYTES_PER_LINE:
+                raise ValueError(
+                    f"`pairs_file` must hold texts of at most {MAX_BYTES_PER_LINE} bytes, got more in {place} of "
+                    f"{path}. Split or remove the row."
+                )
         except UnicodeEncodeError as error:
             raise ValueError(
                 f"`pairs_file` must hold text that UTF-8 can hold, got half of a character, {text[error.start]!a}, in "

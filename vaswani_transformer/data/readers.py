@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+MAX_BYTES_PER_LINE = 2**20  # to split a longer text into tokens takes gigabytes
 _ROWS_PER_READ = 10_000
 _NOT_JSON = (ValueError, RecursionError)  # the second where brackets are nested too deep
 
@@ -31,7 +33,9 @@ def existing_file(path: str | Path, name: str) -> Path:
     return path
 
 
-def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[str]:
+def read_lines(
+    path: str | Path, *, offset: int = 0, line: int = 1, max_bytes: int = MAX_BYTES_PER_LINE
+) -> Iterator[str]:
     r"""Lines of a UTF-8 text file, one at a time, without their line ends.
 
     Lines end in `\n` or `\r\n`; no other character ends a line. A byte order mark at the start is skipped.
@@ -40,15 +44,22 @@ def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[
         path: The text file.
         offset: Byte at which to begin, the first of a line.
         line: Number of this line, from 1.
+        max_bytes: Bytes of the longest line, with its end; -1 is any number.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If the file is empty or holds bytes that are not UTF-8; names file, line and byte offset.
+        ValueError: If the file is empty, has a longer line or holds bytes that are not UTF-8; names file, line and
+            byte offset.
     """
     path = existing_file(path, "path")
     with open(path, "rb") as file:
         file.seek(offset)
-        for number, raw in enumerate(file, start=line):
+        for number, raw in enumerate(iter(partial(file.readline, max_bytes + (max_bytes > 0)), b""), start=line):
+            if 0 < max_bytes < len(raw):
+                raise ValueError(
+                    f"`{path}` must have at most {max_bytes} bytes in a line, got more in line {number} at byte "
+                    f"offset {offset}. Split it into sentences or remove it."
+                )
             try:
                 text = raw.decode("utf-8")
             except UnicodeDecodeError as error:
@@ -112,7 +123,7 @@ def _check_aligned(source: Path, num_source: int, target: Path, num_target: int)
 
 def _read_json(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Place and row of each pair of a JSON lines file, or of a JSON file that is one list."""
-    for number, line in enumerate(read_lines(path), start=1):
+    for number, line in enumerate(read_lines(path, max_bytes=-1), start=1):
         if not line.strip():
             continue
         try:
@@ -133,7 +144,7 @@ def _read_json(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 def _read_json_list(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Place and row of each pair of a JSON file that is one list."""
     try:
-        rows = json.loads("\n".join(read_lines(path)))
+        rows = json.loads("\n".join(read_lines(path, max_bytes=-1)))
     except _NOT_JSON as error:
         raise ValueError(f"`{path}` must be one JSON list, got an error: {error}. Correct the file.") from error
     for number, row in enumerate(rows, start=1):
