@@ -184,7 +184,14 @@ def test_impossible_limit_is_refused(tiny_model):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("num_return_sequences", 0), ("num_return_sequences", -1), ("eos_token_id", [])]
+    ("name", "value"),
+    [
+        ("num_return_sequences", 0),
+        ("num_return_sequences", -1),
+        ("eos_token_id", []),
+        ("eos_token_id", 9.3e18),
+        ("decoder_start_token_id", 2**31),
+    ],
 )
 def test_impossible_value_of_a_generation_config_is_refused_by_name(tiny_model, name, value):
     with pytest.raises(ValueError, match=f"`{name}` must be"):

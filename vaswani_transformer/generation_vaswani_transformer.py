@@ -342,13 +342,23 @@ def _check_decoding(generation_config: GenerationConfig, over_source: int | None
         raise ValueError(
             f"`num_return_sequences` must be a whole number of at least 1, got {num_returned!r}. 1 gives the best."
         )
-    if generation_config.eos_token_id == []:
-        raise ValueError("`eos_token_id` must be a token's id, a list of some or None, got []. </s> is 2.")
+    for name in ("eos_token_id", "pad_token_id", "bos_token_id", "decoder_start_token_id"):
+        _check_token_id(name, getattr(generation_config, name))
     check_length_penalty(generation_config.length_penalty)
     check_length_penalty_offset(generation_config.length_penalty_offset)
     if over_source is not None and (type(over_source) is not int or over_source < 0):
         raise ValueError(
             f"`max_new_tokens_over_source` must be a whole number of at least 0 or None, got {over_source!r}."
+        )
+
+
+def _check_token_id(name: str, value: Any) -> None:
+    if value is None or torch.is_tensor(value):
+        return
+    ids = value if isinstance(value, (list, tuple)) else [value]
+    if not ids or not all(type(each) is int and abs(each) < 2**31 for each in ids):
+        raise ValueError(
+            f"`{name}` must be a token's id, a list of some or None, got {value!r}. `<pad>` is 0, `<s>` 1, `</s>` 2."
         )
 
 

@@ -118,10 +118,11 @@ def test_average_that_is_killed_leaves_no_weights_and_is_refused_or_made_again(w
     target = workplace / "out" / (moment if moment != "a folder" else "")
     for _ in range(20):  # the weights are written in milliseconds
         process = start([*average, "out"], workplace)
-        if wait_until(target.exists, process):
+        was_seen = wait_until(target.exists, process)
+        kill(process)
+        if was_seen and not (workplace / "out" / "model.safetensors").exists():
             break
-        shutil.rmtree(workplace / "out")
-    kill(process)
+        shutil.rmtree(workplace / "out")  # too late
     assert not (workplace / "out" / "model.safetensors").exists()
     status, errors = run([*average, "out"], workplace)
     if status != 0:

@@ -131,21 +131,22 @@ def append_lines(lines: Iterator[str], output_file: str | Path) -> int:
     Each chunk is on the disk before the next one is translated. Where that ends early, the part stays and the error
     gets a note that says how to go on.
     """
-    part, num_lines = part_of(output_file), 0
-    with open_part(output_file) as stream:
-        try:
+    part, num_lines, is_ours = part_of(output_file), 0, False
+    try:
+        with open_part(output_file) as stream:
+            is_ours = True
             while chunk := list(itertools.islice(lines, batches.SENTENCES_PER_CHUNK)):
                 stream.write(b"".join(map(line_bytes, chunk)))
                 stream.flush()
                 os.fsync(stream.fileno())
                 num_lines += len(chunk)
-        except BaseException as error:
-            if part.stat().st_size:
-                error.add_note(f"What is translated is kept in {part}: the same command with `resume` goes on.")
-            else:
-                part.unlink()
-                description_of(output_file).unlink()
-            raise
+    except BaseException as error:
+        if is_ours and part.stat().st_size:
+            error.add_note(f"What is translated is kept in {part}: the same command with `resume` goes on.")
+        elif is_ours:
+            part.unlink()
+            description_of(output_file).unlink()
+        raise
     os.replace(part, Path(output_file).resolve())
     description_of(output_file).unlink()
     return num_lines
