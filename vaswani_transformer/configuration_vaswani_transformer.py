@@ -181,10 +181,9 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     def _check_kind(self, torch_dtype: Any = None, num_labels: Any = None, **_: Any) -> None:
         dtype = torch_dtype if self.dtype is None else self.dtype
-        if num_labels is not None and not (type(num_labels) is int and 0 <= num_labels <= _MOST_LABELS):
+        if isinstance(num_labels, int) and num_labels > _MOST_LABELS:
             raise ValueError(
-                f"`num_labels` must be a whole number of at most {_MOST_LABELS}, got {num_labels!r}. Leave it out: "
-                "this model has no labels of its own."
+                f"`num_labels` must be at most {_MOST_LABELS}, got {num_labels}. Leave it out: no translation has any."
             )
         if not self.is_encoder_decoder:
             raise ValueError("`is_encoder_decoder` must be True, got False. The model has both stacks; leave it out.")

@@ -36,7 +36,7 @@ REFUSED = [
     ("tokenizer_config.json", {"gguf_file": f"{PLACE}/tokenizer.json"}, "must not name other files, got gguf_file"),
     ("tokenizer_config.json", {"fast_tokenizer_files": ["../outside/tokenizer.4.0.0.json"]}, "got fast_tokenizer_fil"),
     ("adapter_config.json", {"base_model_name_or_path": PLACE, "peft_type": "LORA"}, "got a PEFT adapter"),
-    ("config.json", {"transformers_weights": "../outside/model.safetensors"}, "inside the model directory"),
+    ("config.json", {"transformers_weights": "../outside/model.safetensors"}, "must not be in a config.json"),
     ("config.json", {"attn_implementation": "stranger/kernels:attention"}, "must not name a kernel of the Hub"),
     ("config.json", {"_attn_implementation": "paged|kernels-community/x"}, "must not name a kernel of the Hub"),
     ("config.json", {"attn_implementation": {"": "stranger/kernels"}}, "must not name a kernel of the Hub"),
