@@ -207,10 +207,14 @@ def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
         ("p.txt", "x", "`pairs_file` must end in one of .jsonl, .json, .csv, .tsv, .parquet, got .*p.txt"),
         ("p.jsonl", "\n\n", "must hold at least one pair, got none"),
         ("p.jsonl", '{"source": "a", "target": "b"}\n{"source"\n', "got an error in line 2"),
-        ("p.jsonl", '{"source": "a", "target": "b"}\n' + "[" * 5000, "got an error in line 2: maximum recursion"),
+        (
+            "p.jsonl",
+            '{"source": "a", "target": "b"}\n' + "[" * 5000,
+            "got an error in line 2: (maximum recursion|Expecting value)",
+        ),
         ("p.jsonl", '{"source": ' + "1" * 5000 + "}", "got an error in line 1: Exceeds the limit"),
         ("p.jsonl", '{"source": "a", "target": "b\\ud800"}\n', r"got half of a character, '\\ud800', in line 1 of"),
-        ("p.json", "[" * 5000, "must be one JSON list, got an error: maximum recursion"),
+        ("p.json", "[" * 5000, "must be one JSON list, got an error: (maximum recursion|Expecting value)"),
         ("p.jsonl", "3\n", "must hold JSON objects, got 3 in line 1"),
         (
             "p.jsonl",
