@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import TrainerState, TrainingArguments
 from transformers.utils import logging
 
+from ..evaluation.checkpoint import read_json
 from .atomic import flush_to_disk, write_json
 
 logger = logging.get_logger(__name__)
@@ -65,7 +66,7 @@ def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
     staged = [path for path in list_checkpoints(output_dir / STAGING_FOLDER) if (path / MANIFEST_FILE).is_file()]
     for checkpoint in sorted([*staged, *list_checkpoints(output_dir)], key=checkpoint_step, reverse=True):
         if not (faults := _faults(checkpoint)):
-            return checkpoint, json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8"))["global_step"]
+            return checkpoint, checkpoint_step(checkpoint)
         broken.append(f"{checkpoint} has {', '.join(faults)}")
         logger.warning(f"`{checkpoint}` must be a complete checkpoint, got {', '.join(faults)}. It is passed over.")
     found = "; ".join(broken) if broken else f"{output_dir} without one"
@@ -287,10 +288,9 @@ def _is_well_formed(path: Path) -> bool:
 def _read_object(path: Path) -> dict | None:
     """What a JSON file holds; None if that is no object."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, RecursionError, ValueError):
+        return read_json(path)
+    except (OSError, ValueError):
         return None
-    return content if isinstance(content, dict) else None
 
 
 def _is_state(path: Path) -> bool:
