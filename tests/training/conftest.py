@@ -3,7 +3,7 @@
 import subprocess
 
 import pytest
-from faults import outcome, run, train_command, write_corpus
+from faults import left_by, train_command, write_corpus
 from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
 
 
@@ -35,11 +35,7 @@ def make_trainer(tokenizer, dataset, tmp_path):
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """What a run of the real command leaves that nothing happened to."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    write_corpus(folder)
-    status, errors = run(train_command(), folder)
-    assert status == 0, errors[-3000:]
-    return outcome(folder / "run")
+    return left_by(train_command(), tmp_path_factory.mktemp("undisturbed"))
 
 
 @pytest.fixture

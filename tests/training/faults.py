@@ -191,3 +191,11 @@ def check_same_end(output_dir, expected):
     texts = {name: (expected.get(name), found.get(name)) for name in differing if name in ("log", "results")}
     assert not differing, f"{sorted(differing)} differ: {texts}"
     assert not list(Path(output_dir).rglob("*.part")) and not (Path(output_dir) / "_unfinished").exists()
+
+
+def left_by(command, folder):
+    """What a run that nothing happens to leaves in a folder, with its corpus."""
+    write_corpus(folder)
+    status, errors = run(command, folder)
+    assert status == 0, errors[-3000:]
+    return outcome(folder / "run")

@@ -14,7 +14,7 @@ from faults import (
     COMMAND,
     check_same_end,
     finish,
-    outcome,
+    left_by,
     read_errors,
     run,
     start,
@@ -105,11 +105,7 @@ def pool_of(pid):
 @pytest.fixture(scope="module")
 def two_ranks(tmp_path_factory):
     """What two processes leave that nothing happened to."""
-    folder = tmp_path_factory.mktemp("two")
-    write_corpus(folder)
-    status, errors = run(torchrun(), folder)
-    assert status == 0, errors[-3000:]
-    return outcome(folder / "run")
+    return left_by(torchrun(), tmp_path_factory.mktemp("two"))
 
 
 def torchrun():
