@@ -19,7 +19,6 @@ from torch import nn
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-from transformers.utils import is_torchdynamo_compiling
 
 from .linear_vaswani_transformer import Linear, can_pack, multiply, pack
 
@@ -69,7 +68,7 @@ def _is_undisturbed(model: Any) -> bool:
         and torch.get_default_device().type == "cpu"
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
-        and not is_torchdynamo_compiling()
+        and not torch.compiler.is_compiling()
         and not is_in_torch_dispatch_mode()
     )
 

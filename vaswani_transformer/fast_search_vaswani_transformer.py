@@ -21,17 +21,16 @@ from transformers import (
     StoppingCriteria,
     StoppingCriteriaList,
 )
-from transformers.generation import (
-    EosTokenCriteria,
-    MaxLengthCriteria,
+from transformers.generation.logits_process import (
     MinLengthLogitsProcessor,
     MinNewTokensLengthLogitsProcessor,
     SuppressTokensLogitsProcessor,
 )
+from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 
 from .decoding_vaswani_transformer import DecoderSession, is_plain
 from .inputs_vaswani_transformer import check_batch, check_mask, check_states
-from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, SourceLengthCriteria, check_scores
+from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, check_scores
 
 _BLOCK = 200  # tokens of which only the best is looked at first
 _FEW_SCORES = 2**17  # which are not worth the search of blocks
@@ -62,10 +61,9 @@ def can_search(
 def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) -> bool:
     """Whether a search here ends by itself where `criterion` would end it."""
     if type(criterion) is MaxLengthCriteria:
-        return criterion.max_length >= generation_config.max_length
+        return bool(criterion.max_length >= generation_config.max_length)
     ends = generation_config._eos_token_tensor
-    is_end = type(criterion) is EosTokenCriteria and ends is not None and torch.equal(criterion.eos_token_id, ends)
-    return is_end or type(criterion) is SourceLengthCriteria
+    return type(criterion) is EosTokenCriteria and ends is not None and torch.equal(criterion.eos_token_id, ends)
 
 
 class ForbiddenTokens(LogitsProcessor):
@@ -74,7 +72,7 @@ class ForbiddenTokens(LogitsProcessor):
     def __init__(self, tokens: torch.Tensor, until: float) -> None:
         self.tokens, self.until = tokens, until
 
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """(rows, V) scores, -inf for the tokens while prefixes are shorter than `until`."""
         if input_ids.shape[1] < self.until:
             scores[:, self.tokens] = -torch.inf
@@ -83,6 +81,7 @@ class ForbiddenTokens(LogitsProcessor):
     @classmethod
     def instead_of(cls, processor: LogitsProcessor, vocab_size: int) -> LogitsProcessor:
         """What does in place what `processor` does; itself, if it does something else."""
+        until: float
         if type(processor) is MinLengthLogitsProcessor:
             tokens, until = processor.eos_token_id, processor.min_length
         elif type(processor) is MinNewTokensLengthLogitsProcessor:
@@ -163,15 +162,15 @@ class SearchTask:
         elif self.is_row_by_row:
             start = 0
             for part in parts:
-                yield self.processors(prefixes[start : start + len(part)], part)
+                yield self.processors(prefixes[start : start + len(part)], part)  # type: ignore[arg-type]  # LongTensor there
                 start += len(part)
         else:
             copies = [part.clone() for part in parts]
             with torch.inference_mode(False), torch.no_grad():
                 whole = torch.cat(copies) if len(copies) > 1 else copies[0].clone()
                 check_scores(whole.amax(dim=1))
-                result = self.processors(prefixes.clone(), whole).to(whole.dtype)
-            yield result
+                result = self.processors(prefixes.clone(), whole)  # type: ignore[arg-type]  # LongTensor there
+            yield result.to(whole.dtype)
 
     def ended(self, tokens: torch.Tensor, limits: torch.Tensor, length: int) -> torch.Tensor:
         """Which hypotheses end with `tokens` (A, C) as their `length`-th, under limits (A, 1)."""
@@ -238,8 +237,10 @@ class BeamSearch:
         self._is_open = torch.ones(num_sentences, dtype=torch.bool)  # whether their result can change
         self._running = torch.zeros_like(self._scores)  # log-probabilities of running hypotheses
         self._running[:, 1:] = 10 * NO_HYPOTHESIS
-        self._tokens, self._parents = task.prompt[:, -1:].expand(-1, num_beams), None
-        self._prefixes = task.prompt.unsqueeze(1).expand(-1, num_beams, -1)  # for processors
+        # The newest token of each beam, the beam that it continues and, for processors, all before it.
+        self._tokens = task.prompt[:, -1:].expand(-1, num_beams)
+        self._parents = torch.arange(num_beams).expand(num_sentences, -1)
+        self._prefixes = task.prompt[:, :-1].unsqueeze(1).expand(-1, num_beams, -1)
 
     @torch.inference_mode()
     def run(self, padding: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -273,7 +274,7 @@ class BeamSearch:
         """(A, C) log-probabilities of the best continuations, best first, their last tokens and their parents."""
         session = self._task.session
         parts = session.log_probabilities(session.step(self._tokens, self._parents))
-        if self._task.processors and self._parents is not None:
+        if self._task.processors:
             parents = self._parents.unsqueeze(-1).expand(-1, -1, self._prefixes.shape[2])
             self._prefixes = torch.cat((self._prefixes.gather(1, parents), self._tokens.unsqueeze(-1)), dim=-1)
         parts = self._task.processed(parts, self._prefixes.flatten(0, 1))

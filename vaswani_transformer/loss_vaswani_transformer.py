@@ -12,7 +12,6 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 from transformers.modeling_outputs import Seq2SeqLMOutput
-from transformers.utils import is_torchdynamo_compiling
 
 from .linear_vaswani_transformer import Linear, linear, multiply, runs_on_onednn
 
@@ -91,7 +90,7 @@ def can_fuse(head: nn.Module) -> bool:
         and type(head.weight) is nn.Parameter
         and "forward" not in vars(head)
         and sum(map(len, hooks)) == (2 if is_fsdp else 0)
-        and not is_torchdynamo_compiling()
+        and not torch.compiler.is_compiling()
     )
 
 

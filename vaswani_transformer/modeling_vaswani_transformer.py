@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import nn
-from transformers import Cache, DynamicCache, EncoderDecoderCache, GenerationMixin, PreTrainedModel
+from transformers import Cache, DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -20,7 +20,7 @@ from transformers.modeling_outputs import (
     BaseModelOutputWithPastAndCrossAttentions,
     Seq2SeqModelOutput,
 )
-from transformers.utils import TransformersKwargs, can_return_tuple, is_torchdynamo_compiling
+from transformers.utils import TransformersKwargs, can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
@@ -536,9 +536,7 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         )
 
 
-class VaswaniTransformerForConditionalGeneration(
-    VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin, GenerationMixin
-):
+class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin):
     """The original Transformer with its output projection, tied to the embedding: the translation model.
 
     Once it was trained or loaded, `generate` decodes as section 6.1 says unless told otherwise: beam 4, length penalty
@@ -611,7 +609,7 @@ class VaswaniTransformerForConditionalGeneration(
         if labels is not None:
             check_token_ids("labels", labels, self.config.vocab_size, ignore_index=IGNORE_INDEX)
             labels, use_cache = labels.long(), False if use_cache is None else use_cache
-            if self.training and not is_torchdynamo_compiling():
+            if self.training and not torch.compiler.is_compiling():
                 self.set_default_search()
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
