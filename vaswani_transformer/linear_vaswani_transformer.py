@@ -27,6 +27,8 @@ _FEWEST_PRODUCTS = 2**21  # N * I * O; below, the call costs more than it saves
 class Linear(nn.Linear):
     """`nn.Linear`, computed by `linear`."""
 
+    init_fan_out: int  # outputs of the matrix that this is a part of, where it is initialised as a part
+
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """(..., I) -> (..., O)."""
         return linear(input, self.weight, self.bias)
