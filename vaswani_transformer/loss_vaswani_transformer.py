@@ -29,7 +29,7 @@ _CHUNK_LOGITS_OF_ONEDNN = 2**23
 class VaswaniTransformerLMOutput(Seq2SeqLMOutput):
     """`Seq2SeqLMOutput` with `nll`, the loss before label smoothing; None where nothing was smoothed."""
 
-    nll: torch.FloatTensor | None = None
+    nll: torch.Tensor | None = None
 
 
 def translation_loss(
