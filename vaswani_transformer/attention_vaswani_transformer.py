@@ -84,7 +84,9 @@ def scaled_dot_product_attention(
 
 
 class MultiHeadAttention(nn.Module):
-    """h heads of scaled dot-product attention, each over its own projections, concatenated and projected.
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
+
+    The heads' W_i^Q stand side by side in `q_proj`, as do W_i^K in `k_proj` and W_i^V in `v_proj`; W^O is `out_proj`.
 
     Paper: section 3.2.2.
     """

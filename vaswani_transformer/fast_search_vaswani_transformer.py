@@ -28,7 +28,7 @@ from transformers.generation.logits_process import (
 )
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 
-from .decoding_vaswani_transformer import DecoderSession, is_plain
+from .decoder_session_vaswani_transformer import DecoderSession, is_plain
 from .inputs_vaswani_transformer import check_batch, check_mask, check_states
 from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, check_scores
 

@@ -26,6 +26,7 @@ from .search_vaswani_transformer import (
     GNMT_OFFSET,
     NEVER_POSITIVE,
     NO_HYPOTHESIS,
+    PAPER_ALPHA,
     CheckedScores,
     ChosenLogProbabilities,
     ExactLogits,
@@ -34,8 +35,6 @@ from .search_vaswani_transformer import (
     SourceLengthCriteria,
     scores_of_chosen,
 )
-
-PAPER_ALPHA = 0.6
 
 
 @dataclass
@@ -203,7 +202,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             offset=generation_config.length_penalty_offset,
             limits=limits.unsqueeze(1),
             num_wanted=generation_config.num_return_sequences,
-            is_bounded=all(type(processor).__name__ in NEVER_POSITIVE for processor in logits_processor),
+            is_bounded=all(type(processor) in NEVER_POSITIVE for processor in logits_processor),
         )
         if can_search(self, stopping_criteria, generation_config, kwargs):
             task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)

@@ -68,14 +68,14 @@ class PostNormLayer(GradientCheckpointingLayer):
         self.fc2 = Linear(config.d_ff, config.d_model)
         self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
-    def feed_forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """max(0, x W1 + b1) W2 + b2, for each position by itself (equation 2)."""
-        output: torch.Tensor = self.fc2(self.activation_dropout(nn.functional.relu(self.fc1(hidden_states))))
-        return output  # D -> F -> D
+    def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        """FFN(x) = max(0, x W1 + b1) W2 + b2, for each position by itself (equation 2): D -> F -> D."""
+        output: torch.Tensor = self.fc2(self.activation_dropout(nn.functional.relu(self.fc1(x))))
+        return output
 
-    def add_and_norm(self, hidden_states: torch.Tensor, sublayer: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
-        """LayerNorm(x + Dropout(Sublayer(x)))."""
-        output: torch.Tensor = norm(self.dropout(sublayer, residual=hidden_states))
+    def add_and_norm(self, x: torch.Tensor, sublayer: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
+        """LayerNorm(x + Dropout(Sublayer(x))), given x and Sublayer(x)."""
+        output: torch.Tensor = norm(self.dropout(sublayer, residual=x))
         return output
 
 

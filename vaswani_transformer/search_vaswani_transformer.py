@@ -16,28 +16,11 @@ from transformers.generation import logits_process
 # Log-probability of a running hypothesis that does not exist: the library adds -1e9, any real one is far above.
 NO_HYPOTHESIS = -1.0e8
 
+PAPER_ALPHA = 0.6  # exponent of the length penalty in section 6.1
 GNMT_OFFSET = 5  # of the length penalty in Wu et al. 2016
 
-# Processors of the library that never lift a log-probability above 0, on which the stopping bound rests.
-NEVER_POSITIVE = {
-    "EncoderNoRepeatNGramLogitsProcessor",
-    "ForcedBOSTokenLogitsProcessor",
-    "ForcedEndAtLimit",
-    "LogitNormalization",
-    "MinLengthLogitsProcessor",
-    "MinNewTokensLengthLogitsProcessor",
-    "NoBadWordsLogitsProcessor",
-    "NoRepeatNGramLogitsProcessor",
-    "PrefixConstrainedLogitsProcessor",
-    "RepetitionPenaltyLogitsProcessor",
-    "SuppressTokensAtBeginLogitsProcessor",
-    "SuppressTokensLogitsProcessor",
-    "TemperatureLogitsWarper",
-    "TopKLogitsWarper",
-    "TopPLogitsWarper",
-}
-
-# Processors of the library that treat each row by itself, whatever its place in the batch.
+# Processors of the library that treat each row by itself, whatever its place in the batch, and that never lift a
+# log-probability above 0.
 ROW_BY_ROW = {
     logits_process.ForcedBOSTokenLogitsProcessor,
     logits_process.LogitNormalization,
@@ -113,6 +96,14 @@ class ForcedEndAtLimit(LogitsProcessor):
         forced[:, self.eos_token_id] = 0.0
         rows = is_last.repeat_interleave(scores.shape[0] // self.limits.shape[0])
         return torch.where(rows.unsqueeze(1), forced, scores)
+
+
+# All that never lift a log-probability above 0, on which the stopping bound rests.
+NEVER_POSITIVE = ROW_BY_ROW | {
+    ForcedEndAtLimit,
+    logits_process.EncoderNoRepeatNGramLogitsProcessor,
+    logits_process.PrefixConstrainedLogitsProcessor,
+}
 
 
 @dataclass
@@ -225,6 +216,7 @@ __all__ = [
     "GNMT_OFFSET",
     "NEVER_POSITIVE",
     "NO_HYPOTHESIS",
+    "PAPER_ALPHA",
     "ROW_BY_ROW",
     "CheckedScores",
     "ChosenLogProbabilities",
