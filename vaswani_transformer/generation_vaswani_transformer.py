@@ -282,7 +282,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def _padding(self, generation_config: Any) -> int:
         """The token that fills places behind the end."""
         pad = generation_config._pad_token_tensor
-        return self.config.pad_token_id or 0 if pad is None else int(pad)
+        return (self.config.pad_token_id or 0) if pad is None else int(pad)
 
     def _update_finished_beams(  # type: ignore[override]  # the rest comes by name
         self,

@@ -139,7 +139,7 @@ class DecoderLayer(PostNormLayer):
         return self.add_and_norm(hidden_states, self.feed_forward(hidden_states), self.final_layer_norm)
 
 
-# -------------------------------------------------------------------------------------- stacks (3.1, 3.4, 3.5)
+# ------------------------------------------------------------------------------------ loading and initialisation
 
 
 class VaswaniTransformerPreTrainedModel(PreTrainedModel):
@@ -253,6 +253,9 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         elif isinstance(module, SinusoidalPositionalEncoding):
             positions = torch.arange(module.table.shape[0], device=module.table.device)
             init.copy_(module.table, sinusoids(positions, module.d_model))
+
+
+# -------------------------------------------------------------------------------------- stacks (3.1, 3.4, 3.5)
 
 
 class _Stack(VaswaniTransformerPreTrainedModel):
