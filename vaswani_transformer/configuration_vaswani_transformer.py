@@ -148,7 +148,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         self._check_sizes()
         self._check_rates()
-        self._check_kind(**kwargs)
+        self._check_library_fields(**kwargs)
         self._resolve_head_sizes()
         self._check_positions()
         super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]  # the library's
@@ -176,7 +176,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         if not (math.isfinite(self.layer_norm_eps) and self.layer_norm_eps > 0.0):
             raise ValueError(f"`layer_norm_eps` must be a positive number, got {self.layer_norm_eps}. Pass 1e-6.")
 
-    def _check_kind(self, torch_dtype: Any = None, num_labels: Any = None, **_: Any) -> None:
+    def _check_library_fields(self, torch_dtype: Any = None, num_labels: Any = None, **_: Any) -> None:
         dtype = torch_dtype if self.dtype is None else self.dtype
         if isinstance(num_labels, int) and num_labels > _MOST_LABELS:
             raise ValueError(

@@ -171,6 +171,28 @@ def check_cache(cache: Any, batch: int) -> None:
             )
 
 
+def check_decoder_inputs(
+    embeddings: torch.Tensor,
+    encoder_hidden_states: torch.Tensor,
+    attention_mask: Any,
+    encoder_attention_mask: Any,
+    past_key_values: EncoderDecoderCache | None,
+) -> None:
+    """Refuses what does not fit the (B, T, D) embeddings of the target tokens.
+
+    Raises:
+        TypeError: Another kind of cache.
+        ValueError: Another shape, or another number of sentences.
+    """
+    batch, length, d_model = embeddings.shape
+    check_states("encoder_hidden_states", encoder_hidden_states, d_model)
+    check_batch(batch, encoder_hidden_states.shape[0])
+    check_cache(past_key_values, batch)
+    cache = None if past_key_values is None else past_key_values.self_attention_cache
+    check_mask("decoder_attention_mask", attention_mask, batch, length, cache)
+    check_mask("attention_mask", encoder_attention_mask, batch, encoder_hidden_states.shape[1])
+
+
 def check_labels(labels: torch.Tensor, states: torch.Tensor) -> None:
     """Refuses labels that are not one for each of the decoder's inputs.
 
@@ -264,6 +286,7 @@ __all__ = [
     "MAX_TEXT_BYTES",
     "check_batch",
     "check_cache",
+    "check_decoder_inputs",
     "check_decoding",
     "check_labels",
     "check_length_penalty",

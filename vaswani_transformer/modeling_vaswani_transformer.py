@@ -28,8 +28,7 @@ from .configuration_vaswani_transformer import VaswaniTransformerConfig
 from .dropout_vaswani_transformer import Dropout
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from .inputs_vaswani_transformer import (
-    check_batch,
-    check_cache,
+    check_decoder_inputs,
     check_labels,
     check_mask,
     check_states,
@@ -347,6 +346,10 @@ class VaswaniTransformerEncoder(_Stack):
 
         Returns:
             `last_hidden_state` (B, S, D).
+
+        Raises:
+            TypeError: An input is no tensor of token ids.
+            ValueError: Not exactly one input, another shape, or a token id outside the vocabulary.
         """
         embeddings = self._token_embeddings(input_ids, inputs_embeds, self.config.vocab_size)
         check_mask("attention_mask", attention_mask, *embeddings.shape[:2])
@@ -404,21 +407,22 @@ class VaswaniTransformerDecoder(_Stack):
 
         Returns:
             `last_hidden_state` (B, T, D) and `past_key_values`.
+
+        Raises:
+            TypeError: An input is no tensor of token ids, or the cache of another kind.
+            ValueError: Not exactly one input, another shape, or a token id outside the vocabulary.
         """
         if encoder_hidden_states is None:
             raise ValueError("`encoder_hidden_states` must be given. Pass the encoder's `last_hidden_state`.")
         # Of tokens behind a cache the ids are not compared with the vocabulary: that would wait for the device.
         vocab_size = self.config.vocab_size if past_key_values is None else None
         embeddings = self._token_embeddings(input_ids, inputs_embeds, vocab_size, prefix="decoder_")
-        batch, length = embeddings.shape[:2]
-        check_states("encoder_hidden_states", encoder_hidden_states, self.config.d_model)
-        check_batch(batch, encoder_hidden_states.shape[0])
-        check_cache(past_key_values, batch)
+        check_decoder_inputs(
+            embeddings, encoder_hidden_states, attention_mask, encoder_attention_mask, past_key_values
+        )
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         cache = None if past_key_values is None else past_key_values.self_attention_cache
-        check_mask("decoder_attention_mask", attention_mask, batch, length, cache)
-        check_mask("attention_mask", encoder_attention_mask, batch, encoder_hidden_states.shape[1])
         output_attentions = kwargs.get("output_attentions")
         causal_mask = create_causal_mask(
             config=mask_config(self.config, output_attentions),
