@@ -35,12 +35,24 @@ def check_flash_head_sizes(config: VaswaniTransformerConfig, backend: str | None
         )
 
 
+def _backend(config: VaswaniTransformerConfig, output_attentions: bool | None, is_masked_cross: bool) -> str:
+    """The configured backend, unless it has no weights to give or would be wrong.
+
+    It would be flash attention over padded sources: the library's wrapper then drops the target tokens that stand
+    where the source has padding.
+    """
+    if output_attentions:
+        return "eager"
+    backend = config._attn_implementation or "eager"
+    return "sdpa" if is_masked_cross and _is_flash(backend) else backend
+
+
 def mask_config(
     config: VaswaniTransformerConfig, output_attentions: bool | None, is_cross: bool = False
 ) -> VaswaniTransformerConfig:
-    """What the library's mask functions are given as `config`: it tells them which kind of mask the layers will read.
+    """What the library's mask functions are given as `config`, which tells them what kind of mask the layers read.
 
-    `MultiHeadAttention` leaves the configured backend in two cases; these masks are for what it then uses.
+    Where `_backend` leaves the configured one, that is a boolean mask.
     """
     return _DENSE_MASKS if output_attentions or (is_cross and _is_flash(config._attn_implementation)) else config
 
@@ -128,22 +140,11 @@ class MultiHeadAttention(nn.Module):
         q = self._split_heads(self.q_proj(hidden_states), self.d_k)
         k, v = self._keys_and_values(hidden_states, key_value_states, past_key_values)
         is_masked_cross = key_value_states is not None and attention_mask is not None
-        backend = self._backend(kwargs.get("output_attentions"), is_masked_cross)
+        backend = _backend(self.config, kwargs.get("output_attentions"), is_masked_cross)
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(backend, scaled_dot_product_attention)
         dropout = self.dropout if self.training else 0.0
         out, weights = attend(self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
         return self.out_proj(out.flatten(2)), weights  # (B, L, H, K) -> (B, L, D)
-
-    def _backend(self, output_attentions: bool | None, is_masked_cross: bool) -> str:
-        """The configured backend, unless it has no weights to give or would be wrong.
-
-        It would be flash attention over padded sources: the library's wrapper then drops the target tokens that stand
-        where the source has padding.
-        """
-        if output_attentions:
-            return "eager"
-        backend = self.config._attn_implementation or "eager"
-        return "sdpa" if is_masked_cross and _is_flash(backend) else backend
 
     def _keys_and_values(
         self,
