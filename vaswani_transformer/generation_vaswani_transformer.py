@@ -3,8 +3,8 @@
 """Decoding of section 6.1 inside the library's `generate`: GNMT length penalty, provable stop, input + 50.
 
 `generate` calls `_prepare_generation_config` and `_prepare_generated_length`, then `_sample` or `_beam_search`. These
-two search by themselves (fast_search) where that covers what is asked, else with the library's loops; the rule by which
-hypotheses are scored and the search stops (search) is the same.
+two search by themselves (fast_search) where that covers what is asked, else with the library's loops; the rule by
+which hypotheses are scored and the search stops (search) is the same.
 
 Shapes: B sentences, N beams, T target length.
 """
