@@ -151,7 +151,6 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
 
     config: VaswaniTransformerConfig
     base_model_prefix = "model"
-    main_input_name = "input_ids"
     supports_gradient_checkpointing = True
     _no_split_modules = ["EncoderLayer", "DecoderLayer"]
     _skip_keys_device_placement = ["past_key_values"]
@@ -191,12 +190,11 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         Raises:
             ValueError: Names the tensors.
         """
-        info = getattr(self, "_loading_info", {})
-        problems = [
-            f"{key.removesuffix('_keys')} {', '.join(names[:9])}" + f" and {len(names) - 9} more" * (len(names) > 9)
-            for key, names in info.items()
-            if names
-        ]
+        problems = []
+        for key, names in getattr(self, "_loading_info", {}).items():
+            if names:
+                more = f" and {len(names) - 9} more" if len(names) > 9 else ""
+                problems.append(f"{key.removesuffix('_keys')} {', '.join(names[:9])}{more}")
         if problems:
             raise ValueError(
                 f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got {'; '.join(problems)}. "
@@ -608,7 +606,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
             inputs_embeds: (B, S, D) instead of `input_ids`, before scaling.
             decoder_inputs_embeds: (B, T, D) instead of `decoder_input_ids`, before scaling.
             labels: (B, T) target tokens ending in `</s>`, without `<s>`; -100 is ignored.
-            use_cache: Whether to return a cache; never while training on `labels`.
+            use_cache: Whether to return a cache; None: as the config says, and not with `labels`.
             smoothing: Label smoothing, the paper's 0.1. (The library takes any argument named label... for labels.)
             num_items_in_batch: What the summed loss is divided by; None: the real target tokens of this call.
             return_logits: False lets the loss go without logits, which saves most of training's memory.
@@ -624,7 +622,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         """
         if labels is not None:
             check_token_ids("labels", labels, self.config.vocab_size, ignore_index=IGNORE_INDEX)
-            labels, use_cache = labels.long(), False if use_cache is None else use_cache
+            labels, use_cache = labels.long(), bool(use_cache)
             if self.training and not torch.compiler.is_compiling():
                 self.set_default_search()
             if decoder_input_ids is None and decoder_inputs_embeds is None:
