@@ -14,8 +14,9 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import ModelOutput
 
+from ..inputs_vaswani_transformer import check_length_penalty
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..search_vaswani_transformer import check_length_penalty, check_length_penalty_offset, gnmt_length_penalty
+from ..search_vaswani_transformer import gnmt_length_penalty
 from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, check_count, compute_in_batches, padded, token_ids
 from .processes import ALONE, Processes
 from .scoring import decoding_config
@@ -214,8 +215,7 @@ def decoding_overrides(
     """
     if num_beams is not None:
         check_count("num_beams", num_beams, "The paper uses 4; 1 is greedy search.")
-    check_length_penalty(length_penalty)
-    check_length_penalty_offset(length_penalty_offset)
+    check_length_penalty(length_penalty, length_penalty_offset)
     if max_new_tokens_over_source is not None:
         check_count("max_new_tokens_over_source", max_new_tokens_over_source, "The paper uses 50.", least=0)
     given = {
