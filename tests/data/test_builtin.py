@@ -16,7 +16,6 @@ from random import Random
 import pytest
 
 from vaswani_transformer.data.builtin import (
-    BUILTIN_LANGUAGES,
     PHENOMENA,
     BuiltinPair,
     english,
@@ -46,10 +45,6 @@ def _verb(key: str):
 
 def _adjective(name: str):
     return next(adjective for adjective in adjectives() if adjective.en == name)
-
-
-def test_builtin_languages_are_english_and_german():
-    assert BUILTIN_LANGUAGES == ("en", "de")
 
 
 def test_builtin_corpus_has_50000_distinct_pairs():
