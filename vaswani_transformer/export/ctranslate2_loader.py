@@ -27,7 +27,7 @@ MIN_POSITIONS = 2048
 
 
 @register_loader("VaswaniTransformerConfig")
-class VaswaniTransformerLoader(ModelLoader):
+class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate2 has no types
     """Our model as CTranslate2's specification of a post-norm Transformer."""
 
     architecture_name = "AutoModelForSeq2SeqLM"
@@ -71,7 +71,7 @@ class VaswaniTransformerLoader(ModelLoader):
         self.set_linear(decoder.projection, model.lm_head)
         return transformer_spec.TransformerSpec(encoder, decoder)
 
-    def _set_embeddings(self, stack_spec: Any, embeddings_spec: Any, stack: nn.Module) -> None:
+    def _set_embeddings(self, stack_spec: Any, embeddings_spec: Any, stack: Any) -> None:
         stack_spec.scale_embeddings = stack.embed_scale
         self.set_embeddings(embeddings_spec, stack.embed_tokens)
         if stack.config.position_encoding == "learned":
@@ -80,7 +80,7 @@ class VaswaniTransformerLoader(ModelLoader):
             positions = torch.arange(num_positions(stack.config))
             stack_spec.position_encodings.encodings = sinusoids(positions, stack.config.d_model)
 
-    def _set_layer(self, spec: Any, layer: nn.Module) -> None:
+    def _set_layer(self, spec: Any, layer: Any) -> None:
         """Self-attention and feed-forward layer, which layers of both stacks have."""
         self._set_attention(spec.self_attention, layer.self_attn)
         self.set_layer_norm(spec.self_attention.layer_norm, layer.self_attn_layer_norm)
@@ -120,13 +120,9 @@ class VaswaniTransformerLoader(ModelLoader):
         self, config: Any, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
     ) -> None:
         """Special tokens (the tokenizer itself ends a source with `</s>`), epsilon, and what `Translator` reads."""
-        decoding = model.generation_config
-        start, end = decoding.decoder_start_token_id, decoding.eos_token_id
-        start = model.config.decoder_start_token_id if start is None else start
-        end = model.config.eos_token_id if end is None else end
         names = self.get_vocabulary(model, tokenizer)
-        config.bos_token = config.decoder_start_token = names[start]
-        config.eos_token = names[end[0] if isinstance(end, list) else end]
+        config.bos_token = config.decoder_start_token = names[_token_id(model, "decoder_start_token_id")]
+        config.eos_token = names[_token_id(model, "eos_token_id")]
         config.unk_token = tokenizer.unk_token or tokenizer.pad_token  # must be one; byte-level BPE needs none
         config.layer_norm_epsilon = model.config.layer_norm_eps
         description = {
@@ -135,6 +131,13 @@ class VaswaniTransformerLoader(ModelLoader):
             "position_encoding": model.config.position_encoding,
         }
         config.add_attribute(DESCRIPTION, description)
+
+
+def _token_id(model: VaswaniTransformerForConditionalGeneration, name: str) -> int:
+    """A special token, of several the first: the generation config's, else the config's."""
+    ids = getattr(model.generation_config, name)
+    ids = getattr(model.config, name) if ids is None else ids
+    return int(ids[0] if isinstance(ids, list) else ids)
 
 
 def num_positions(config: VaswaniTransformerConfig) -> int:
