@@ -290,12 +290,12 @@ def _bars_on_terminals() -> Iterator[None]:
     """Shows the library's progress bars on terminals alone; in a file of messages they are noise."""
     is_hidden = is_progress_bar_enabled() and not sys.stderr.isatty()
     if is_hidden:
-        disable_progress_bar()  # type: ignore[no-untyped-call]  # the library's
+        disable_progress_bar()
     try:
         yield
     finally:
         if is_hidden:
-            enable_progress_bar()  # type: ignore[no-untyped-call]
+            enable_progress_bar()
 
 
 def _check_names(folder: Path, config: VaswaniTransformerConfig) -> None:

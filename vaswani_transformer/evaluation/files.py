@@ -94,7 +94,7 @@ def translate_file(
         else:
             lines = _n_best_lines(model, tokenizer, sentences, num_best, options)
         if writes_part:
-            if not resume:
+            if not resume:  # only now, when the options are known to be good, is an older part replaced
                 begin_part(output_file, description)
             return num_kept + append_lines(lines, output_file)
         return num_kept + (write_lines(lines, output_file) if processes.is_main else sum(1 for _ in lines))
@@ -168,20 +168,8 @@ def align_files(
     """Writes the word alignments of two files in Pharaoh's format, "0-0 2-1": source word, target word, from 0.
 
     Args:
-        model: In eval mode.
-        tokenizer: Saved with the model.
-        source_file: UTF-8 text, one sentence a line; "-" is stdin.
-        target_file: Translations, line by line as in `source_file`; "-" is stdin.
-        output_file: Where the alignments go; "-" is stdout.
-        **options: Of `align_pairs`, for example layer, heads or progress.
-
-    Returns:
-        Number of lines.
-
-    Raises:
-        FileNotFoundError: An input file or the output's folder does not exist.
-        ValueError: An input is empty or not UTF-8, the inputs differ in their number of lines, or one file is named
-            twice.
+        **options: Of `align_pairs`, for example layer, heads or progress. What comes before them, what is returned
+            and what is raised is as for `score_files`.
 
     Example:
         >>> align_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "newstest2014.align", layer=3)

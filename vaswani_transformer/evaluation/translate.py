@@ -103,21 +103,14 @@ def translate_n_best(
     processes: Processes = ALONE,
     **generate_kwargs: Any,
 ) -> Iterator[list[Hypothesis]]:
-    """The best translations of each sentence, best first, with their scores; otherwise as `translate`.
+    """The best translations of each sentence, best first, with their scores.
 
     The scores are the `sequences_scores` of `generate`. Where the search found fewer than `num_best`, there are fewer.
     The same text may come twice, in other tokens. An empty or blank sentence has one hypothesis, empty and unscored.
 
     Args:
-        model: Of this package, in eval mode; decodes as its generation config says.
-        tokenizer: Saved with the model.
-        sentences: Source sentences.
+        model: Of this package. It and all other arguments are those of `translate`.
         num_best: Translations of each sentence, at most as many as beams.
-        max_tokens_per_batch: Padded source tokens of one batch: number of sentences x longest sentence.
-        progress: Whether to show a progress bar on stderr.
-        total: Number of sentences, if known, for the progress bar.
-        processes: Share the work, each with the same model and sentences; from `join_processes`.
-        **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
 
     Raises:
         ValueError: `num_best` is below 1 or above the number of beams, or `max_tokens_per_batch` is below 1.

@@ -61,7 +61,7 @@ class OnnxEncoder(torch.nn.Module):
         ids = _required("input_ids", input_ids)
         check_token_ids("input_ids", ids, self._config.vocab_size)
         check_mask("attention_mask", attention_mask, *ids.shape)
-        _check_positions(self._config, ids.shape[1])
+        _check_positions(self._config, "input_ids", ids.shape[1])
         inputs = {"input_ids": ids, "attention_mask": _mask(attention_mask, ids.shape)}
         states, *cross = _run(self._session, inputs)
         return OnnxEncoderOutput(last_hidden_state=states, cross=tuple(cross))
@@ -208,7 +208,7 @@ class VaswaniTransformerOnnxModel(
         check_mask("attention_mask", attention_mask, rows, source_length)
         cross = self._cross(encoder_outputs.cross, past_key_values, rows)
         past = self._past(past_key_values, rows)
-        _check_positions(self.config, past[0].shape[2] + ids.shape[1])
+        _check_positions(self.config, "decoder_input_ids", past[0].shape[2] + ids.shape[1])
         num_layers = self.config.num_decoder_layers
         inputs = {
             "input_ids": ids,
@@ -285,11 +285,12 @@ def _mask(mask: torch.Tensor | None, shape: Sequence[int]) -> torch.Tensor:
     return torch.ones(*shape, dtype=torch.long) if mask is None else mask
 
 
-def _check_positions(config: VaswaniTransformerConfig, num_positions: int) -> None:
-    if config.position_encoding == "learned" and num_positions > config.max_position_embeddings:
+def _check_positions(config: VaswaniTransformerConfig, name: str, num_tokens: int) -> None:
+    """Raises ValueError for more tokens, those in the cache included, than there are learned positions."""
+    if config.position_encoding == "learned" and num_tokens > config.max_position_embeddings:
         raise ValueError(
-            f"Sequence length must be at most `max_position_embeddings` = {config.max_position_embeddings} with "
-            f"learned positions, got {num_positions}. Shorten the input."
+            f"`{name}` must have at most {config.max_position_embeddings} tokens, for which the model learned "
+            f"positions, got {num_tokens}. Split the text into sentences, or ask for shorter output."
         )
 
 

@@ -165,18 +165,18 @@ class Translator:
             )
         given = {key: value for key, value in options.items() if value is not None}
         max_new_tokens = given.pop("max_new_tokens", None)
+        values = {**self._defaults, **decoding_overrides(**given)}
         if max_new_tokens is not None:
             check_count("max_new_tokens", max_new_tokens, "Leave it out for the model's own limit.")
-        values = {**self._defaults, **decoding_overrides(**given)}
-        over_source = values["max_new_tokens_over_source"] if max_new_tokens is None else None
-        limit = values["max_new_tokens"] if max_new_tokens is None else max_new_tokens
+            values |= {"max_new_tokens": max_new_tokens, "max_new_tokens_over_source": None}
+        over_source = values["max_new_tokens_over_source"]
         check_num_best(num_best, values["num_beams"], name)
         return Decoding(
             num_beams=values["num_beams"],
             num_best=num_best,
             length_penalty=values["length_penalty"],
             length_penalty_offset=values["length_penalty_offset"],
-            max_new_tokens=limit if over_source is None else over_source,
+            max_new_tokens=values["max_new_tokens"] if over_source is None else over_source,
             is_over_source=over_source is not None,
         )
 
