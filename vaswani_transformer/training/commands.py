@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..evaluation.decoding import DECODING
 from ..evaluation.evaluation_set import describe_corpus
-from ..evaluation.labels import DECODING
 from .recipes import RECIPES, Recipe
 
 _FILE_FIELDS = ("_source", "_target", "_pairs")

@@ -20,7 +20,7 @@ from transformers import (
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
-from ..evaluation.labels import DECODING
+from ..evaluation.decoding import DECODING
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .atomic import writing_beside
