@@ -32,7 +32,7 @@ from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOut
 from vaswani_transformer.positions_vaswani_transformer import SinusoidalPositionalEncoding
 from vaswani_transformer.training.checkpoints import find_checkpoint
 from vaswani_transformer.training.folder import write_results
-from vaswani_transformer.training.recipes import TRANSLATION_METRICS, Recipe
+from vaswani_transformer.training.recipe import TRANSLATION_METRICS, Recipe
 from vaswani_transformer.training.run import RunData, run_training
 from vaswani_transformer.training.validation import pair_lengths
 

@@ -15,7 +15,7 @@ from toy_language import make_pairs
 from vaswani_transformer.training.averaging import list_snapshots, write_average
 from vaswani_transformer.training.checkpoints import find_checkpoint
 from vaswani_transformer.training.folder import check_output_dir
-from vaswani_transformer.training.recipes import RECIPE_FILE, Recipe
+from vaswani_transformer.training.recipe import RECIPE_FILE, Recipe
 from vaswani_transformer.training.run import train
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
@@ -254,5 +254,5 @@ def test_log_and_results_that_are_lost_are_made_again(folder, finished, recipe, 
 @pytest.mark.parametrize("damage", [zero, cut, empty])
 def test_damaged_results_are_named(folder, recipe, damage):
     damage(folder / "train_results.json")
-    with pytest.raises(ValueError, match=r"train_results\.json` must be a run's results, got a broken file"):
+    with pytest.raises(ValueError, match=r"train_results\.json` must be a JSON file, got a broken one .* Delete it"):
         train(recipe, folder, resume=True, use_cpu=True)

@@ -127,7 +127,7 @@ def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     """Arguments of `load_evaluation_set`: what the command line names, else the test set of the model's recipe."""
     from ..data.corpora import check_origin
     from ..evaluation.checkpoint import check_model_path
-    from ..training.recipes import RECIPE_FILE, Recipe
+    from ..training.recipe import RECIPE_FILE, Recipe
 
     corpus = {"source_file": args.source, "target_file": args.reference}
     corpus |= {"pairs_file": args.pairs, "dataset": args.dataset}

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +17,12 @@ from yaml import YAMLError
 from ..analysis.cost import cost_table, format_hours, paper_trainings
 from ..analysis.text_table import markdown_table
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..evaluation.checkpoint import HUB_ID
+from ..evaluation.checkpoint import HUB_ID, read_json
 from .atomic import write_text
 from .commands import changed_fields, dataset_name, evaluate_command, train_command
 from .cost import read_cost
 from .folder import CARD_FILE, CARD_MARKER, CURVES_FILE, RESULTS_FILE, is_own_card
-from .recipes import RECIPE_FILE, TRANSLATION_METRICS, Recipe
+from .recipe import RECIPE_FILE, TRANSLATION_METRICS, Recipe
 from .scores import eval_results, read_test_results, scores_section
 from .travelling_code import CODE_FILES, code_section
 
@@ -148,12 +147,8 @@ def _with_metadata(text: str, metadata: dict[str, Any]) -> str:
 
 def _read_train_results(path: Path) -> dict[str, Any]:
     """What a run's `train_results.json` says."""
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-        missing = [name for name in _NEEDED_RESULTS if name not in results]
-    except (TypeError, ValueError) as error:
-        missing = [f"JSON ({error})"]
-    if missing:
+    results = read_json(path, advice="Train again.")
+    if missing := [name for name in _NEEDED_RESULTS if name not in results]:
         raise ValueError(
             f"`{path}` must be results of a training, got a file without {', '.join(missing)}. Train again."
         )

@@ -13,7 +13,8 @@ from typing import Any
 
 from ..evaluation.evaluation_set import describe_corpus
 from ..evaluation.labels import DECODING
-from .recipes import RECIPES, Recipe
+from .recipe import Recipe
+from .recipes import RECIPES
 
 _FILE_FIELDS = ("_source", "_target", "_pairs")
 _CORPUS_FLAGS = {

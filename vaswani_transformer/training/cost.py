@@ -18,7 +18,7 @@ from ..analysis.matrix_rate import measure_matrix_rate
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data.collation import IGNORED
 from ..version import code_version
-from .recipes import Recipe
+from .recipe import Recipe
 
 if TYPE_CHECKING:
     from .trainer import VaswaniTransformerTrainer

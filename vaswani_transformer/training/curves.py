@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from transformers.utils import logging
 
 from ..analysis.drawing import COLORS, LINE_STYLES, new_figure
+from ..evaluation.checkpoint import read_json
 from ..evaluation.outputs import save_figure
 from .checkpoints import list_checkpoints
 from .folder import CURVES_FILE, STATE_FILE
@@ -45,11 +45,12 @@ def read_log(run: str | Path) -> Log:
 
 
 def _read_state(path: Path) -> dict[str, Any]:
-    try:
-        state = json.loads(path.read_text(encoding="utf-8"))
-        return {name: state[name] for name in ("global_step", "log_history")}
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"`{path}` must be the state of a trainer, got another file ({error!r}).") from error
+    state = read_json(path)
+    if missing := [name for name in ("global_step", "log_history") if name not in state]:
+        raise ValueError(
+            f"`{path}` must be the state of a trainer, got a file without {', '.join(missing)}. Pass another run."
+        )
+    return state
 
 
 def curve(log: Log, figure: str) -> tuple[list[int], list[float]]:

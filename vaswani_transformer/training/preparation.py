@@ -30,7 +30,7 @@ from ..evaluation.checkpoint import load_tokenizer
 from .arguments import VaswaniTransformerTrainingArguments
 from .checkpoints import free_space, naming_the_last_checkpoint
 from .folder import clear_run
-from .recipes import Recipe
+from .recipe import Recipe
 from .validation import pair_lengths
 
 logger = logging.get_logger(__name__)

@@ -39,7 +39,8 @@ from .curves import draw_run
 from .folder import check_output_dir, holding, read_results, set_aside_scores, write_results
 from .foreign_code import check_harmless
 from .preparation import RunData, cleaning_rules, prepare_data
-from .recipes import RECIPES, TRANSLATION_METRICS, Recipe
+from .recipe import TRANSLATION_METRICS, Recipe
+from .recipes import RECIPES
 from .schedule import paper_peak_learning_rate
 from .summary import evaluate_average, validation_figures
 from .trackers import check_trackers

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,11 +12,12 @@ from typing import Any
 from huggingface_hub import EvalResult
 
 from ..analysis.text_table import markdown_table
+from ..evaluation.checkpoint import read_json
 from ..evaluation.evaluation_set import describe_corpus
 from ..evaluation.labels import DECODING, describe_search, metric_names
 from .commands import corpus_without_folders, find_split
 from .folder import TEST_RESULTS
-from .recipes import TRANSLATION_METRICS, Recipe
+from .recipe import TRANSLATION_METRICS, Recipe
 
 
 def read_test_results(folder: str | Path) -> dict[str, dict[str, Any]]:
@@ -113,14 +113,11 @@ _NEEDED: dict[str, Callable[[Any], bool]] = {
 
 
 def _read_results(path: Path) -> dict[str, Any]:
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-        faults = [name for name, holds in _NEEDED.items() if name not in results or not holds(results[name])]
-    except (TypeError, ValueError) as error:
-        faults = [f"a JSON object ({error})"]
-    if faults:
+    advice = "Evaluate again, or give the file another name."
+    results = read_json(path, advice=advice)
+    if faults := [name for name, holds in _NEEDED.items() if name not in results or not holds(results[name])]:
         raise ValueError(
             f"`{path}` must be results of `vaswani-transformer evaluate`, got a file without valid "
-            f"{', '.join(faults)}. Evaluate again, or give the file another name."
+            f"{', '.join(faults)}. {advice}"
         )
     return results

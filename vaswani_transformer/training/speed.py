@@ -30,7 +30,7 @@ from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGener
 from ..tokenization_vaswani_transformer import VaswaniTransformerTokenizer
 from .cost import estimate_recipe_cost, measure_devices
 from .preparation import cleaning_rules
-from .recipes import Recipe
+from .recipe import Recipe
 from .run import training_arguments
 from .trainer import VaswaniTransformerTrainer
 

@@ -19,7 +19,7 @@ from .averaging import WEIGHTS_FILE
 from .checkpoints import list_checkpoints
 from .folder import CARD_FILE, CURVES_FILE, RESULTS_FILE, STATE_FILE
 from .progress import best_validation, format_duration
-from .recipes import Recipe
+from .recipe import Recipe
 from .trainer import VaswaniTransformerTrainer
 
 logger = logging.get_logger(__name__)

@@ -35,7 +35,7 @@ from .evaluating_trainer import perplexity, unsmoothed_loss
 from .guard import DivergenceGuard
 from .interruption import ignore_interrupts
 from .progress import ProgressReport
-from .recipes import Recipe
+from .recipe import Recipe
 from .schedule import create_paper_schedule, paper_peak_learning_rate
 from .validation import pair_lengths
 

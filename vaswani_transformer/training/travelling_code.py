@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +13,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import CONFIG_NAME
 
 from ..analysis.text_table import markdown_table
+from ..evaluation.checkpoint import read_json
 from ..version import code_version
 
 CODE_FILES = "*_vaswani_transformer.py"
@@ -30,7 +30,7 @@ def code_files(folder: Path) -> set[Path]:
         FileNotFoundError: One is missing, so that the model would not work without this package.
         ValueError: The config names none, or code of another place.
     """
-    config = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+    config = read_json(folder / CONFIG_NAME)
     classes, pipelines = config.get("auto_map") or {}, config.get("custom_pipelines") or {}
     missing = [name for name in _AUTO_CLASSES if name not in classes]
     if missing or "translation" not in pipelines:

@@ -26,7 +26,7 @@ from ..evaluation.labels import DECODING, describe_search
 from ..evaluation.report import RESULTS_FILE as TEST_RESULTS
 from ..evaluation.report import evaluate_to_files
 from .folder import check_same_recipe, read_results, start_or_resume
-from .recipes import RECIPE_FILE, Recipe
+from .recipe import RECIPE_FILE, Recipe
 from .run import train
 from .scores import read_test_results
 
