@@ -280,14 +280,10 @@ def test_cost_is_described_in_one_line():
     assert all(part in text for part in (*told, "8,000.0 device seconds x 0.05 TFLOP/s"))
 
 
-def test_recipe_is_estimated_with_its_own_batches_or_those_given():
+def test_recipe_is_estimated_with_full_batches():
     recipe = get_recipe("quickstart", max_source_tokens_per_batch=900)
     full = estimate_recipe_cost(recipe, tokens_per_second=1000)
-    given = estimate_recipe_cost(
-        recipe, tokens_per_second=1000, source_tokens_per_update=800, target_tokens_per_update=990
-    )
     assert (full.num_steps, full.source_tokens, full.target_tokens) == (2500, 2500 * 900, 2500 * 1000)
-    assert (given.source_tokens, given.target_tokens) == (2500 * 800, 2500 * 990)
     assert (full.config.vocab_size, full.config.d_model) == (3000, 128)
 
 

@@ -204,7 +204,7 @@ def test_resuming_a_finished_run_keeps_its_training_figures_though_no_card_can_b
     (folder / "test_results_notes.json").write_text("no results", encoding="utf-8")
     with caplog.at_level("WARNING", logger="vaswani_transformer.training.card"):
         results = train(recipe, folder, resume=True, use_cpu=True)
-    assert "No card was written: `" in caplog.text and "test_results_notes.json` must be results" in caplog.text
+    assert "No card was written: `" in caplog.text and "test_results_notes.json` must be a JSON file" in caplog.text
     assert results == finished[1] == json.loads((folder / "train_results.json").read_text(encoding="utf-8"))
     logs = [json.loads((path / "trainer_state.json").read_text())["log_history"] for path in (folder, finished[0])]
     assert logs[0] == logs[1] and "train_runtime" in logs[0][-1]

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 # What adds a command's options, what runs it (nothing runs one that has commands of its own), and what it does.
@@ -33,5 +33,10 @@ def add_commands(parser: argparse.ArgumentParser, metavar: str, commands: Mappin
             name, help=text, description=f"{text}.", formatter_class=HelpFormatter, allow_abbrev=False
         )
         describe(command)
-        options = {action.dest: action.option_strings[0] for action in command._actions if action.option_strings}
+        options = {action.dest: (*action.option_strings, action.metavar)[0] for action in command._actions}
         command.set_defaults(run=run, options=options)
+
+
+def first_given(args: argparse.Namespace, names: Iterable[str]) -> str | None:
+    """The first of some options without defaults that the user has given; None if there is none."""
+    return next((name for name in names if getattr(args, name, None) not in (None, False)), None)

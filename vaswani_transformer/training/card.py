@@ -71,10 +71,19 @@ def make_card(folder: str | Path, *, name: str | None = None, picture: str | Non
     recipe, config = Recipe.load(folder), VaswaniTransformerConfig.from_pretrained(folder)
     results, tests = _read_train_results(folder / RESULTS_FILE), read_test_results(folder)
     _check_plain(name, recipe.name, changed_fields(recipe) | {"description": ""}, config.language_pair, results, tests)
-    sections = [_front_matter(recipe, name, tests), CARD_MARKER, f"# {name}", _summary(config, results)]
-    sections += [_usage(name, recipe), scores_section(tests), _training(recipe, results, picture)]
-    sections += [_repetition(recipe, name, results, tests), _limits(recipe, results), _cost(config, results)]
-    sections.append(code_section(folder.glob(CODE_FILES)))
+    sections = (
+        _front_matter(recipe, name, tests),
+        CARD_MARKER,
+        f"# {name}",
+        _summary(config, results),
+        _usage(name, recipe),
+        scores_section(tests),
+        _training(recipe, results, picture),
+        _repetition(recipe, name, results, tests),
+        _limits(recipe, results),
+        _cost(config, results),
+        code_section(folder.glob(CODE_FILES)),
+    )
     return "\n\n".join(filter(None, sections)) + "\n"
 
 
@@ -120,11 +129,14 @@ def refresh_card(folder: str | Path) -> Path | None:
 
 
 def keep_card(output_dir: str | Path, **metadata: Any) -> bool:
-    """Whether a folder holds a card that a push must keep: any but the library's own drafts.
+    """Sets fields in the head of a card that a push must keep, which is any but the library's own drafts.
 
     Args:
-        output_dir: The folder.
-        **metadata: Fields of its front matter to set (None: not), such as `license`; `tags` are added.
+        output_dir: Folder of the card.
+        **metadata: The fields (None: not), such as `license`; `tags` are added.
+
+    Returns:
+        Whether there is such a card.
     """
     path = Path(output_dir) / CARD_FILE
     if not path.is_file() or any(draft in path.read_text(encoding="utf-8") for draft in _LIBRARY_DRAFTS):

@@ -238,18 +238,14 @@ def estimate_recipe_cost(
     tokens_per_second: float,
     num_devices: int = 1,
     flops_per_second: float | None = None,
-    source_tokens_per_update: int | None = None,
-    target_tokens_per_update: int | None = None,
 ) -> TrainingCost:
-    """What a recipe will cost at a measured speed; `analysis.cost.format_cost` prints it beside the paper's.
+    """What a recipe will cost at a measured speed, with full batches; `analysis.cost.format_cost` prints it.
 
     Args:
         recipe: The recipe.
         tokens_per_second: Real source and target tokens a second over all devices: `train_tokens_per_second`.
         num_devices: Devices that reach this speed together.
         flops_per_second: Matrix rate of one of them: `train_matrix_flops_per_second`; None if it is not known.
-        source_tokens_per_update: Mean of real source tokens of an update; None takes the recipe's limit.
-        target_tokens_per_update: The same for the target.
 
     Raises:
         ValueError: If a number is not finite and above 0.
@@ -257,16 +253,12 @@ def estimate_recipe_cost(
     return estimate_cost(
         recipe.model_config(),
         max_steps=recipe.max_steps,
-        source_tokens_per_update=_given_or(source_tokens_per_update, recipe.max_source_tokens_per_batch),
-        target_tokens_per_update=_given_or(target_tokens_per_update, recipe.max_target_tokens_per_batch),
+        source_tokens_per_update=recipe.max_source_tokens_per_batch,
+        target_tokens_per_update=recipe.max_target_tokens_per_batch,
         tokens_per_second=tokens_per_second,
         num_devices=num_devices,
         flops_per_second=flops_per_second,
     )
-
-
-def _given_or(value: int | None, default: int) -> int:
-    return default if value is None else value
 
 
 def num_devices(args: TrainingArguments) -> int:

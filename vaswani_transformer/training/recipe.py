@@ -19,7 +19,7 @@ from .atomic import write_json
 RECIPE_FILE = "recipe.json"
 TRANSLATION_METRICS = ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")  # those that need translations
 _METRICS = (*TRANSLATION_METRICS, "loss", "nll", "perplexity")
-_SPLITS = ("train", "validation", "test")
+SPLITS = ("train", "validation", "test")
 
 _MODEL_FIELDS = (
     "d_model",
@@ -233,11 +233,11 @@ class Recipe:
             ValueError: If the recipe has files and `split` is none of the three.
         """
         languages = {"source_language": self.source_language, "target_language": self.target_language}
-        if self.dataset is not None and not any(self._files(known) for known in _SPLITS):
+        if self.dataset is not None and not any(self._files(known) for known in SPLITS):
             own = self.test_split if split == "test" else split
             return {"dataset": self.dataset, "dataset_config": self.dataset_config, "split": own, **languages}
-        if split not in _SPLITS:
-            raise ValueError(f"`split` must be one of {', '.join(_SPLITS)}, got {split!r}. Pass a part of the recipe.")
+        if split not in SPLITS:
+            raise ValueError(f"`split` must be one of {', '.join(SPLITS)}, got {split!r}. Pass a part of the recipe.")
         files = self._files(split)
         return {**files, **languages} if files else None
 

@@ -11,15 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    EarlyStoppingCallback,
-    PreTrainedModel,
-    TrainerState,
-    set_seed,
-)
+from transformers import EarlyStoppingCallback, PreTrainedModel, TrainerState, set_seed
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
+from ..data.readers import existing_file
 from ..evaluation.labels import DECODING
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
@@ -39,7 +35,7 @@ from .curves import draw_run
 from .folder import check_output_dir, holding, read_results, set_aside_scores, write_results
 from .foreign_code import check_harmless
 from .preparation import RunData, cleaning_rules, prepare_data
-from .recipe import TRANSLATION_METRICS, Recipe
+from .recipe import SPLITS, TRANSLATION_METRICS, Recipe
 from .recipes import RECIPES
 from .schedule import paper_peak_learning_rate
 from .summary import evaluate_average, validation_figures
@@ -57,7 +53,6 @@ def train(
     overwrite: bool = False,
     resume: bool = False,
     bf16: bool = False,
-    fp16: bool = False,
     use_cpu: bool = False,
     report_to: Sequence[str] = (),
     num_proc: int | None = None,
@@ -75,7 +70,6 @@ def train(
         overwrite: Delete the run the folder holds, once the data are read.
         resume: Go on from the newest checkpoint in the folder.
         bf16: Compute in bfloat16 where it is safe; weights stay in float32.
-        fp16: Compute in float16; post-norm models tend to diverge in it.
         use_cpu: Ignore accelerators.
         report_to: Trackers of the library that receive the log; "tensorboard" writes into `output_dir/runs`.
         num_proc: Processes that tokenise the data; None is all cores for a large corpus.
@@ -94,10 +88,16 @@ def train(
         ImportError: If the package of a tracker is missing.
         KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
     """
-    options = {"bf16": bf16, "fp16": fp16, "use_cpu": use_cpu, "report_to": report_to}
     with holding(output_dir):
         trainer, output, data = run_training(
-            recipe, output_dir, overwrite=overwrite, resume=resume, num_proc=num_proc, **options
+            recipe,
+            output_dir,
+            overwrite=overwrite,
+            resume=resume,
+            num_proc=num_proc,
+            bf16=bf16,
+            use_cpu=use_cpu,
+            report_to=report_to,
         )
         return _finish(recipe, trainer, output, data)
 
@@ -126,7 +126,7 @@ def run_training(
 
     Args:
         make_model: Makes the model to train from the recipe and its data.
-        **options: `bf16`, `fp16`, `use_cpu` and `report_to`.
+        **options: `bf16`, `use_cpu` and `report_to`.
     """
     output_dir = Path(output_dir)
     check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
@@ -138,14 +138,11 @@ def run_training(
     data = prepare_data(recipe, arguments, checkpoint, num_proc)
     trainer = build_trainer(recipe, arguments, data, make_model)
     logger.info(describe_plan(trainer))
-    state = None
-    if finished_steps >= recipe.max_steps:
+    if checkpoint is not None and finished_steps >= recipe.max_steps:
         logger.info(f"All {finished_steps:,} updates are made; the model and its results are written again.")
-        state = _finished_state(output_dir, finished_steps)
-    if state is None:
-        output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    else:
-        output = _restore_finished(recipe, trainer, checkpoint, state)
+        if (state := _finished_state(output_dir, finished_steps)) is not None:
+            return trainer, _restore_finished(recipe, trainer, checkpoint, state), data
+    output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return trainer, output, data
 
 
@@ -154,7 +151,6 @@ def training_arguments(
     output_dir: str | Path,
     *,
     bf16: bool = False,
-    fp16: bool = False,
     use_cpu: bool = False,
     report_to: Sequence[str] = (),
 ) -> VaswaniTransformerTrainingArguments:
@@ -163,7 +159,6 @@ def training_arguments(
     return VaswaniTransformerTrainingArguments(
         output_dir=str(output_dir),
         bf16=bf16,
-        fp16=fp16,
         use_cpu=use_cpu or not torch.accelerator.is_available(),
         max_steps=recipe.max_steps,
         warmup_steps=recipe.warmup_steps,
@@ -201,17 +196,14 @@ def build_trainer(
 ) -> VaswaniTransformerTrainer:
     """Trainer with a freshly made model, the recipe's data and its callbacks."""
     set_seed(recipe.seed)
-    model = make_model(recipe, data)
-    callbacks = []
-    if recipe.early_stopping_patience is not None:
-        callbacks.append(EarlyStoppingCallback(recipe.early_stopping_patience))
+    model, patience = make_model(recipe, data), recipe.early_stopping_patience
     trainer = VaswaniTransformerTrainer(
         model=model,
         args=arguments,
         train_dataset=data.train,
         eval_dataset=data.validation,
         processing_class=data.tokenizer,
-        callbacks=callbacks,
+        callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
         stream_rules=cleaning_rules(recipe),
     )
     trainer.recipe = RECIPES.get(recipe.name)
@@ -223,7 +215,7 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     arguments = trainer.args
     warmup, budget = int(arguments.warmup_steps), arguments.max_padded_tokens_per_device
     peak = arguments.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
-    precision = "bf16" if arguments.bf16 else "fp16" if arguments.fp16 else "fp32"
+    precision = "bf16" if arguments.bf16 else "fp32"
     return (
         f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters on {_describe_data(trainer)}. "
         f"An update holds up to {arguments.max_source_tokens_per_batch:,} source and "
@@ -265,6 +257,7 @@ def _check_max_steps(recipe: Recipe, finished_steps: int) -> None:
 def _check_recipe(recipe: Recipe) -> None:
     """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
     recipe.model_config()
+    _check_files(recipe)
     if recipe.data_arguments("train") is None:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
@@ -287,6 +280,25 @@ def _check_recipe(recipe: Recipe) -> None:
         raise ValueError(
             f"`eval_num_beams` must be at least 1 to decide by {metric}, got {recipe.eval_num_beams}. Pass 1."
         )
+
+
+def _check_files(recipe: Recipe) -> None:
+    """Raises on files of a recipe that lack their other side or do not exist; those of the test set may come later."""
+    for split in SPLITS:
+        source, target, pairs = (getattr(recipe, f"{split}_{part}") for part in ("source", "target", "pairs"))
+        if (source is None) != (target is None):
+            missing = "source" if source is None else "target"
+            raise ValueError(
+                f"`{split}_{missing}` must be given beside {source or target}, got none. Name the file of the other "
+                "side."
+            )
+        if source is not None and pairs is not None:
+            raise ValueError(
+                f"`{split}_pairs` must be left out beside `{split}_source`, got {pairs}. Drop one of them."
+            )
+        for part, file in (("source", source), ("target", target), ("pairs", pairs)):
+            if file is not None and split != "test":
+                existing_file(file, f"{split}_{part}")
 
 
 def _finished_state(output_dir: Path, num_steps: int) -> TrainerState | None:
