@@ -262,19 +262,17 @@ def test_cost_read_from_results_is_the_one_that_was_measured(make_trainer, fixed
     assert cost.flops_paper == results["train_flops_paper"]
 
 
-def test_results_without_a_cost_tell_none():
-    assert read_cost(get_recipe("quickstart").model_config(), 3, {"train_runtime": 3.0}) is None
-
-
 def test_cost_is_described_in_one_line():
-    results = {
+    figures = {
         "train_source_tokens": 3_000_000,
         "train_target_tokens": 5_000_000,
         "train_tokens_per_second": 2000.0,
         "train_device_seconds": 8000.0,
         "train_matrix_flops_per_second": 5e10,
     }
-    text = describe_cost(read_cost(get_recipe("paper-base-en-de").model_config(), 10, results))
+    cost = read_cost(get_recipe("paper-base-en-de").model_config(), 10, figures)
+    figures |= {"train_flops_paper": cost.flops_paper, "train_flops_counted": cost.flops_counted}
+    text = describe_cost(figures | {"train_model_flops_utilization": cost.utilization})
     assert "\n" not in text
     told = ("3,000,000 source and 5,000,000 target tokens, 2,000 a second, in 2.22 device hours", "4.00e14")
     assert all(part in text for part in (*told, "8,000.0 device seconds x 0.05 TFLOP/s"))

@@ -12,7 +12,7 @@ from .plot import check_output_picture
 from .training import describe_recipe_fields, given_fields, is_main_process
 
 # Defaults of what table1 measures; None on the command line, where they are refused without --measure.
-_MEASURED = {"lengths": [64, 128, 256, 512, 1024, 2048], "repeats": 5, "batch_size": 1}
+_MEASURED: dict[str, Any] = {"lengths": [64, 128, 256, 512, 1024, 2048], "repeats": 5, "batch_size": 1}
 
 
 def _describe_table1(parser: argparse.ArgumentParser) -> None:
@@ -181,12 +181,10 @@ def _check_one_speed(args: argparse.Namespace) -> None:
             "`tokens_per_second` must be given, got none. Pass the speed of a run, or --measure to find out that of "
             "this machine."
         )
-    if args.measure:
-        others, way = ("tokens_per_second", "num_devices", "matrix_tflops"), "with --measure, which finds it out"
-    else:
-        others = ("updates", "max_padded_tokens_per_device", "bf16", "use_cpu")
-        way = "without --measure, which it belongs to"
-    if name := first_given(args, others):
+    known = ("tokens_per_second", "num_devices", "matrix_tflops")
+    measured = ("updates", "max_padded_tokens_per_device", "bf16", "use_cpu")
+    way = "with --measure, which finds it out" if args.measure else "without --measure, which it belongs to"
+    if name := first_given(args, known if args.measure else measured):
         raise ValueError(f"`{name}` must be left out {way}, got {getattr(args, name)}. Drop one of the two.")
 
 

@@ -59,17 +59,13 @@ def _describe_decoding(parser: argparse.ArgumentParser) -> None:
 
 
 def _decoding_options(args: argparse.Namespace) -> dict[str, Any]:
+    from ..evaluation.labels import DECODING
     from ..evaluation.translate import decoding_overrides
 
     return {
         "max_tokens_per_batch": args.max_tokens_per_batch,
         "progress": sys.stderr.isatty(),
-        **decoding_overrides(
-            num_beams=args.num_beams,
-            length_penalty=args.length_penalty,
-            length_penalty_offset=args.length_penalty_offset,
-            max_new_tokens_over_source=args.max_new_tokens_over_source,
-        ),
+        **decoding_overrides(**{name: getattr(args, name) for name in DECODING}),
     }
 
 
@@ -129,15 +125,14 @@ def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     from ..evaluation.checkpoint import check_model_path
     from ..training.recipe import RECIPE_FILE, Recipe
 
-    corpus = {"source_file": args.source, "target_file": args.reference}
-    corpus |= {"pairs_file": args.pairs, "dataset": args.dataset}
-    if any(value is not None for value in corpus.values()):
-        check_origin(**corpus)
-        corpus |= {"dataset_config": args.dataset_config, "split": args.split}
-    else:
-        model = Path(args.model)
-        folder = next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None)
-        corpus = Recipe.load(folder).data_arguments(args.split) if folder is not None else None
+    given = {"source_file": args.source, "target_file": args.reference}
+    given |= {"pairs_file": args.pairs, "dataset": args.dataset}
+    model, corpus = Path(args.model), None
+    if any(value is not None for value in given.values()):
+        check_origin(**given)
+        corpus = {**given, "dataset_config": args.dataset_config, "split": args.split}
+    elif folder := next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None):
+        corpus = Recipe.load(folder).data_arguments(args.split)
     if corpus is None:
         check_model_path(args.model)
         raise ValueError(

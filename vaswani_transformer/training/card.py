@@ -112,8 +112,7 @@ def write_card(
         return None
     text = make_card(folder, name=name, picture=picture)
     if path.exists():
-        earlier = ModelCard.load(path).data.to_dict()
-        own = ModelCard(text).data.to_dict()
+        earlier, own = (card.data.to_dict() for card in (ModelCard.load(path), ModelCard(text)))
         added = {key: value for key, value in earlier.items() if key not in (*own, "model-index")}
         text = _with_metadata(text, {**added, "tags": earlier.get("tags")})
     return write_text(path, text)
@@ -151,7 +150,9 @@ def _with_metadata(text: str, metadata: dict[str, Any]) -> str:
     """A card with fields of its front matter set; tags are added."""
     card, given = ModelCard(text), dict(metadata)
     if tags := given.pop("tags", None):
-        card.data["tags"] = [*dict.fromkeys([*(card.data.tags or ()), *([tags] if isinstance(tags, str) else tags)])]
+        card.data["tags"] = [
+            *dict.fromkeys([*(card.data.get("tags") or ()), *([tags] if isinstance(tags, str) else tags)])
+        ]
     for name, value in given.items():
         card.data[name] = value
     return str(card)
@@ -159,7 +160,7 @@ def _with_metadata(text: str, metadata: dict[str, Any]) -> str:
 
 def _read_train_results(path: Path) -> dict[str, Any]:
     """What a run's `train_results.json` says."""
-    results = read_json(path, advice="Train again.")
+    results: dict[str, Any] = read_json(path, advice="Train again.")
     if missing := [name for name in _NEEDED_RESULTS if name not in results]:
         raise ValueError(
             f"`{path}` must be results of a training, got a file without {', '.join(missing)}. Train again."
@@ -205,8 +206,9 @@ def _front_matter(recipe: Recipe, name: str, tests: dict[str, dict[str, Any]]) -
 def _hub_datasets(recipe: Recipe) -> list[str] | None:
     """The Hub's name of the training data, by which the Hub links the model to them; None for other data."""
     name = (recipe.data_arguments("train") or {}).get("dataset")
-    is_on_hub = name is not None and HUB_ID.fullmatch(name) and not Path(name).exists()
-    return [name] if is_on_hub else None
+    if name is None or not HUB_ID.fullmatch(name) or Path(name).exists():
+        return None
+    return [name]
 
 
 def _summary(config: VaswaniTransformerConfig, results: dict[str, Any]) -> str:
@@ -300,9 +302,9 @@ def _limits(recipe: Recipe, results: dict[str, Any]) -> str:
 
 def _cost(config: VaswaniTransformerConfig, results: dict[str, Any]) -> str:
     """Tokens, time and FLOPs beside the paper's row of Table 2; nothing where the run did not count them."""
-    cost = read_cost(config, results["train_steps"], results)
-    if cost is None:
+    if "train_flops_counted" not in results:
         return ""
+    cost = read_cost(config, results["train_steps"], results)
     papers = " ".join(map(str, paper_trainings(config)))
     note = (
         f"Tokens are real ones with `</s>`, without padding; time is wall time with validations and saving, "

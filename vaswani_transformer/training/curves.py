@@ -12,8 +12,8 @@ from transformers.utils import logging
 from ..analysis.drawing import COLORS, LINE_STYLES, new_figure
 from ..evaluation.checkpoint import read_json
 from ..evaluation.outputs import save_figure
-from .checkpoints import list_checkpoints
-from .folder import CURVES_FILE, STATE_FILE
+from .checkpoints import STATE_FILE, list_checkpoints
+from .folder import CURVES_FILE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,11 +40,12 @@ def read_log(run: str | Path) -> Log:
         raise FileNotFoundError(
             f"`run` must hold {STATE_FILE}, itself or in a checkpoint, got {run}. Pass the folder of a run."
         )
-    return max(states, key=lambda state: state["global_step"])["log_history"]
+    log: Log = max(states, key=lambda state: state["global_step"])["log_history"]
+    return log
 
 
 def _read_state(path: Path) -> dict[str, Any]:
-    state = read_json(path)
+    state: dict[str, Any] = read_json(path)
     if missing := [name for name in ("global_step", "log_history") if name not in state]:
         raise ValueError(
             f"`{path}` must be the state of a trainer, got a file without {', '.join(missing)}. Pass another run."

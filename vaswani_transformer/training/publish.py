@@ -20,14 +20,14 @@ from huggingface_hub import (
     constants,
     get_token,
 )
-from huggingface_hub.errors import (
+from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError is there, but not declared to be
     HfHubHTTPError,
     HFValidationError,
     HTTPError,  # the HTTP client's own, whichever client this version of the library uses
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
 )
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # imported there to be used
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from yaml import YAMLError
 

@@ -108,7 +108,7 @@ def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditiona
     model.generation_config.update(**{name: getattr(recipe, name) for name in DECODING})
     # Beyond this length the pipeline warns.
     longest = recipe.max_tokens_per_sentence if recipe.streaming else int(pair_lengths(data.train)[0].max())
-    model.generation_config.longest_training_source = longest
+    model.generation_config.longest_training_source = longest  # type: ignore[attr-defined]  # it takes any key
     return model
 
 
@@ -367,7 +367,7 @@ def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOut
     output_dir = Path(trainer.args.output_dir)
     num_averaged = _write_model(recipe, trainer, output.global_step)
     num_averaged = trainer.accelerator.reduce(torch.tensor(num_averaged, device=trainer.args.device), "sum").item()
-    figures = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
+    figures: dict[str, Any] = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
     if "train_flops_paper" not in figures:  # else they are those of an earlier process that made the last update
         figures |= measure_cost(trainer)
     if (report := data.report or trainer.stream_report()) is not None:

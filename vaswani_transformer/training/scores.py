@@ -81,7 +81,7 @@ def _given_name(results: Mapping[str, Any]) -> str | None:
     return None if results["test_data"] == describe_corpus(results["test_corpus"]) else results["test_data"]
 
 
-def _test_set(recipe: Recipe, results: Mapping[str, Any]) -> dict[str, str | None]:
+def _test_set(recipe: Recipe, results: Mapping[str, Any]) -> dict[str, Any]:
     """Name, configuration and part of a test set, as fields of `EvalResult`."""
     corpus = corpus_without_folders(results["test_corpus"])
     name = corpus.get("dataset") or _given_name(results) or describe_corpus(corpus)
@@ -114,7 +114,7 @@ _NEEDED: dict[str, Callable[[Any], bool]] = {
 
 def _read_results(path: Path) -> dict[str, Any]:
     advice = "Evaluate again, or give the file another name."
-    results = read_json(path, advice=advice)
+    results: dict[str, Any] = read_json(path, advice=advice)
     if faults := [name for name, holds in _NEEDED.items() if name not in results or not holds(results[name])]:
         raise ValueError(
             f"`{path}` must be results of `vaswani-transformer evaluate`, got a file without valid "

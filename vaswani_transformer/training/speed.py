@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import datasets
 import numpy as np
 import pyarrow as pa
 import torch
-from transformers import TrainerCallback, set_seed
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments, set_seed
 from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 from transformers.utils import logging
 
@@ -217,29 +217,33 @@ class Stopwatch(TrainerCallback):
         tokens: Source and target tokens of these updates.
     """
 
-    def __init__(self, cost: CostCallback, accelerator: Accelerator, num_warm_up_updates: int):
+    def __init__(self, cost: CostCallback, accelerator: Accelerator, num_warm_up_updates: int) -> None:
         self._cost, self._accelerator, self._num_warm_up_updates = cost, accelerator, num_warm_up_updates
         self._start: tuple[float, int, int] = 0.0, 0, 0
         self.seconds, self.tokens = 0.0, (0, 0)
 
-    def on_train_begin(self, args, state, control, **kwargs):
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Lets signals stop at once: the trainer would save a checkpoint first, and tell how to go on from it."""
         if threading.current_thread() is threading.main_thread():
             for number in _STOP_SIGNALS:
                 signal.signal(number, signal.default_int_handler)
 
-    def on_step_end(self, args, state, control, **kwargs):
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Starts after the warm-up and stops after the last update, when every device has done its work."""
         if state.global_step not in (self._num_warm_up_updates, state.max_steps):
             return
         self._cost.settle(self._accelerator)
         if args.device.type != "cpu":
             torch.accelerator.synchronize(args.device)
-        now = time.perf_counter(), self._cost.source_tokens, self._cost.target_tokens
+        now, source_tokens, target_tokens = time.perf_counter(), self._cost.source_tokens, self._cost.target_tokens
         if state.global_step == self._num_warm_up_updates:
-            self._start = now
-        self.seconds, *tokens = (end - start for end, start in zip(now, self._start, strict=True))
-        self.tokens = tuple(tokens)
+            self._start = now, source_tokens, target_tokens
+        start, source_before, target_before = self._start
+        self.seconds, self.tokens = now - start, (source_tokens - source_before, target_tokens - target_before)
 
 
 def _build_trainer(

@@ -16,8 +16,8 @@ from transformers.utils import logging
 
 from ..analysis.cost import format_flops
 from .averaging import WEIGHTS_FILE
-from .checkpoints import list_checkpoints
-from .folder import CARD_FILE, CURVES_FILE, RESULTS_FILE, STATE_FILE
+from .checkpoints import STATE_FILE, list_checkpoints
+from .folder import CARD_FILE, CURVES_FILE, RESULTS_FILE
 from .progress import best_validation, format_duration
 from .recipe import Recipe
 from .trainer import VaswaniTransformerTrainer

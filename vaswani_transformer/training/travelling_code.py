@@ -61,7 +61,8 @@ def code_section(files: Iterable[Path]) -> str:
     hashes = {path.name: _hash(path) for path in sorted(files)}
     if not hashes:
         return ""
-    others = [f"`{name}`" for name, value in hashes.items() if value != _hash(_PACKAGE / name)]
+    own = {path.name: _hash(path) for path in _PACKAGE.glob(CODE_FILES)}
+    others = [f"`{name}`" for name, value in hashes.items() if value != own.get(name)]
     whose = f"but for {', '.join(others)} they are" if others else "they are"
     rows = [("file", "bytes", "SHA-256")]
     rows += [(f"`{name}`", f"{size:,}", f"`{digest}`") for name, (size, digest) in hashes.items()]
@@ -81,7 +82,7 @@ def with_code_section(card: str, files: Iterable[Path]) -> str:
     return f"{card.rstrip()}\n\n{section}\n"
 
 
-def _hash(path: Path) -> tuple[int, str] | None:
-    """Bytes and SHA-256 of a file; None if there is none."""
-    content = path.read_bytes() if path.is_file() else None
-    return None if content is None else (len(content), hashlib.sha256(content).hexdigest())
+def _hash(path: Path) -> tuple[int, str]:
+    """Bytes and SHA-256 of a file."""
+    content = path.read_bytes()
+    return len(content), hashlib.sha256(content).hexdigest()
