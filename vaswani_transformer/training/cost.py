@@ -182,7 +182,8 @@ def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
     if not counts:
         return {}
     figures = {**counts, "train_code": ", then ".join(trainer.cost.code_versions), **measure_devices(trainer)}
-    cost = read_cost(trainer.model.config, trainer.state.global_step, figures)
+    config: Any = trainer.model.config
+    cost = read_cost(config, trainer.state.global_step, figures)
     figures |= {
         "train_flops_paper": cost.flops_paper,
         "train_flops_counted": cost.flops_counted,

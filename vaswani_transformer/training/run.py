@@ -228,13 +228,14 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
 
 def _describe_data(trainer: VaswaniTransformerTrainer) -> str:
     """Pairs, epochs and batches of the training data, as far as they are known."""
+    data: Any = trainer.train_dataset
     num_steps = trainer.args.max_steps
-    if not has_length(trainer.train_dataset):
-        return f"a stream of {trainer.train_dataset.num_shards:,} shard(s): {num_steps:,} updates"
+    if not has_length(data):
+        return f"a stream of {data.num_shards:,} shard(s): {num_steps:,} updates"
     updates = trainer.train_batches().num_effective_batches
     source, target = trainer.tokens_per_update()
     return (
-        f"{len(trainer.train_dataset):,} pairs: {num_steps:,} updates, {updates:,} an epoch, "
+        f"{len(data):,} pairs: {num_steps:,} updates, {updates:,} an epoch, "
         f"{num_steps / updates:.1f} epochs, {source:,.0f} source and {target:,.0f} target tokens an update on average "
         f"and {trainer.train_batches().padding_fraction:.1%} of padding"
     )
