@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .parsing import first_given
+from .parsing import add_device, first_given
 from .plot import check_output_picture
 from .training import describe_recipe_fields, given_fields, is_main_process
 
@@ -33,7 +33,7 @@ def _describe_table1(parser: argparse.ArgumentParser) -> None:
     _add_measured(measuring, "--repeats", "timings of each, of which the median counts")
     _add_measured(measuring, "--batch-size", "sequences at once")
     measuring.add_argument("--backward", action="store_true", help="with the gradients, as in training")
-    measuring.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    add_device(measuring)
 
 
 def _add_measured(group: argparse._ArgumentGroup, option: str, text: str, nargs: str | None = None) -> None:

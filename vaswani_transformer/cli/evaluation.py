@@ -12,10 +12,12 @@ from typing import Any
 
 from transformers.utils.logging import disable_progress_bar
 
+from .parsing import add_device, add_model
+
 
 def _describe_model(parser: argparse.ArgumentParser) -> None:
     """Options that all these commands share."""
-    parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model, or its id on the Hub")
+    add_model(parser)
     parser.add_argument(
         "--max-tokens-per-batch",
         type=int,
@@ -23,7 +25,7 @@ def _describe_model(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="padded tokens computed at once; more is faster and takes more memory",
     )
-    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    add_device(parser)
 
 
 def _describe_penalty(parser: argparse.ArgumentParser) -> None:
