@@ -11,7 +11,10 @@ import shutil
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..training.recipe import Recipe
 
 
 def is_main_process() -> bool:
@@ -126,30 +129,29 @@ def describe_recipe_fields(parser: argparse.ArgumentParser, recipe: str | None =
 
 def _run_train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
-    from ..training.folder import start_or_resume
     from ..training.run import train
 
-    switches = {"overwrite": args.overwrite, "resume": args.resume}
-    if args.resume_or_start:
-        if any(switches.values()):
-            raise ValueError("`resume` and `overwrite` must be off with `resume_or_start`, got one of them. Drop it.")
-        switches = start_or_resume(args.output_dir, recipe)
-    results = train(
-        recipe,
-        args.output_dir,
-        **switches,
-        bf16=args.bf16,
-        use_cpu=args.use_cpu,
-        report_to=args.report_to,
-        num_proc=args.num_proc,
-    )
+    results = train(recipe, args.output_dir, **training_options(args, recipe))
     if is_main_process():
         from ..training.summary import describe_results
 
         print(describe_results(args.output_dir, recipe, results))
 
 
-def chosen_recipe(args: argparse.Namespace) -> Any:
+def training_options(args: argparse.Namespace, recipe: Recipe) -> dict[str, Any]:
+    """The arguments of `train` behind recipe and folder."""
+    from ..training.folder import start_or_resume
+
+    names = ("overwrite", "resume", "bf16", "use_cpu", "report_to", "num_proc")
+    options = {name: getattr(args, name) for name in names}
+    if not args.resume_or_start:
+        return options
+    if args.resume or args.overwrite:
+        raise ValueError("`resume` and `overwrite` must be off with `resume_or_start`, got one of them. Drop it.")
+    return options | start_or_resume(args.output_dir, recipe)
+
+
+def chosen_recipe(args: argparse.Namespace) -> Recipe:
     """The named recipe, the resumed run's own, or the paper's, with the values given on the command line."""
     from ..training.recipe import Recipe
     from ..training.recipes import get_recipe

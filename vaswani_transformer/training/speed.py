@@ -19,7 +19,7 @@ import datasets
 import numpy as np
 import pyarrow as pa
 import torch
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments, set_seed
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 from transformers.utils import logging
 
@@ -29,9 +29,9 @@ from ..data import BATCHES_PER_POOL, clean_corpus
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..tokenization_vaswani_transformer import VaswaniTransformerTokenizer
 from .cost import estimate_recipe_cost, measure_devices
-from .preparation import cleaning_rules
+from .preparation import RunData, cleaning_rules
 from .recipe import Recipe
-from .run import training_arguments
+from .run import build_trainer, training_arguments
 from .trainer import VaswaniTransformerTrainer
 
 if TYPE_CHECKING:
@@ -263,15 +263,15 @@ def _build_trainer(
     arguments = training_arguments(measured, folder, bf16=bf16, use_cpu=use_cpu)
     arguments.eval_strategy = arguments.logging_strategy = IntervalStrategy.NO
     arguments.save_strategy = SaveStrategy.NO
-    set_seed(recipe.seed)
-    trainer = VaswaniTransformerTrainer(
-        model=VaswaniTransformerForConditionalGeneration(recipe.model_config()),
-        args=arguments,
-        train_dataset=pairs,
-        processing_class=VaswaniTransformerTokenizer(),
-    )
+    data = RunData(VaswaniTransformerTokenizer(), pairs, None, None)
+    trainer = build_trainer(measured, arguments, data, _make_model)
     trainer.recipe = measured
     return trainer
+
+
+def _make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
+    """Model with the recipe's vocabulary, which the tokenizer of made-up pairs does not have."""
+    return VaswaniTransformerForConditionalGeneration(recipe.model_config())
 
 
 def _describe_plan(recipe: Recipe, trainer: VaswaniTransformerTrainer, num_updates: int) -> str:
