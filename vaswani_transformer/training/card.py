@@ -302,7 +302,7 @@ def _limits(recipe: Recipe, results: dict[str, Any]) -> str:
 
 def _cost(config: VaswaniTransformerConfig, results: dict[str, Any]) -> str:
     """Tokens, time and FLOPs beside the paper's row of Table 2; nothing where the run did not count them."""
-    if "train_flops_counted" not in results:
+    if "train_matrix_flops_per_second" not in results:
         return ""
     cost = read_cost(config, results["train_steps"], results)
     papers = " ".join(map(str, paper_trainings(config)))
