@@ -180,7 +180,7 @@ def test_repeated_run_that_is_killed_leaves_the_averaged_weights(folder, finishe
     def die(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vaswani_transformer.training.run.write_average", die)
+    monkeypatch.setattr("vaswani_transformer.training.finish.write_average", die)
     with pytest.raises(KeyboardInterrupt):
         train(recipe, folder, resume=True, use_cpu=True)
     assert (folder / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()

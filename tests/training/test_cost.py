@@ -13,7 +13,6 @@ from vaswani_transformer.analysis.cost import layer_parameters
 from vaswani_transformer.training import cost as cost_module
 from vaswani_transformer.training.cost import (
     CostCallback,
-    describe_cost,
     estimate_recipe_cost,
     measure_cost,
     read_cost,
@@ -260,22 +259,6 @@ def test_cost_read_from_results_is_the_one_that_was_measured(make_trainer, fixed
     assert (cost.source_tokens, cost.target_tokens) == counts(trainer)
     assert (cost.seconds, cost.num_devices) == (pytest.approx(trainer.cost.seconds), pytest.approx(1))
     assert cost.flops_paper == results["train_flops_paper"]
-
-
-def test_cost_is_described_in_one_line():
-    figures = {
-        "train_source_tokens": 3_000_000,
-        "train_target_tokens": 5_000_000,
-        "train_tokens_per_second": 2000.0,
-        "train_device_seconds": 8000.0,
-        "train_matrix_flops_per_second": 5e10,
-    }
-    cost = read_cost(get_recipe("paper-base-en-de").model_config(), 10, figures)
-    figures |= {"train_flops_paper": cost.flops_paper, "train_flops_counted": cost.flops_counted}
-    text = describe_cost(figures | {"train_model_flops_utilization": cost.utilization})
-    assert "\n" not in text
-    told = ("3,000,000 source and 5,000,000 target tokens, 2,000 a second, in 2.22 device hours", "4.00e14")
-    assert all(part in text for part in (*told, "8,000.0 device seconds x 0.05 TFLOP/s"))
 
 
 def test_recipe_is_estimated_with_full_batches():

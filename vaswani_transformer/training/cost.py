@@ -13,7 +13,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_callback import ExportableState
 from transformers.utils import logging
 
-from ..analysis.cost import TrainingCost, estimate_cost, format_flops, format_hours
+from ..analysis.cost import TrainingCost, estimate_cost
 from ..analysis.matrix_rate import measure_matrix_rate
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data.collation import IGNORED
@@ -162,7 +162,7 @@ def _saved_callbacks(state: TrainerState) -> dict[str, Any]:
 
 
 def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
-    """Measures and logs what a trainer's training cost, over all its legs.
+    """Measures what a trainer's training cost, over all its legs.
 
     The matrix rate is measured now, which takes well under a second. Every process calls it: the rate is their mean.
 
@@ -189,7 +189,6 @@ def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
         "train_flops_counted": cost.flops_counted,
         "train_model_flops_utilization": cost.utilization,
     }
-    logger.info(describe_cost(figures))
     return figures
 
 
@@ -227,22 +226,6 @@ def read_cost(config: VaswaniTransformerConfig, num_steps: int, results: Mapping
         seconds=(source_tokens + target_tokens) / results["train_tokens_per_second"],
         device_seconds=results["train_device_seconds"],
         flops_per_second=results["train_matrix_flops_per_second"],
-    )
-
-
-def describe_cost(figures: Mapping[str, Any]) -> str:
-    """One line for the log: tokens, time, and FLOPs both ways with the rate that one of them rests on.
-
-    Args:
-        figures: From `measure_cost`.
-    """
-    seconds, rate = figures["train_device_seconds"], figures["train_matrix_flops_per_second"]
-    return (
-        f"Trained on {figures['train_source_tokens']:,} source and {figures['train_target_tokens']:,} target tokens, "
-        f"{figures['train_tokens_per_second']:,.0f} a second, in {format_hours(seconds)} device hours. FLOPs as in "
-        f"the paper's Table 2: {format_flops(figures['train_flops_paper'])} ({seconds:,.1f} device seconds x "
-        f"{rate / 1e12:.3g} TFLOP/s, measured just now); counted: {format_flops(figures['train_flops_counted'])}; "
-        f"model FLOPs utilisation {figures['train_model_flops_utilization']:.1%}."
     )
 
 

@@ -19,26 +19,15 @@ from ..data.readers import existing_file
 from ..evaluation.labels import DECODING
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
-from .atomic import writing_beside
-from .averaging import drop_later_snapshots, missing_snapshots, write_average
-from .card import refresh_card
-from .checkpoints import (
-    STAGING_FOLDER,
-    STATE_FILE,
-    best_checkpoint,
-    clear_staging,
-    naming_the_last_checkpoint,
-    take_up_checkpoint,
-)
-from .cost import measure_cost
-from .curves import draw_run
-from .folder import check_output_dir, holding, read_results, set_aside_scores, write_results
+from .averaging import drop_later_snapshots
+from .checkpoints import STATE_FILE, best_checkpoint, take_up_checkpoint
+from .finish import finish_run
+from .folder import check_output_dir, holding, read_results
 from .foreign_code import check_harmless
 from .preparation import RunData, cleaning_rules, prepare_data
 from .recipe import SPLITS, TRANSLATION_METRICS, Recipe
 from .recipes import RECIPES
 from .schedule import paper_peak_learning_rate
-from .summary import evaluate_average, validation_figures
 from .trackers import check_trackers
 from .trainer import VaswaniTransformerTrainer
 from .validation import pair_lengths
@@ -99,7 +88,7 @@ def train(
             use_cpu=use_cpu,
             report_to=report_to,
         )
-        return _finish(recipe, trainer, output, data)
+        return finish_run(recipe, trainer, output, data)
 
 
 def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
@@ -327,71 +316,3 @@ def _restore_finished(
     if trainer.is_world_process_zero():
         drop_later_snapshots(trainer.args.output_dir, state.global_step)
     return TrainOutput(state.global_step, math.nan, read_results(trainer.args.output_dir))
-
-
-def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer, num_steps: int) -> int:
-    """Writes the final model beside its place and moves its files there; returns the number of averaged snapshots.
-
-    Every process calls it. A file that is cut short in its place would keep the run from going on.
-    """
-    output_dir, num_averaged = Path(trainer.args.output_dir), 0
-    staged = output_dir / STAGING_FOLDER / "model"
-    with naming_the_last_checkpoint(output_dir, "the final model"):
-        try:
-            trainer.save_model(str(staged))
-            if trainer.is_world_process_zero():
-                (staged / "training_args.bin").unlink(missing_ok=True)
-                if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
-                    num_averaged = _write_average(recipe, output_dir, staged, num_steps)
-                for path in staged.iterdir():
-                    path.replace(output_dir / path.name)
-        finally:
-            if trainer.is_world_process_zero():
-                clear_staging(output_dir)
-    return num_averaged
-
-
-def _write_average(recipe: Recipe, output_dir: Path, model_dir: Path, num_steps: int) -> int:
-    """Writes the average of a finished run's newest snapshots, and warns of those that somebody has taken away."""
-    num_averaged = write_average(output_dir, recipe.num_averaged_snapshots, model_dir)
-    steps = range(recipe.snapshot_steps, num_steps + 1, recipe.snapshot_steps)[-recipe.num_averaged_snapshots :]
-    if missing := missing_snapshots(output_dir, steps):
-        logger.warning(
-            f"`snapshots` must hold the last {len(steps)} of the run, got none of {', '.join(missing)}: the model is "
-            f"the average of {num_averaged} others. Train again for the whole average."
-        )
-    return num_averaged
-
-
-def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOutput, data: RunData) -> dict[str, Any]:
-    """Writes the final model, the results and the card; every process calls it."""
-    output_dir = Path(trainer.args.output_dir)
-    num_averaged = _write_model(recipe, trainer, output.global_step)
-    num_averaged = trainer.accelerator.reduce(torch.tensor(num_averaged, device=trainer.args.device), "sum").item()
-    figures: dict[str, Any] = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
-    if "train_flops_paper" not in figures:  # else they are those of an earlier process that made the last update
-        figures |= measure_cost(trainer)
-    if (report := data.report or trainer.stream_report()) is not None:
-        figures |= {"train_pairs": report.num_kept, "train_dropped_pairs": report.dropped}
-    results = {
-        "recipe": recipe.name,
-        **trainer.layout(),
-        **figures,
-        **validation_figures(trainer),
-        **(evaluate_average(trainer) if num_averaged else {}),
-        "train_steps": output.global_step,
-        "num_parameters": trainer.model.num_parameters(),
-        "num_averaged_snapshots": num_averaged,
-        "best_checkpoint": trainer.state.best_model_checkpoint if recipe.load_best_model else None,
-    }
-    if trainer.is_world_process_zero():
-        for path in set_aside_scores(output_dir, output.global_step):
-            logger.warning(f"Scores of the model before these updates are now in {path}.")
-        with naming_the_last_checkpoint(output_dir, "log and results"):
-            with writing_beside(output_dir / STATE_FILE) as beside:
-                trainer.state.save_to_json(str(beside))
-            write_results(output_dir, results)
-        draw_run(output_dir)
-        refresh_card(output_dir)
-    trainer.accelerator.wait_for_everyone()
-    return results

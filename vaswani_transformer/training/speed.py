@@ -4,14 +4,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import random
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -98,9 +95,8 @@ def measure_speed(
     """Trains a recipe's model for a few updates and tells how many real tokens a second that is.
 
     Model, batches, optimiser and trainer are the recipe's, the pairs are `synthetic_pairs`. Only updates are timed, no
-    preparing of data, no validations, no checkpoints. Nothing stays on disk; random states and signal handlers are as
-    they were at the end. Under torchrun or `accelerate launch` every process calls this, and gets the same figures,
-    over all of them.
+    preparing of data, no validations, no checkpoints. Nothing stays on disk. Under torchrun or `accelerate launch`
+    every process calls this, and gets the same figures, over all of them.
 
     Args:
         recipe: What to measure; its data are not read.
@@ -118,7 +114,7 @@ def measure_speed(
     if type(num_updates) is not int or num_updates < 1:
         raise ValueError(f"`num_updates` must be a whole number of at least 1, got {num_updates!r}. Pass another.")
     pairs = synthetic_pairs(recipe)
-    with _undisturbing(), tempfile.TemporaryDirectory(prefix="vaswani-transformer-speed-") as folder:
+    with tempfile.TemporaryDirectory(prefix="vaswani-transformer-speed-") as folder:
         trainer = _build_trainer(recipe, pairs, num_updates, folder, bf16=bf16, use_cpu=use_cpu)
         stopwatch = Stopwatch(trainer.cost, trainer.accelerator, NUM_WARM_UP_UPDATES)
         trainer.add_callback(stopwatch)
@@ -137,24 +133,6 @@ def measure_speed(
         device=devices["train_device"],
         flops_per_second=devices["train_matrix_flops_per_second"],
     )
-
-
-@contextlib.contextmanager
-def _undisturbing() -> Iterator[None]:
-    """Leaves random states and the handlers of stop signals as they were, whatever happens in between."""
-    handlers = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    try:
-        with torch.random.fork_rng(devices=gpus):
-            yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in handlers.items():
-                if handler is not None:  # None is one that Python cannot set
-                    signal.signal(number, handler)
 
 
 def synthetic_pairs(recipe: Recipe) -> datasets.Dataset:
