@@ -226,6 +226,7 @@ def _describe_recipes(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_recipes(args: argparse.Namespace) -> None:
+    from ..training.commands import as_typed
     from ..training.recipes import RECIPES, get_recipe
 
     if args.name is None:
@@ -239,9 +240,7 @@ def _run_recipes(args: argparse.Namespace) -> None:
     recipe = get_recipe(args.name)
     width = max(len(field.name) for field in dataclasses.fields(recipe))
     for field in dataclasses.fields(recipe):
-        value = getattr(recipe, field.name)
-        typed = str(value).lower() if value is None or isinstance(value, bool) else value
-        print(f"{field.name:{width}}  {typed}")
+        print(f"{field.name:{width}}  {as_typed(getattr(recipe, field.name))}")
 
 
 def _text_width() -> int:

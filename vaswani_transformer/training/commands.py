@@ -125,10 +125,14 @@ def _test_set_options(recipe: Recipe, results: Mapping[str, Any]) -> list[tuple[
 
 
 def _option(field: str, value: Any) -> tuple[str, ...]:
-    """A recipe's value as the command line takes it."""
-    flag = f"--{field.replace('_', '-')}"
-    text = str(value).lower() if value is None or isinstance(value, bool) else str(value)
+    """The option that sets a recipe's value."""
+    flag, text = f"--{field.replace('_', '-')}", as_typed(value)
     return (f"{flag}={text}",) if text.startswith("-") else (flag, text)
+
+
+def as_typed(value: Any) -> str:
+    """A recipe's value as the command line takes it: true, false and none in small letters."""
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def _fold(command: str, options: list[tuple[str, ...]]) -> str:
