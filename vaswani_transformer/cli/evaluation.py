@@ -125,14 +125,14 @@ def _refresh_card(model: str, results_file: Path) -> Path | None:
 
 def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     """Arguments of `load_evaluation_set`: what the command line names, else the test set of the model's recipe."""
-    from ..data.corpora import check_origin
+    from ..data.corpora import find_origin
     from ..evaluation.checkpoint import check_model_path
     from ..training.recipes import RECIPE_FILE, Recipe
 
     corpus = {"source_file": args.source, "target_file": args.reference}
     corpus |= {"pairs_file": args.pairs, "dataset": args.dataset}
     if any(value is not None for value in corpus.values()):
-        check_origin(**corpus)
+        find_origin(**corpus)
         corpus |= {"dataset_config": args.dataset_config, "split": args.split}
     else:
         model = Path(args.model)

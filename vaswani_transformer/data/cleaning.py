@@ -38,7 +38,7 @@ class CleaningRules:
     max_target_tokens_per_batch: int | None = None
     max_padded_tokens: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             minimum = 1 if field.name == "max_length_ratio" else 2  # a token and </s>

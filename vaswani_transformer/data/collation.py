@@ -37,7 +37,7 @@ class TranslationCollator:
     tokenizer: PreTrainedTokenizerBase
     pad_to_multiple_of: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("pad_token_id", "eos_token_id"):
             if getattr(self.tokenizer, name) is None:
                 raise ValueError(f"`tokenizer` must have a `{name}`, got None. Set the token before collating.")

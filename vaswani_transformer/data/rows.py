@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import datasets
 import numpy as np
@@ -24,7 +25,7 @@ def number_column(dataset: datasets.Dataset, name: str) -> np.ndarray:
     return np.asarray(values if rows is None else values[rows], dtype=np.int64)
 
 
-class ArrowPairs(Dataset):
+class ArrowPairs(Dataset[dict[str, np.ndarray]]):
     """Tokenised pairs for a `DataLoader`, whose rows are numpy views of the memory-mapped Arrow file.
 
     Args:
@@ -64,7 +65,7 @@ class ArrowPairs(Dataset):
         places = list(zip(chunks.tolist(), (stored - starts).tolist(), strict=True))
         return [{name: _row(views[chunk], place) for name, views in self._columns.items()} for chunk, place in places]
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._dataset,)  # views would be copied into each worker that is not forked
 
 

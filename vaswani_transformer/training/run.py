@@ -239,7 +239,7 @@ def _describe_data(trainer: VaswaniTransformerTrainer) -> str:
     if not has_length(trainer.train_dataset):
         return f"a stream of {trainer.train_dataset.num_shards:,} shard(s): {num_steps:,} updates"
     updates = trainer.train_batches().num_effective_batches
-    source, target = trainer.tokens_per_update()
+    source, target = trainer.train_batches().tokens_per_batch
     return (
         f"{len(trainer.train_dataset):,} pairs: {num_steps:,} updates, {updates:,} an epoch, "
         f"{num_steps / updates:.1f} epochs, {source:,.0f} source and {target:,.0f} target tokens an update on average "
