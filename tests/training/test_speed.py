@@ -22,8 +22,8 @@ from transformers import set_seed
 
 from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import TokenBatchSampler
-from vaswani_transformer.training import checkpointing_trainer
 from vaswani_transformer.training import cost as cost_module
+from vaswani_transformer.training import resumable_trainer
 from vaswani_transformer.training import speed as speed_module
 from vaswani_transformer.training.recipes import Recipe, get_recipe
 from vaswani_transformer.training.speed import MeasuredSpeed, Stopwatch, describe_speed, measure_speed, synthetic_pairs
@@ -180,7 +180,7 @@ def own_handlers():
 
 @pytest.mark.parametrize("fails", [False, True], ids=["measured", "failed"])
 def test_handlers_of_signals_are_given_back_though_the_trainer_leaves_them(fails, own_handlers, monkeypatch):
-    monkeypatch.setattr(checkpointing_trainer, "stop_signals", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(resumable_trainer, "stop_signals", lambda *_: contextlib.nullcontext())
     if fails:
         monkeypatch.setattr(Stopwatch, "on_step_end", lambda *args, **kwargs: [][0])
     with pytest.raises(IndexError) if fails else contextlib.nullcontext():

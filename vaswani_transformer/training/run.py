@@ -20,6 +20,7 @@ from transformers import (
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
+from ..data.rows import pair_lengths
 from ..evaluation.labels import DECODING
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
@@ -30,6 +31,7 @@ from .checkpoints import (
     STAGING_FOLDER,
     STATE_FILE,
     best_checkpoint,
+    checkpoint_step,
     clear_staging,
     naming_the_last_checkpoint,
     take_up_checkpoint,
@@ -44,7 +46,6 @@ from .schedule import paper_peak_learning_rate
 from .summary import evaluate_average, validation_figures
 from .trackers import check_trackers
 from .trainer import VaswaniTransformerTrainer
-from .validation import pair_lengths
 
 logger = logging.get_logger(__name__)
 
@@ -132,7 +133,8 @@ def run_training(
     _check_recipe(recipe)
     check_trackers(options.get("report_to", ()))
     arguments = training_arguments(recipe, output_dir, **options)
-    checkpoint, finished_steps = take_up_checkpoint(arguments) if resume else (None, 0)
+    checkpoint = take_up_checkpoint(arguments) if resume else None
+    finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
     _check_max_steps(recipe, finished_steps)
     data = prepare_data(recipe, arguments, checkpoint, num_proc)
     trainer = build_trainer(recipe, arguments, data, make_model)
