@@ -28,13 +28,13 @@ from transformers.models.marian.modeling_marian import shift_tokens_right
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
 from vaswani_transformer.attention_vaswani_transformer import MultiHeadAttention
 from vaswani_transformer.cli.training import chosen_recipe, describe_train, is_main_process, training_options
+from vaswani_transformer.data.rows import pair_lengths
 from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOutput, translation_loss
 from vaswani_transformer.positions_vaswani_transformer import SinusoidalPositionalEncoding
 from vaswani_transformer.training.checkpoints import find_checkpoint
 from vaswani_transformer.training.folder import write_results
 from vaswani_transformer.training.recipe import TRANSLATION_METRICS, Recipe
 from vaswani_transformer.training.run import RunData, run_training
-from vaswani_transformer.training.validation import pair_lengths
 
 # ---- the networks ----
 
@@ -334,7 +334,7 @@ def _check_sizes(sizes: VaswaniTransformerConfig) -> None:
 
 def _check_same_control(control: str, output_dir: str | Path) -> None:
     """Raises ValueError when a run's newest checkpoint is of another network: the library would only warn."""
-    checkpoint, _ = find_checkpoint(output_dir)
+    checkpoint = find_checkpoint(output_dir)
     found = json.loads((checkpoint / "config.json").read_text(encoding="utf-8")).get("architectures") or ["nothing"]
     if found != [CONTROLS[control].__name__]:
         raise ValueError(

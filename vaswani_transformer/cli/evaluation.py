@@ -123,7 +123,7 @@ def _refresh_card(model: str, results_file: Path) -> Path | None:
 
 def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     """Arguments of `load_evaluation_set`: what the command line names, else the test set of the model's recipe."""
-    from ..data.corpora import check_origin
+    from ..data.corpora import find_origin
     from ..evaluation.checkpoint import check_model_path
     from ..training.recipe import RECIPE_FILE, Recipe
 
@@ -131,7 +131,7 @@ def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     given |= {"pairs_file": args.pairs, "dataset": args.dataset}
     model, corpus = Path(args.model), None
     if any(value is not None for value in given.values()):
-        check_origin(**given)
+        find_origin(**given)
         corpus = {**given, "dataset_config": args.dataset_config, "split": args.split}
     elif folder := next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None):
         corpus = Recipe.load(folder).data_arguments(args.split)

@@ -30,7 +30,7 @@ from .recipe import RECIPE_FILE, Recipe
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 logger = logging.get_logger(__name__)
 

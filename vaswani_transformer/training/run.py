@@ -16,11 +16,12 @@ from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
 from ..data.readers import existing_file
+from ..data.rows import pair_lengths
 from ..evaluation.labels import DECODING
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import drop_later_snapshots
-from .checkpoints import STATE_FILE, best_checkpoint, take_up_checkpoint
+from .checkpoints import STATE_FILE, best_checkpoint, checkpoint_step, take_up_checkpoint
 from .finish import finish_run
 from .folder import check_output_dir, holding, read_results
 from .foreign_code import check_harmless
@@ -30,7 +31,6 @@ from .recipes import RECIPES
 from .schedule import paper_peak_learning_rate
 from .trackers import check_trackers
 from .trainer import VaswaniTransformerTrainer
-from .validation import pair_lengths
 
 logger = logging.get_logger(__name__)
 
@@ -122,7 +122,8 @@ def run_training(
     _check_recipe(recipe)
     check_trackers(options.get("report_to", ()))
     arguments = training_arguments(recipe, output_dir, **options)
-    checkpoint, finished_steps = take_up_checkpoint(arguments) if resume else (None, 0)
+    checkpoint = take_up_checkpoint(arguments) if resume else None
+    finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
     _check_max_steps(recipe, finished_steps)
     data = prepare_data(recipe, arguments, checkpoint, num_proc)
     trainer = build_trainer(recipe, arguments, data, make_model)
@@ -222,7 +223,7 @@ def _describe_data(trainer: VaswaniTransformerTrainer) -> str:
     if not has_length(data):
         return f"a stream of {data.num_shards:,} shard(s): {num_steps:,} updates"
     updates = trainer.train_batches().num_effective_batches
-    source, target = trainer.tokens_per_update()
+    source, target = trainer.train_batches().tokens_per_batch
     return (
         f"{len(data):,} pairs: {num_steps:,} updates, {updates:,} an epoch, "
         f"{num_steps / updates:.1f} epochs, {source:,.0f} source and {target:,.0f} target tokens an update on average "

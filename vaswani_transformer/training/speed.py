@@ -254,7 +254,7 @@ def _make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForCondition
 
 def _describe_plan(recipe: Recipe, trainer: VaswaniTransformerTrainer, num_updates: int) -> str:
     """One line for the log on what is about to be measured."""
-    source, target = trainer.tokens_per_update()
+    source, target = trainer.train_batches().tokens_per_batch
     return (
         f"Measuring {recipe.name}: {num_updates:,} update(s) after {NUM_WARM_UP_UPDATES} that warm up, of "
         f"{source:,.0f} source and {target:,.0f} target tokens on average, split over {trainer.args.world_size} "
