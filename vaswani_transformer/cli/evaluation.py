@@ -61,8 +61,7 @@ def _describe_decoding(parser: argparse.ArgumentParser) -> None:
 
 
 def _decoding_options(args: argparse.Namespace) -> dict[str, Any]:
-    from ..evaluation.labels import DECODING
-    from ..evaluation.translate import decoding_overrides
+    from ..evaluation.decoding import DECODING, decoding_overrides
 
     return {
         "max_tokens_per_batch": args.max_tokens_per_batch,
@@ -159,7 +158,7 @@ def _describe_sweep(parser: argparse.ArgumentParser) -> None:
 def _run_sweep(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
     from ..evaluation.outputs import check_outputs, save_figure
-    from ..evaluation.report import write_results
+    from ..evaluation.results import write_results
     from ..training.sweeps import draw_sweep, format_sweep, sweep
     from .plot import check_output_picture
 
@@ -207,7 +206,7 @@ def _describe_translate(parser: argparse.ArgumentParser) -> None:
 def _run_translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
     from ..evaluation.checkpoint import load_for_inference
-    from ..evaluation.files import check_files, translate_file, translate_file_n_best
+    from ..evaluation.files import check_files, translate_file
     from ..evaluation.processes import join_processes
 
     processes = join_processes()
@@ -215,11 +214,8 @@ def _run_translate(args: argparse.Namespace) -> None:
         disable_progress_bar()
     check_files(args.input, args.output, resume=args.resume, num_processes=processes.count)
     model, tokenizer = load_for_inference(args.model, device=args.device or processes.device)
-    options |= {"resume": args.resume, "processes": processes}
-    if args.n_best is None:
-        translate_file(model, tokenizer, args.input, args.output, **options)
-    else:
-        translate_file_n_best(model, tokenizer, args.input, args.output, num_best=args.n_best, **options)
+    options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes}
+    translate_file(model, tokenizer, args.input, args.output, **options)
     processes.leave()
 
 

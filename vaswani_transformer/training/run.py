@@ -17,7 +17,7 @@ from transformers.utils import logging
 
 from ..data.readers import existing_file
 from ..data.rows import pair_lengths
-from ..evaluation.labels import DECODING
+from ..evaluation.decoding import DECODING
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import drop_later_snapshots

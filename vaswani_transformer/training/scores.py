@@ -13,8 +13,9 @@ from huggingface_hub import EvalResult
 
 from ..analysis.text_table import markdown_table
 from ..evaluation.checkpoint import read_json
+from ..evaluation.decoding import DECODING
 from ..evaluation.evaluation_set import describe_corpus
-from ..evaluation.labels import DECODING, describe_search, metric_names
+from ..evaluation.results import describe_search, metric_names
 from .commands import corpus_without_folders, find_split
 from .folder import TEST_RESULTS
 from .recipe import TRANSLATION_METRICS, Recipe

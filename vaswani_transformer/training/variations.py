@@ -22,9 +22,10 @@ from transformers.utils import logging
 from ..analysis.table_3 import VARIATIONS, Variation
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import corpus_sentences, load_corpus, train_tokenizer
-from ..evaluation.labels import DECODING, describe_search
-from ..evaluation.report import RESULTS_FILE as TEST_RESULTS
+from ..evaluation.decoding import DECODING
 from ..evaluation.report import evaluate_to_files
+from ..evaluation.results import RESULTS_FILE as TEST_RESULTS
+from ..evaluation.results import describe_search
 from .folder import check_same_recipe, read_results, start_or_resume
 from .recipe import RECIPE_FILE, Recipe
 from .run import train
