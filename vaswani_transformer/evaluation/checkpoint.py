@@ -90,19 +90,19 @@ def _check_names_no_file(path: Path) -> None:
         )
 
 
-def read_json(path: Path, kind: type = dict) -> Any:
+def read_json(path: Path, kind: type = dict, *, advice: str = "Copy it again.") -> Any:
     """What a JSON file holds, which must be an object, or a list where `kind` is list.
 
     Raises:
-        ValueError: It is broken, or holds something else.
+        ValueError: It is broken, or holds something else; the message ends in `advice`.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (RecursionError, ValueError) as error:
-        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). Copy it again.") from error
+        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). {advice}") from error
     if not isinstance(content, kind):
         wanted = "list" if kind is list else "object"
-        raise ValueError(f"`{path}` must hold a JSON {wanted}, got {type(content).__name__}. Copy it again.")
+        raise ValueError(f"`{path}` must hold a JSON {wanted}, got {type(content).__name__}. {advice}")
     return content
 
 
