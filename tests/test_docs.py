@@ -56,9 +56,8 @@ def test_tour_names_code_where_it_is(file, symbols):
 
 CONTRIBUTING = "docs/CONTRIBUTING.md"
 STEP = re.compile(
-    r"(?:[Ii]n `(?P<file>[\w/.]+)`, (?P<how>below|in\splace\sof) `(?P<line>[^\n]+)`:|"
-    r"[Aa]s\s`(?P<new>[\w/.]+)`:|(?P<run>))\s*"
-    r"```(?P<language>python|bash)\n(?P<code>.*?)```",
+    r"(?:[Ii]n\s`(?P<changed>[\w/.]+)`:\s+```diff|[Aa]s\s`(?P<new>[\w/.]+)`:\s+```python|```(?P<run>python|bash))\n"
+    r"(?P<code>.*?)```",
     re.DOTALL,
 )
 
@@ -68,21 +67,26 @@ def section(title):
     return text_of(CONTRIBUTING).split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
 
 
-def follow(title, package_parent):
+def follow(title, folder):
     """Does the edits of a section in a copy of the package, and returns its other blocks as (language, code)."""
     to_run = []
     for step in STEP.finditer(section(title)):
         if step["new"]:
-            (package_parent / step["new"]).write_text(step["code"], encoding="utf-8")
-        elif step["file"]:
-            path = package_parent / step["file"]
-            text, line = path.read_text(encoding="utf-8"), f"{step['line']}\n"
-            assert text.count(f"\n{line}") == 1, f"{path} must have the line once: {line}"
-            kept = line if step["how"] == "below" else ""
-            path.write_text(text.replace(f"\n{line}", f"\n{kept}{step['code']}"), encoding="utf-8")
+            (folder / step["new"]).write_text(step["code"], encoding="utf-8")
+        elif step["changed"]:
+            for hunk in step["code"].split("@@\n"):
+                change(folder / step["changed"], hunk.splitlines())
         else:
-            to_run.append([step["language"], step["code"].replace("\\\n", " ")])
+            to_run.append([step["run"], step["code"].replace("\\\n", " ")])
     return to_run
+
+
+def change(path, hunk):
+    """Applies the lines of a diff, whose old ones must be in a file once."""
+    old, new = ("".join(f"{line[1:]}\n" for line in hunk if line[0] in signs) for signs in (" -", " +"))
+    text = path.read_text(encoding="utf-8")
+    assert text.count(f"\n{old}") == 1, f"{path} must have these lines once:\n{old}"
+    path.write_text(text.replace(f"\n{old}", f"\n{new}"), encoding="utf-8")
 
 
 PROGRAM = """

@@ -5,3 +5,17 @@
 Nothing is imported here, because the parts need different extras: `metrics` and `report` need `[eval]`, while
 `checkpoint` and `translate` need only what the model itself needs.
 """
+
+# What is public, and has a page in the API reference.
+__all__ = [
+    "alignment",
+    "baselines",
+    "checkpoint",
+    "evaluation_set",
+    "files",
+    "metrics",
+    "paper_bleu",
+    "report",
+    "scoring",
+    "translate",
+]

@@ -4,3 +4,22 @@
 
 Nothing is imported here: `recipes` needs no extra, the trainer needs `[train]`.
 """
+
+# What is public, and has a page in the API reference.
+__all__ = [
+    "arguments",
+    "averaging",
+    "card",
+    "cost",
+    "curves",
+    "publish",
+    "recipes",
+    "run",
+    "schedule",
+    "schedule_drawing",
+    "speed",
+    "sweeps",
+    "trainer",
+    "variations",
+    "variations_report",
+]
