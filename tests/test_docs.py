@@ -190,3 +190,11 @@ def test_links_lead_somewhere(page):
 
 def test_every_page_of_docs_is_named_in_the_readme():
     assert [page for page in LINKED if page.startswith("docs/") and f"({page})" not in text_of("README.md")] == []
+
+
+# ---- the release ----
+
+
+def test_citation_is_of_the_newest_release_of_the_changelog():
+    version, date = re.search(r"^## (\d[\w.]*) - (\S+)$", text_of("CHANGELOG.md"), re.MULTILINE).groups()
+    assert f"\nversion: {version}\ndate-released: {date}\n" in text_of("CITATION.cff")
