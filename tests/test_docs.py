@@ -159,6 +159,12 @@ def test_contributing_names_every_marker_and_every_layer():
     assert [name for name in packages if f"`{name}/`" not in text] == []
 
 
+def test_contributing_names_every_way_to_run_the_tests():
+    script = (ROOT / "scripts" / "test.sh").read_text(encoding="utf-8")
+    options = set(re.findall(r"^#   bash scripts/test\.sh (--\w+)", script, re.MULTILINE))
+    assert options == set(re.findall(r"`bash scripts/test\.sh (--\w+)`", text_of(CONTRIBUTING)))
+
+
 # ---- links ----
 
 LINKED = sorted(
