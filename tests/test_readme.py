@@ -57,7 +57,6 @@ RUN_HERE = {
     "vaswani-transformer table3": "",
     "vaswani-transformer table3 --output-dir": f"--rows base --max-steps 2 --vocab-size 280 --use-cpu {SIZES}",
     "vaswani-transformer cost": "--updates 1 --use-cpu",
-    "torchrun --nproc-per-node 8 -m vaswani_transformer.cli translate": "--device cpu",
     "torchrun --nproc-per-node 8 scripts/train.py": f"--dataset wmt14 --vocab-size 600 --max-steps 2 {TINY}",
     "python scripts/examples": "--max-steps 2",
 }
@@ -71,6 +70,10 @@ RUN_ELSEWHERE = {
     "vaswani-transformer train --help": (
         "cli/test_cli.py::test_help_of_every_command_describes_every_option",
         '"--help"',
+    ),
+    "torchrun --nproc-per-node 8 -m vaswani_transformer.cli translate": (
+        "cli/test_cli_translate.py::test_two_processes_write_what_one_writes_and_only_one_of_them_speaks",
+        '"translate"',
     ),
     "vaswani-transformer push": ("test_hub.py::test_push_uploads_the_published_files_in_one_commit", "pushed"),
     "vaswani-transformer train --recipe paper-base-en-de": (
@@ -194,15 +197,18 @@ def test_readme_and_docs_name_commands_of_every_kind():
     assert named == set(cli._COMMANDS)
 
 
-def is_slow(command):
-    """Whether a command takes more than a second where nothing else runs."""
-    return not command.startswith("vaswani-transformer") or re.search(r"table[13] --|cost|train ", command)
+def marks(command):
+    """`slow` for what takes more than a second where nothing else runs."""
+    if command.startswith("torchrun"):
+        return pytest.mark.slow, pytest.mark.multi_process
+    is_fast = command.startswith("vaswani-transformer") and not re.search(r"table[13] --|cost|train ", command)
+    return () if is_fast else pytest.mark.slow
 
 
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(command, id=command, marks=pytest.mark.slow if is_slow(command) else ())
+        pytest.param(command, id=command, marks=marks(command))
         for command in ALL_COMMANDS
         if beginning_of(command) in RUN_HERE
     ],
