@@ -142,6 +142,23 @@ def test_missing_decoder_input_is_explained(tiny_model):
         tiny_model(SOURCE)
 
 
+@pytest.mark.parametrize("got", ["none", "both"])
+@pytest.mark.parametrize("prefix", ["", "decoder_"])
+def test_ids_and_their_embeddings_are_refused_together_and_apart(tiny_model, prefix, got):
+    stack = tiny_model.model.decoder if prefix else tiny_model.model.encoder
+    inputs = {"input_ids": TARGET, "inputs_embeds": torch.zeros(3, 6, 16)} if got == "both" else {}
+    states = {"encoder_hidden_states": STATES.last_hidden_state} if prefix else {}
+    with pytest.raises(
+        ValueError, match=f"Exactly one of `{prefix}input_ids` and `{prefix}inputs_embeds` must be given, got {got}"
+    ):
+        stack(**inputs, **states)
+
+
+def test_decoder_without_the_encoders_output_is_refused(tiny_model):
+    with pytest.raises(ValueError, match="`encoder_hidden_states` must be given"):
+        tiny_model.model.decoder(TARGET)
+
+
 # --------------------------------------------------------------------------------------------------------- caches
 
 
