@@ -168,7 +168,7 @@ class VaswaniTransformerGenerationMixin:
             sequences, chosen = (each.clone() for each in found)  # no tensors of inference mode
             if not generation_config.return_dict_in_generate:
                 return sequences
-            scores = scores_of_chosen(chosen, sequences[:, prompt_length:], generation_config)
+            scores = scores_of_chosen(chosen, sequences[:, prompt_length:], limits, generation_config)
             return VaswaniTransformerGenerateOutput(sequences=sequences, sequences_scores=scores)
         log_probs = ChosenLogProbabilities()
         if generation_config.return_dict_in_generate:
@@ -183,7 +183,7 @@ class VaswaniTransformerGenerationMixin:
             )
         if not generation_config.return_dict_in_generate:
             return output
-        scores = log_probs.sequences_scores(output.sequences[:, prompt_length:], generation_config)
+        scores = log_probs.sequences_scores(output.sequences[:, prompt_length:], limits, generation_config)
         return VaswaniTransformerGenerateOutput(**output, sequences_scores=scores)
 
     def _beam_search(
