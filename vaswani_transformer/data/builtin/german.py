@@ -64,6 +64,7 @@ MODALS = {
     "had_to": {"1sg": "musste", "2sg": "musstest", "3sg": "musste", "1pl": "mussten", "3pl": "mussten"},
     "wanted": {"1sg": "wollte", "2sg": "wolltest", "3sg": "wollte", "1pl": "wollten", "3pl": "wollten"},
 }
+MODALS["have_to"] = MODALS["must"]
 _GENITIVE_ES = ("man", "child", "friend", "doctor", "dentist")
 _SECOND_PERSON = {"hält": "hältst", "weiß": "weißt"}
 
