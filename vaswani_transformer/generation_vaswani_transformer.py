@@ -172,7 +172,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             sequences, chosen = (each.clone() for each in found)  # no tensors of inference mode
             if not with_scores:
                 return sequences
-            scores = scores_of_chosen(chosen, sequences[:, prompt_length:], generation_config)
+            scores = scores_of_chosen(chosen, sequences[:, prompt_length:], limits, generation_config)
             return VaswaniTransformerGenerateOutput(sequences, sequences_scores=scores)  # type: ignore[arg-type]
         log_probs = ChosenLogProbabilities()
         if with_scores:
@@ -188,7 +188,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             )
         if not with_scores:
             return output
-        scores = log_probs.sequences_scores(output.sequences[:, prompt_length:], generation_config)
+        scores = log_probs.sequences_scores(output.sequences[:, prompt_length:], limits, generation_config)
         return VaswaniTransformerGenerateOutput(**output, sequences_scores=scores)
 
     def _beam_search(  # type: ignore[override]  # the rest comes by name

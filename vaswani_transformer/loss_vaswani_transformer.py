@@ -144,7 +144,7 @@ class _FusedLoss(torch.autograd.Function):
     def forward(
         ctx: Any, states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, smoothing: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Both sums; keeps the gradients of the first for the backward pass, in the inputs' own precision."""
+        """Both sums; keeps the gradients of the first for the backward pass."""
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         with torch.autocast(device, enabled=False):
@@ -152,18 +152,14 @@ class _FusedLoss(torch.autograd.Function):
                 states.to(dtype), weight.to(dtype), labels, smoothing, ctx.needs_input_grad[:2]
             )
         ctx.save_for_backward(states_grad, weight_grad)
-        ctx.dtypes = states.dtype, weight.dtype
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, loss_grad: torch.Tensor, nll_grad: Any) -> tuple[torch.Tensor | None, ...]:
-        """Gradients of states and weight."""
-        grads = [
-            None if grad is None else (grad * loss_grad).to(dtype)
-            for grad, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
-        ]
+        """Gradients of states and weight; autograd rounds them to the precision of these."""
+        grads = [None if grad is None else grad * loss_grad for grad in ctx.saved_tensors]
         return *grads, None, None
 
 

@@ -192,21 +192,27 @@ class ChosenLogProbabilities(LogitsProcessor):
         if self._last is not None:
             self._chosen.append(self._last.gather(1, tokens))
 
-    def sequences_scores(self, tokens: torch.Tensor, generation_config: Any) -> torch.Tensor:
+    def sequences_scores(self, tokens: torch.Tensor, limits: torch.Tensor, generation_config: Any) -> torch.Tensor:
         """(rows,) GNMT scores of generated tokens (rows, T), in which what follows the end does not count."""
         if len(self._chosen) < tokens.shape[1]:
             self._take(tokens[:, -1:])
         chosen = torch.cat(self._chosen[: tokens.shape[1]], dim=1)  # the library may have looked a step ahead
-        return scores_of_chosen(chosen, tokens, generation_config)
+        return scores_of_chosen(chosen, tokens, limits, generation_config)
 
 
-def scores_of_chosen(log_probs: torch.Tensor, tokens: torch.Tensor, generation_config: Any) -> torch.Tensor:
-    """(rows,) GNMT scores of generated tokens (rows, T) from their log-probabilities; none counts behind the end."""
+def scores_of_chosen(
+    log_probs: torch.Tensor, tokens: torch.Tensor, limits: torch.Tensor, generation_config: Any
+) -> torch.Tensor:
+    """(rows,) GNMT scores of generated tokens (rows, T) from their log-probabilities.
+
+    None counts behind the end or the row's limit (rows,), nor does padding there, which may be the end's token itself.
+    """
     ends, pad = generation_config._eos_token_tensor, generation_config._pad_token_tensor
     is_end = torch.zeros_like(tokens, dtype=torch.bool) if ends is None else torch.isin(tokens, ends)
-    is_filler = torch.zeros_like(is_end) if pad is None else tokens == pad
+    is_filler = torch.zeros_like(is_end) if pad is None else (tokens == pad) & ~is_end
     is_after_end = is_end.cumsum(dim=1) > is_end
-    is_counted = ~(is_after_end | is_filler.flip(1).cumprod(dim=1).flip(1).bool())
+    is_within = torch.arange(tokens.shape[1], device=tokens.device) < limits.unsqueeze(1)
+    is_counted = is_within & ~(is_after_end | is_filler.flip(1).cumprod(dim=1).flip(1).bool())
     lengths = is_counted.sum(dim=1).clamp(min=1).to(log_probs.dtype)
     penalty = gnmt_length_penalty(lengths, generation_config.length_penalty, generation_config.length_penalty_offset)
     return (log_probs * is_counted).sum(dim=1) / penalty
