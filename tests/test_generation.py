@@ -332,12 +332,17 @@ def test_the_models_own_config_passed_by_hand_is_treated_as_its_own():
     assert out.shape[1] > 30
 
 
+@pytest.mark.parametrize("has_padding", [True, False])
 @pytest.mark.parametrize("num_beams", [1, 2])
-def test_generation_without_an_end_runs_into_the_limit(num_beams):
+def test_generation_without_an_end_runs_into_the_limit(num_beams, has_padding):
     model = make_model()
     model.generation_config.eos_token_id = model.config.eos_token_id = None
+    if not has_padding:
+        model.generation_config.pad_token_id = model.config.pad_token_id = None
     options = {"num_beams": num_beams, "max_new_tokens_over_source": 1, "return_dict_in_generate": True}
-    assert model.generate(torch.tensor([[5, 2]]), **options).sequences.shape[1] == 4
+    out = model.generate(torch.tensor([[5, 2]]), **options)
+    assert out.sequences.shape[1] == 4
+    assert out.sequences_scores.isfinite().all()
 
 
 @pytest.mark.parametrize(

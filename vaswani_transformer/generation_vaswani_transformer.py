@@ -241,7 +241,7 @@ class VaswaniTransformerGenerationMixin:
     def _padding(self, generation_config: GenerationConfig) -> int:
         """The token that fills places behind the end."""
         pad = generation_config._pad_token_tensor
-        return self.config.pad_token_id if pad is None else int(pad)
+        return (self.config.pad_token_id or 0) if pad is None else int(pad)
 
     @contextlib.contextmanager
     def _in_own_precision(
