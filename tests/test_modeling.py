@@ -472,6 +472,13 @@ def test_decoder_inputs_are_labels_shifted_right_behind_the_start_token(tiny_mod
     assert tiny_model.prepare_decoder_input_ids_from_labels(labels).tolist() == [[1, 7, 8], [1, 9, 2]]
 
 
+@pytest.mark.parametrize("name", ["decoder_start_token_id", "pad_token_id"])
+def test_decoder_inputs_cannot_be_made_without_the_special_tokens(name):
+    model = make_model(**{name: None})
+    with pytest.raises(ValueError, match="`decoder_start_token_id` and `pad_token_id` must be set"):
+        model(input_ids=torch.tensor([[5, 2]]), labels=torch.tensor([[7, 2]]))
+
+
 def all_tied(model):
     base = getattr(model, "model", model)
     weights = [base.shared.weight, base.encoder.embed_tokens.weight, base.decoder.embed_tokens.weight]
