@@ -36,7 +36,7 @@ def new_figure(width: float = 10, height: float = 5.4) -> Iterator[Figure]:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(_STYLE):  # type: ignore[arg-type]  # its keys are 300 literals
         yield Figure(figsize=(width, height), dpi=_PIXELS_PER_INCH, layout="constrained")
 
 

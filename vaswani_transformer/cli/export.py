@@ -7,6 +7,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from .parsing import add_model
+
 _FORMATS = ("ctranslate2", "onnx")
 
 # How an export is used in Python.
@@ -18,7 +20,7 @@ _USES = {
 
 
 def _describe_export(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model, or its id on the Hub")
+    add_model(parser)
     parser.add_argument("--to", required=True, choices=_FORMATS, help="engine to export for (needs the extra export)")
     parser.add_argument("--output-dir", required=True, metavar="DIR", help="folder to make, new or empty")
     parser.add_argument(

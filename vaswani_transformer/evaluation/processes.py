@@ -7,9 +7,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import torch
+
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Processes:
         """Whether this process writes and speaks."""
         return self.rank == 0
 
-    def map(self, compute: Callable[[Any], Any], batches: list[Any]) -> Iterable[Any]:
+    def map(self, compute: Callable[[Batch], Result], batches: list[Batch]) -> Iterable[Result]:
         """What `compute` makes of each batch, in order; each process computes its share, and gets all."""
         if self.count == 1:
             return map(compute, batches)
@@ -40,13 +43,13 @@ class Processes:
         shares = gather_object([[compute(batch) for batch in batches[self.rank :: self.count]]])
         return [shares[number % self.count][number // self.count] for number in range(len(batches))]
 
-    def from_main(self, value: Any) -> Any:
-        """The main process's value, in every process."""
+    def from_main(self, number: int) -> int:
+        """The main process's number, in every process."""
         if self.count == 1:
-            return value
+            return number
         from accelerate.utils import broadcast_object_list
 
-        return broadcast_object_list([value])[0]
+        return int(broadcast_object_list([number])[0])
 
     def leave(self) -> None:
         """Ends the connection between the processes."""
