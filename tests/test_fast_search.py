@@ -160,6 +160,10 @@ OPTIONS = {
     "sequence_bias": {"sequence_bias": [[[5], 2.0]]},
     "renormalized": {"renormalize_logits": True, "suppress_tokens": [3]},
     "two ends": {"eos_token_id": [2, 5]},
+    "three ends more likely than all else": {
+        "eos_token_id": [2, 5, 6],
+        "sequence_bias": [[[2], 20.0], [[5], 20.0], [[6], 20.0]],
+    },
     "greedy, two ends": {"num_beams": 1, "eos_token_id": [2, 5]},
     "constrained": {"prefix_allowed_tokens_fn": only_allowed},
     "eager cache": {"cache_implementation": None},
@@ -217,8 +221,9 @@ def test_search_behind_a_prefix_equals_the_librarys(searches, num_beams):
     for seed in range(5):
         sentences = random_sentences(seed)
         prefixes = torch.tensor([[1, 5 + row, 7] for row in range(len(sentences))])
-        outputs = both(searches, random_model(seed), pad(sentences), num_beams=num_beams, decoder_input_ids=prefixes)
-        assert_equal(*outputs)
+        for options in ({}, {"min_new_tokens": 5}):
+            options = {"num_beams": num_beams, "decoder_input_ids": prefixes, **options}
+            assert_equal(*both(searches, random_model(seed), pad(sentences), **options))
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
@@ -662,6 +667,23 @@ def test_scores_that_are_no_numbers_are_refused(searches, is_ours, num_beams, pl
     searches.is_allowed = is_ours
     with pytest.raises(ValueError, match="The model's scores must be numbers, got NaN"):
         model.generate(**pad(random_sentences(0, 3)), num_beams=num_beams)
+    assert searches == [is_ours]
+
+
+class HidesNaN(LogitsProcessor):
+    def __call__(self, input_ids, scores):
+        return scores.nan_to_num()
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_scores_that_are_no_numbers_are_refused_before_a_processor_hides_them(searches, is_ours, num_beams):
+    model = random_model(0, torch.float32)
+    with torch.no_grad():
+        model.lm_head.weight[9] = torch.nan
+    searches.is_allowed, processors = is_ours, LogitsProcessorList([HidesNaN()])
+    with pytest.raises(ValueError, match="The model's scores must be numbers, got NaN"):
+        model.generate(**pad(random_sentences(0, 3)), num_beams=num_beams, logits_processor=processors)
     assert searches == [is_ours]
 
 

@@ -3,7 +3,9 @@
 """The model against an independent implementation, and the invariances it must have."""
 
 import copy
+import inspect
 import math
+import re
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from torch import nn
 from transformers import AutoModel, AutoModelForSeq2SeqLM, DynamicCache, EncoderDecoderCache, StaticCache
 
 from vaswani_transformer import (
+    VaswaniTransformerDecoder,
     VaswaniTransformerEncoder,
     VaswaniTransformerForConditionalGeneration,
     VaswaniTransformerModel,
@@ -180,6 +183,14 @@ def test_loss_divides_by_num_items_in_batch_when_given(tiny_model, batch):
         batch["source"], batch["mask"], labels=batch["labels"], num_items_in_batch=10 * real_tokens
     ).loss
     torch.testing.assert_close(scaled, plain / 10)
+
+
+def test_a_loss_can_be_had_from_embeddings_of_the_target(tiny_model, batch):
+    shifted = tiny_model.prepare_decoder_input_ids_from_labels(batch["labels"])
+    expected = tiny_model(batch["source"], batch["mask"], labels=batch["labels"]).loss
+    embedded = tiny_model.get_input_embeddings()(shifted)
+    out = tiny_model(batch["source"], batch["mask"], decoder_inputs_embeds=embedded, labels=batch["labels"])
+    torch.testing.assert_close(out.loss, expected)
 
 
 def test_logits_are_kept_whole_beside_labels(tiny_model, batch):
@@ -398,6 +409,44 @@ def test_learned_positions_end_generation_at_the_last_learned_one():
     assert out.shape[1] == 7  # six decoder inputs, and the token that the last of them gives
 
 
+@pytest.mark.parametrize("length", [1, 3])
+def test_a_cached_step_beyond_the_table_continues_the_formula(length):
+    model, ids = make_model(max_position_embeddings=4).double(), torch.randint(3, 300, (2, 9))
+    encoded = model.get_encoder()(ids)
+    expected = model(encoder_outputs=encoded, decoder_input_ids=ids).logits[:, -length:]
+    cache = model(encoder_outputs=encoded, decoder_input_ids=ids[:, :-length]).past_key_values
+    step = model(encoder_outputs=encoded, decoder_input_ids=ids[:, -length:], past_key_values=cache)
+    torch.testing.assert_close(step.logits, expected, rtol=0, atol=1e-12)
+
+
+def test_a_cached_step_projects_the_source_no_more():
+    model, ids, calls = make_model(), torch.randint(3, 300, (2, 5)), []
+    encoded = model.get_encoder()(ids)
+    cache = model(encoder_outputs=encoded, decoder_input_ids=ids[:, :4]).past_key_values
+    for layer in model.model.decoder.layers:
+        layer.encoder_attn.k_proj.register_forward_hook(lambda *args: calls.append(args))
+    model(encoder_outputs=encoded, decoder_input_ids=ids[:, 4:], past_key_values=cache)
+    assert not calls
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("part", [VaswaniTransformerEncoder, VaswaniTransformerDecoder, VaswaniTransformerModel])
+def test_parts_of_the_model_are_initialised_alone(part, tied):
+    model = part(make_config(vocab_size=4000, tie_word_embeddings=tied))
+    embeddings = [module for module in model.modules() if isinstance(module, nn.Embedding)]
+    assert [module.weight.std().item() for module in embeddings] == pytest.approx([16**-0.5] * len(embeddings), 0.05)
+
+
+def test_an_untied_head_is_initialised_as_an_embedding():
+    head = make_model(vocab_size=4000, tie_word_embeddings=False).lm_head
+    assert head.weight.std().item() == pytest.approx(16**-0.5, rel=0.05)
+
+
+def test_layers_are_kept_whole_on_one_device():
+    stacks = make_model().model.encoder, make_model().model.decoder
+    assert {type(stack.layers[0]).__name__ for stack in stacks} == set(stacks[0]._no_split_modules)
+
+
 def test_initialisation_has_the_documented_scales():
     torch.manual_seed(0)
     model = VaswaniTransformerForConditionalGeneration(make_config(vocab_size=4000, d_model=64, d_ff=256))
@@ -422,6 +471,13 @@ def test_projections_of_the_same_states_are_initialised_as_one_matrix(attention,
 def test_decoder_inputs_are_labels_shifted_right_behind_the_start_token(tiny_model):
     labels = torch.tensor([[7, 8, 2], [9, 2, -100]])
     assert tiny_model.prepare_decoder_input_ids_from_labels(labels).tolist() == [[1, 7, 8], [1, 9, 2]]
+
+
+@pytest.mark.parametrize("cls", [VaswaniTransformerModel, VaswaniTransformerForConditionalGeneration])
+def test_forwards_name_the_librarys_arguments(cls):
+    """The library's common tests find out here whether a model gives attention weights, and skip themselves if not."""
+    named = inspect.signature(cls.forward).parameters["kwargs"].annotation.__args__[0].__annotations__
+    assert {"output_attentions", "output_hidden_states"} <= named.keys()
 
 
 @pytest.mark.parametrize("name", ["decoder_start_token_id", "pad_token_id"])
@@ -491,11 +547,28 @@ def test_encoder_alone_is_resized(tied):
     assert encoder.embed_tokens.num_embeddings == encoder.config.vocab_size == 311
 
 
-def test_the_check_names_nine_tensors_and_counts_the_others(tmp_path):
-    make_model(num_encoder_layers=1).save_pretrained(tmp_path)
-    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, num_encoder_layers=2)  # 12 tensors a layer
-    with pytest.raises(ValueError, match=r"got missing( model\.encoder\.layers\.1\.[\w.]+,){8} \S+ and 3 more\. "):
+@pytest.mark.parametrize(("num_missing", "more"), [(9, ""), (10, " and 1 more")])
+def test_the_check_names_nine_tensors_and_counts_the_others(tmp_path, num_missing, more):
+    from safetensors.torch import load_file, save_file
+
+    make_model().save_pretrained(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    missing = sorted(name for name in tensors if ".encoder.layers." in name)[:num_missing]
+    save_file({name: tensors[name] for name in tensors.keys() - missing}, tmp_path / "model.safetensors")
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=re.escape(f"tensors, got missing {', '.join(missing[:9])}{more}. Its")):
         model.check_loaded_weights()
+
+
+def test_a_config_of_other_sizes_than_the_weights_is_refused_unless_that_is_wanted(tmp_path):
+    make_model().save_pretrained(tmp_path)
+    refusal = (
+        r"layers\.0\.fc1\.bias` must have the shape .*, \(40,\), got \(32,\) in the weights, and so for 12 tensors"
+    )
+    with pytest.raises(RuntimeError, match="`model.decoder." + refusal):
+        AutoModelForSeq2SeqLM.from_pretrained(tmp_path, d_ff=40)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, d_ff=40, ignore_mismatched_sizes=True)
+    assert model.model.encoder.layers[0].fc1.out_features == 40
 
 
 def test_checkpoint_with_a_missing_tensor_is_named_by_the_check(tmp_path):

@@ -194,8 +194,7 @@ class ChosenLogProbabilities(LogitsProcessor):
 
     def sequences_scores(self, tokens: torch.Tensor, limits: torch.Tensor, generation_config: Any) -> torch.Tensor:
         """(rows,) GNMT scores of generated tokens (rows, T), in which what follows the end does not count."""
-        if len(self._chosen) < tokens.shape[1]:
-            self._take(tokens[:, -1:])
+        self._take(tokens[:, -1:])
         chosen = torch.cat(self._chosen[: tokens.shape[1]], dim=1)  # the library may have looked a step ahead
         return scores_of_chosen(chosen, tokens, limits, generation_config)
 
