@@ -23,7 +23,7 @@ def free_port():
 def test_demo_names_the_extra_it_needs(model_folder, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "gradio", None)
     error = refused(capsys, ["demo", "--model", str(model_folder)])
-    assert 'pip install "vaswani-transformer[demo]"' in error
+    assert "pip install 'vaswani-transformer[demo]'" in error
 
 
 def test_demo_refuses_a_model_of_another_architecture(model_folder, free_port, capsys):
