@@ -23,8 +23,8 @@ with requiring("eval", "to score translations"):
     from sacrebleu.metrics.chrf import CHRF
 
 from .paper_bleu import ReferenceStreams, corpus_paper_bleu
+from .results import METRICS
 
-METRICS = ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")
 _SACREBLEU: dict[str, Any] = {"tokenize": "13a", "force": True}
 
 
