@@ -53,7 +53,7 @@ def test_demo_refuses_an_address_of_another_machine(model_folder, capsys):
 def test_demo_refuses_more_translations_than_beams(model_folder, free_port, capsys):
     pytest.importorskip("gradio")
     error = refused(capsys, ["demo", "--model", str(model_folder), "--n-best", "5", "--port", str(free_port)])
-    assert "`--n-best` must be at least 1 and at most 4" in error
+    assert "`--n-best` must be at most `num_beams`, which is 4, got 5" in error
 
 
 def run_until_interrupted(model_folder, port, *options):
