@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What the README shows: its code blocks, its commands, and what some of them print."""
+"""What the README and the pages of docs show: code blocks, commands, and what some of them print."""
 
 import itertools
 import os
@@ -14,52 +14,74 @@ from cli_runs import interruptible
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+USING = "docs/using.md"
+PAGES = ("README.md", USING, "docs/training.md", "docs/tour.md")  # of these every command and block is run
+PROGRAMS = ("vaswani-transformer ", "torchrun ", "accelerate ", "python ", "bash ", "pip ", "hf ", "echo ")
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def text_of(page):
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
-def commands():
-    """Every command of the package or of train.py in the README's blocks and inline code, as lists of words."""
-    prose = re.sub(r"```.*?```", "", README, flags=re.DOTALL)
-    lines = "\n".join(blocks("bash")).replace("\\\n", " ").splitlines() + re.findall(r"`([^`\n]+)`", prose)
-    found = []
-    for line in lines:
-        if not line.startswith(("vaswani-transformer ", "torchrun ", "accelerate ")):
-            continue
-        words = shlex.split(line, comments=True)
-        if "scripts/train.py" in words:
-            found.append(["train", *words[words.index("scripts/train.py") + 1 :]])
-        elif "vaswani_transformer.cli" in words:
-            found.append(words[words.index("vaswani_transformer.cli") + 1 :])
-        elif words[0] == "vaswani-transformer" and "[NAME]" not in words:
-            found.append(words[1:])
-    return found
+def blocks(language, page="README.md"):
+    return re.findall(rf"```{language}\n(.*?)```", text_of(page), flags=re.DOTALL)
+
+
+def inline_code(page):
+    """What stands between single backquotes outside of the blocks."""
+    return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text_of(page), flags=re.DOTALL))
+
+
+def commands(page="README.md"):
+    """Every shell command of a page, of its blocks and its text, in order and without comments."""
+    lines = [
+        re.sub(r"\s+# .*", "", line)
+        for block in blocks("bash", page)
+        for line in re.sub(r"\\\n\s*", "", block).splitlines()
+        if not line.startswith("# ")
+    ]
+    return lines + [code for code in inline_code(page) if code.startswith(PROGRAMS)]
+
+
+def words_for_main(command):
+    """What `cli.main` is given by a command of the package or of scripts/train.py; None for any other."""
+    words = shlex.split(command)
+    if words[0] == "vaswani-transformer":
+        return words[1:]
+    if "vaswani_transformer.cli" in words:
+        return words[words.index("vaswani_transformer.cli") + 1 :]
+    if "scripts/train.py" in words:
+        return ["train", *words[words.index("scripts/train.py") + 1 :]]
+    return None
 
 
 def commands_with_outputs():
-    """The lines of blocks that are followed by what they print, and that."""
+    """The lines of blocks of the page on using that are followed by what they print, and that."""
     return [
         (line, following.removeprefix("# "))
-        for block in blocks("bash")
+        for block in blocks("bash", USING)
         for line, following in itertools.pairwise(block.splitlines())
         if following.startswith("# ")
     ]
 
 
-def first_line_of(command, folder):
-    """What a shell command of the README prints first in a folder with its model; a server is ended then.
+def in_shell(command, folder):
+    """A running shell command, in a folder that is given the repository's scripts.
 
     Args:
         command: A line of a block.
-        folder: It holds `runs/my-model`; the repository's scripts are linked there.
+        folder: It holds `runs/my-model`.
     """
     if not (folder / "scripts").exists():
         (folder / "scripts").symlink_to(ROOT / "scripts")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     words = ["bash", "-c", f"exec {command}" if command.startswith("vaswani") else command]
-    with interruptible(words, cwd=folder, env={**os.environ, "PATH": path}) as process:
+    return interruptible(words, cwd=folder, env={**os.environ, "PATH": path})
+
+
+def first_line_of(command, folder):
+    """What a shell command prints first in a folder with its model; a server is ended then."""
+    with in_shell(command, folder) as process:
         line = process.stdout.readline()
         if " demo " in command:
             process.send_signal(signal.SIGINT)

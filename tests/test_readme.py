@@ -1,82 +1,279 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The README's commands and code blocks run; its paper map points to what exists."""
+"""The commands and code blocks of the README and of docs run; the README's paper map points to what exists."""
 
 import importlib
 import re
+import runpy
 import shlex
 import shutil
 import socket
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
-from readme import README, ROOT, blocks, commands, commands_with_outputs, first_line_of
-from tiny import SENTENCES, make_model
+from readme import (
+    PAGES,
+    README,
+    ROOT,
+    blocks,
+    commands,
+    commands_with_outputs,
+    first_line_of,
+    in_shell,
+    inline_code,
+    words_for_main,
+)
+from tiny import SENTENCES
 
 from vaswani_transformer import cli
 
-TINY = "--d-model 16 --d-ff 32 --num-heads 2 --num-encoder-layers 1 --num-decoder-layers 1 --snapshot-steps 1"
+SIZES = "--d-model 16 --d-ff 32 --num-heads 2 --num-encoder-layers 1 --num-decoder-layers 1"
+TEXTS = "--train-source train.en --train-target train.de"
+TINY = f"{SIZES} --snapshot-steps 1 --max-new-tokens-over-source 2 --use-cpu"
+
+# What is replaced in every command, to take seconds.
+SMALLER = {
+    "--vocab-size 8000": "--vocab-size 280",
+    "--max-steps 20000": "--max-steps 3",
+    "--nproc-per-node 8": "--standalone --nproc-per-node 2",
+    "cost --recipe paper-base-en-de": "cost --recipe quickstart",
+}
+
+# Commands that are run here, by their beginnings, with the words that are added to make them small.
+RUN_HERE = {
+    "vaswani-transformer train --output-dir runs/my-model": f"{TINY} --save-steps 1 --overwrite",
+    "vaswani-transformer train-tokenizer": "--overwrite",
+    "vaswani-transformer recipes": "",
+    "vaswani-transformer average": "",
+    "vaswani-transformer evaluate --model runs/my-model": "",
+    "vaswani-transformer translate": "",
+    "vaswani-transformer score": "",
+    "vaswani-transformer align": "",
+    "vaswani-transformer plot": "",
+    "vaswani-transformer sweep": "--values 1 2 --num-beams 1",
+    "vaswani-transformer table1": "--d 8 --lengths 4 8 16 --repeats 1",
+    "vaswani-transformer table3": "",
+    "vaswani-transformer table3 --output-dir": f"--rows base --max-steps 2 --vocab-size 280 --use-cpu {SIZES}",
+    "vaswani-transformer cost": "--updates 1 --use-cpu",
+    "torchrun --nproc-per-node 8 scripts/train.py": f"{TEXTS} --vocab-size 280 --max-steps 2 {TINY}",
+    "python scripts/examples": "--max-steps 2",
+}
+
+# Commands that another test runs: a twin that is named here with a word of it that must stand in its file.
+RUN_ELSEWHERE = {
+    "bash scripts/quickstart.sh": (
+        "test_quickstart.py::test_quickstart_trains_scores_and_translates",
+        "quickstart.sh",
+    ),
+    "vaswani-transformer train --help": (
+        "cli/test_cli.py::test_help_of_every_command_describes_every_option",
+        '"--help"',
+    ),
+    "torchrun --nproc-per-node 8 -m vaswani_transformer.cli translate": (
+        "cli/test_cli_translate.py::test_two_processes_write_what_one_writes_and_only_one_of_them_speaks",
+        '"translate"',
+    ),
+    "vaswani-transformer push": ("test_hub.py::test_push_uploads_the_published_files_in_one_commit", "pushed"),
+    "vaswani-transformer train --recipe paper-base-en-de": (
+        "training/test_wmt14_dry_run.py::test_dry_run_is_the_recipe_but_for_its_size",
+        '"paper-base-en-de"',
+    ),
+    "vaswani-transformer evaluate --model runs/base": (
+        "training/test_wmt14_dry_run.py::test_dry_run_is_the_recipe_but_for_its_size",
+        '"evaluate"',
+    ),
+    **{
+        command: ("test_readme.py::test_commands_print_lines_as_shown_for_any_model", "commands_with_outputs")
+        for command in commands("docs/using.md")
+        if re.search(r"export|onnx|demo", command)
+    },
+}
+
+# Commands that are not run, and why.
+NOT_RUN = {
+    "bash scripts/test.sh": "it runs these tests; .ci/run is nothing but this command",
+    "pip install": "it needs the network; that its extras exist is tested below",
+    "hf auth login": "it asks a person; the tests of push pass a token in HF_TOKEN",
+}
+
+# Trainings that are run here for the options that stand in the text of the pages.
+TRAININGS = (
+    "runs/new --recipe multi30k-tiny --warmup-steps 800 --dropout 0.3 --max-padded-tokens-per-device 8000 "
+    "--train-source train.en --train-target train.de --validation-source valid.en --validation-target valid.de "
+    "--load-best-model true --early-stopping-patience 10 --eval-steps 1 --save-steps 1",
+    "runs/new --train-pairs train.jsonl --num-proc 1 --max-tokens-per-sentence 99 --max-length-ratio 9",
+    "runs/new --train-source train.en --train-target train.de --streaming true --tokenizer tok --resume-or-start",
+    "runs/my-model --resume --max-steps 4",
+)
+OPTIONS_RUN_ELSEWHERE = {
+    "--output-dir runs/my-model": (
+        "test_quickstart.py::test_quickstart_trains_scores_and_translates",
+        '"--output-dir"',
+    ),
+    "--recipe paper-base-en-de": ("test_readme.py::test_command_runs", "--recipe paper-base-en-de"),
+    "--bf16": ("test_readme.py::test_command_runs", "scripts/train.py"),
+    "--report-to tensorboard": (
+        "training/test_trackers.py::test_tensorboard_receives_the_figures_of_the_log_under_their_names",
+        "tensorboard",
+    ),
+    "--dataset wmt/wmt14 --dataset-config de-en": (
+        "training/test_wmt14_dry_run.py::test_recipe_asks_the_library_for_wmt14_on_the_hub",
+        '"wmt/wmt14"',
+    ),
+    "--dataset FOLDER": (
+        "training/test_wmt14_dry_run.py::test_dry_run_is_the_recipe_but_for_its_size",
+        "dataset=wmt14",
+    ),
+    "--dataset builtin --source-language en --target-language de": (
+        "test_quickstart.py::test_quickstart_trains_scores_and_translates",
+        '"builtin"',
+    ),
+}
+
+ALL_COMMANDS = list(dict.fromkeys(command for page in PAGES for command in commands(page)))
+ALL_OPTIONS = {code for page in PAGES for code in inline_code(page) if code.startswith("--")}
+
+
+def beginning_of(command):
+    """The longest beginning in the tables that a command has, or None."""
+    known = [*RUN_HERE, *RUN_ELSEWHERE, *NOT_RUN]
+    return max((start for start in known if command.startswith(start)), key=len, default=None)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, tiny_tokenizer):
+    """A folder with what the pages speak of: six aligned texts, pairs, a tokenizer and the README's own training."""
+    folder = tmp_path_factory.mktemp("pages")
+    for split in ("train", "valid", "test"):
+        (folder / f"{split}.en").write_text("\n".join(SENTENCES[::2] * 10) + "\n", encoding="utf-8")
+        (folder / f"{split}.de").write_text("\n".join(SENTENCES[1::2] * 10) + "\n", encoding="utf-8")
+    (folder / "train.jsonl").write_text('{"en": "A dog.", "de": "Ein Hund."}\n' * 10, encoding="utf-8")
+    (folder / "text.en").write_text("A dog.\n\nA book.\n", encoding="utf-8")
+    tiny_tokenizer.save_pretrained(folder / "tok")
+    (command,) = (each for each in commands() if each.startswith("vaswani-transformer train --output-dir"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert cli.main(words_for_main(small(command))) == 0
+    return folder
 
 
 @pytest.fixture
-def workplace(tmp_path, monkeypatch, tiny_tokenizer):
-    """A folder with the files the README speaks of: six aligned texts and a model in runs/my-model."""
-    for split in ("train", "valid", "test"):
-        (tmp_path / f"{split}.en").write_text("\n".join(SENTENCES[::2] * 10) + "\n", encoding="utf-8")
-        (tmp_path / f"{split}.de").write_text("\n".join(SENTENCES[1::2] * 10) + "\n", encoding="utf-8")
-    (tmp_path / "text.en").write_text("A dog.\n\nA book.\n", encoding="utf-8")
-    make_model(scale=2.5).save_pretrained(tmp_path / "runs" / "my-model")
-    tiny_tokenizer.save_pretrained(tmp_path / "runs" / "my-model")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def workplace(trained, tmp_path, monkeypatch):
+    """A copy of that folder, as the working directory."""
+    shutil.copytree(trained, tmp_path / "place")
+    monkeypatch.chdir(tmp_path / "place")
+    return tmp_path / "place"
+
+
+def small(command):
+    """A command with the sizes of a test."""
+    added = RUN_HERE[beginning_of(command)]
+    for text, smaller in SMALLER.items():
+        command = command.replace(text, smaller)
+    return f"{command} {added}".strip()
+
+
+def files_in(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+# ---- commands ----
 
 
 def test_readme_is_under_200_lines():
     assert len(README.splitlines()) < 200
 
 
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
-def test_command_is_understood(words):
-    cli._build_parser().parse_args(words)
+def test_every_command_of_the_pages_is_in_the_tables_and_the_tables_have_no_other():
+    assert [command for command in ALL_COMMANDS if beginning_of(command) is None] == []
+    used = {beginning_of(command) for command in ALL_COMMANDS}
+    assert {*RUN_HERE, *RUN_ELSEWHERE, *NOT_RUN} - used == set()
 
 
-def test_readme_names_commands_of_every_kind():
-    assert {words[0] for words in commands()} | {"recipes"} == set(cli._COMMANDS)
+def test_readme_and_docs_name_commands_of_every_kind():
+    named = {words[0] for command in ALL_COMMANDS if (words := words_for_main(command))}
+    assert named == set(cli._COMMANDS)
 
 
-@pytest.mark.slow
-def test_training_on_two_text_files_works_as_printed(workplace):
-    train, evaluate = next(
-        block.replace("\\\n", " ").splitlines() for block in blocks("bash") if "--train-source train.en" in block
-    )
-    shutil.rmtree("runs")
-    small = train.replace("--vocab-size 8000", "--vocab-size 280").replace("--max-steps 20000", "--max-steps 3")
-    assert cli.main(shlex.split(f"{small} {TINY} --use-cpu")[1:]) == 0
-    assert cli.main([*shlex.split(evaluate)[1:], "--max-new-tokens-over-source", "1"]) == 0
-    assert Path("runs/my-model/test_results.json").is_file()
+def marks(command):
+    """`slow` for what takes more than a second where nothing else runs."""
+    if command.startswith("torchrun"):
+        return pytest.mark.slow, pytest.mark.multi_process
+    is_fast = command.startswith("vaswani-transformer") and not re.search(r"table[13] --|cost|train ", command)
+    return () if is_fast else pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    "words",
+    "command",
     [
-        words
-        for words in commands()
-        if words[0] in ("translate", "score", "align", "table1", "table3", "plot")
-        and not {"--measure", "--output-dir"} & {*words}  # these take long; their own tests run them small
+        pytest.param(command, id=command, marks=marks(command))
+        for command in ALL_COMMANDS
+        if beginning_of(command) in RUN_HERE
     ],
-    ids=" ".join,
 )
-def test_command_works_as_printed(words, workplace, capsys):
-    assert cli.main(words) == 0
-    assert capsys.readouterr().out or Path(words[words.index("--output") + 1]).read_text(encoding="utf-8")
+def test_command_runs(command, workplace, capsys, monkeypatch):
+    before = files_in(workplace)
+    if command.startswith("vaswani-transformer"):
+        assert cli.main(words_for_main(small(command))) == 0
+        printed = capsys.readouterr().out
+    elif command.startswith("python scripts/"):
+        monkeypatch.setattr("sys.argv", shlex.split(small(command))[1:])
+        runpy.run_path(str(ROOT / sys.argv[0]), run_name="__main__")
+        printed = capsys.readouterr().out
+    else:
+        with in_shell(small(command), workplace) as process:
+            printed = process.stdout.read()
+            assert process.wait() == 0
+    assert printed or files_in(workplace) != before
+
+
+@pytest.mark.parametrize("twin", {**RUN_ELSEWHERE, **OPTIONS_RUN_ELSEWHERE}.values(), ids=lambda twin: twin[0])
+def test_twin_of_a_command_exists(twin):
+    file, name = twin[0].split("::")
+    text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+    assert f"def {name}(" in text
+    assert twin[1] in text
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    assert (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()[-1] == "exec bash scripts/test.sh"
+
+
+def test_extras_that_are_named_exist():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = re.findall(r"\.\[(.*?)\]", " ".join(ALL_COMMANDS))
+    assert {name for group in extras for name in group.split(",")} <= set(project["optional-dependencies"])
+    assert extras
 
 
 def test_translating_a_file_keeps_its_lines(workplace):
-    command = next(words for words in commands() if words[0] == "translate")
-    assert cli.main(command) == 0
+    command = next(each for each in ALL_COMMANDS if each.startswith("vaswani-transformer translate"))
+    assert cli.main(words_for_main(command)) == 0
     lines = Path("text.de").read_text(encoding="utf-8").split("\n")
     assert len(lines) == 4
     assert lines[1] == lines[3] == ""
+
+
+# ---- options of `train` ----
+
+
+def test_every_option_of_the_pages_is_run_here_or_elsewhere():
+    assert [each for each in ALL_OPTIONS if each not in f"{TRAININGS}" and each not in OPTIONS_RUN_ELSEWHERE] == []
+    assert set(OPTIONS_RUN_ELSEWHERE) <= ALL_OPTIONS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", TRAININGS)
+def test_training_with_options_of_the_pages_runs(options, workplace, capsys):
+    new = "" if "--resume " in options else f"--source-language en --target-language de --vocab-size 280 {TINY}"
+    command = f"train --output-dir {options} {new} --use-cpu"
+    assert cli.main([*command.split(), *([] if "--resume " in options else ["--max-steps", "3"])]) == 0
+    assert "updates" in capsys.readouterr().out
+
+
+# ---- code, and what commands print ----
 
 
 @pytest.mark.slow
@@ -93,13 +290,28 @@ def test_commands_print_lines_as_shown_for_any_model(workplace):
         assert re.fullmatch(re.sub(r"\d+\\\.\d", r"\\d+\\.\\d", pattern), first_line_of(free, workplace)), command
 
 
+# What is replaced in the blocks of Python, to take a second.
+SMALLER_CODE = {
+    "max_steps=20_000": "max_steps=1, use_cpu=True",
+    "max_steps=12_000": "max_steps=1, vocab_size=280, d_model=16, d_ff=32",
+    "vocab_size=8000": "vocab_size=280",
+    "vocab_size=len(tokenizer)": "vocab_size=len(tokenizer), d_model=16, d_ff=32, num_heads=2",
+}
+
+
 @pytest.mark.slow
-def test_python_blocks_run(workplace):
+@pytest.mark.parametrize("page", ["README.md", "docs/using.md", "docs/training.md"])
+def test_python_blocks_run(page, workplace, capsys):
     namespace = {}
-    for block in blocks("python"):
-        small = block.replace("max_steps=20_000", "max_steps=1, use_cpu=True").replace("8000", "280")
-        exec(small.replace("len(tokenizer)", "len(tokenizer), d_model=16, d_ff=32, num_heads=2"), namespace)
-    assert namespace["trainer"].state.global_step == 1
+    for block in blocks("python", page):
+        for text, smaller in SMALLER_CODE.items():
+            block = block.replace(text, smaller)
+        exec(block, namespace)
+        assert "print(" not in block or capsys.readouterr().out
+    assert namespace
+
+
+# ---- the paper map ----
 
 
 PAPER_MAP = re.findall(r"^\| [3-6][^|]*\|[^|]*\|[^|]*\|[^|]*\|$", README, re.MULTILINE)

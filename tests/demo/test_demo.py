@@ -15,7 +15,6 @@ import tomllib
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -272,14 +271,6 @@ def test_server_listens_at_the_given_address_alone(address, free_port):
 
 
 # ---- what is shipped ----
-
-
-def test_assets_are_package_data():
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
-    package = ROOT / "vaswani_transformer"
-    assets = [str(path.relative_to(package)) for path in (package / "demo").glob("attention.*")]
-    assert len(assets) == 3
-    assert [each for each in assets if not any(fnmatch(each, p) for p in patterns["vaswani_transformer"])] == []
 
 
 def test_space_requires_what_the_package_does():

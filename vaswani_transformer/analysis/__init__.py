@@ -5,3 +5,15 @@ attention and positions.
 
 Nothing is imported here: what needs the model loads it when it is used.
 """
+
+# What is public, and has a page in the API reference.
+__all__ = [
+    "attention_drawing",
+    "attention_maps",
+    "complexity",
+    "cost",
+    "layer_costs",
+    "layer_costs_report",
+    "positions",
+    "table_3",
+]

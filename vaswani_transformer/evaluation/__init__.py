@@ -12,3 +12,17 @@
 Nothing is imported here, because the parts need different extras: `metrics` and `report` need `[eval]`, the others
 only what the model itself needs.
 """
+
+# What is public, and has a page in the API reference.
+__all__ = [
+    "alignment",
+    "baselines",
+    "checkpoint",
+    "evaluation_set",
+    "files",
+    "metrics",
+    "paper_bleu",
+    "report",
+    "scoring",
+    "translate",
+]

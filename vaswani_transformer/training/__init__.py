@@ -24,3 +24,22 @@ third class, `hub_trainer`, only pushes):
                     a stop that was asked for
         _finalize_training              r     the last log line; _load_best_model
 """
+
+# What is public, and has a page in the API reference.
+__all__ = [
+    "arguments",
+    "averaging",
+    "card",
+    "cost",
+    "curves",
+    "publish",
+    "recipes",
+    "run",
+    "schedule",
+    "schedule_drawing",
+    "speed",
+    "sweeps",
+    "trainer",
+    "variations",
+    "variations_report",
+]

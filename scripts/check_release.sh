@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Builds wheel and sdist into dist/ and tries them as a user would get them: nothing of this checkout is used after it.
+#
+#   bash scripts/check_release.sh [PYTHON ...]     the interpreters to try, python3 unless told
+#
+# For each interpreter, in a new environment outside the checkout: the wheel alone is installed, counted and timed; then
+# come the extras, the fast tests of the unpacked sdist, the quickstart, and the trained folder's own code with the
+# package gone. A line "== done" ends each; any failure ends the script. An interpreter needs 2 to 6 GB of disk.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 -m venv "$work/tools"
+"$work/tools/bin/pip" install --quiet build twine
+rm -rf dist
+"$work/tools/bin/python" -m build --outdir dist . > "$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
+"$work/tools/bin/twine" check --strict dist/*
+wheel=$(realpath dist/*.whl)
+sdist=$(realpath dist/*.tar.gz)
+echo "== sizes"
+du --bytes "$wheel" "$sdist" | sed "s|$(realpath dist)/||"
+
+for python in "${@:-python3}"; do
+    environment=$work/environment
+    rm -rf "$environment" "$work/source"
+    "$python" -m venv "$environment"
+    bin=$environment/bin
+    mkdir "$work/source"
+    tar -xzf "$sdist" -C "$work/source" --strip-components 1
+    rm -r "$work/source/vaswani_transformer"
+    cd "$work/source"
+    unset PYTHONPATH
+
+    echo "== $("$bin/python" --version), the wheel alone"
+    "$bin/pip" install --quiet --constraint constraints.txt "$(grep '^torch==' constraints.txt)"
+    "$bin/pip" install --quiet --constraint constraints.txt "$wheel"
+    "$bin/pip" check
+    echo "packages it needs, those of its dependencies included: $("$bin/pip" list --format freeze | grep -vcE '^(pip|setuptools|vaswani-transformer)==')"
+    ln -s "$("$bin/python" -c "import sysconfig; print(sysconfig.get_path('purelib'))")/vaswani_transformer" .
+    "$bin/python" scripts/benchmark_start_up.py --runs 5
+
+    echo "== the extras, and the fast tests of the sdist on the installed package"
+    "$bin/pip" install --quiet --constraint constraints.txt "$wheel[dev]"
+    OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false "$bin/python" -m pytest -q -n "${TEST_WORKERS:-2}" --dist worksteal \
+        -m "not slow and not heavy"
+
+    echo "== the quickstart"
+    (export VIRTUAL_ENV=$environment PATH="$bin:$PATH" && bash scripts/quickstart.sh --output-dir "$work/model")
+
+    echo "== the trained folder without the package"
+    "$bin/pip" uninstall --quiet --yes vaswani-transformer
+    (cd "$work" && HF_HOME="$work/hub" "$bin/python" - "$work/model" << 'PYTHON'
+import importlib.util
+import sys
+
+from transformers import pipeline
+
+assert importlib.util.find_spec("vaswani_transformer") is None
+translate = pipeline("translation", model=sys.argv[1], trust_remote_code=True)
+print(translate("Yesterday the old teacher bought a red bicycle.")[0]["translation_text"])
+PYTHON
+    )
+    rm -rf "$work/model" "$work/hub"
+    cd "$OLDPWD"
+    echo "== done: $("$bin/python" --version)"
+done
