@@ -8,9 +8,9 @@ d_v), V vocabulary. Every one of B, S, T and P is free when a graph runs; P is 0
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,6 +21,7 @@ from transformers.utils import CONFIG_NAME
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation.checkpoint import load_for_inference
+from ..extras import requiring
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..training.atomic import write_json
 from ..version import __version__
@@ -78,11 +79,9 @@ def export_onnx(model: str | Path, output_dir: str | Path) -> Path:
 
 def check_packages(*names: str) -> None:
     """Raises ImportError if one of these packages of the extra [export] is missing."""
-    for name in names:
-        if importlib.util.find_spec(name) is None:
-            raise ImportError(
-                f"`{name}` must be installed for ONNX, got none. Run: pip install 'vaswani-transformer[export]'"
-            )
+    with requiring("export", "for ONNX"):
+        for name in names:
+            import_module(name)
 
 
 def cache_names(prefix: str, kind: str, num_layers: int) -> list[str]:
