@@ -215,7 +215,7 @@ def test_every_flipped_bit_of_a_snapshot_is_named_or_changes_no_average(folder):
 def test_damaged_snapshot_is_named(folder, damage):
     damage(list_snapshots(folder)[-1])
     with pytest.raises((ValueError, FileNotFoundError), match=r"step-00000009\.safetensors` must"):
-        write_average(folder, 2)
+        write_average(folder, 2, folder)
 
 
 def test_missing_snapshot_is_named(folder, recipe, caplog):
