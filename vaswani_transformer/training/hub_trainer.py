@@ -98,10 +98,12 @@ class HubTrainer(Seq2SeqTrainer):
         if self.args.hub_strategy != HubStrategy.EVERY_SAVE:
             super()._push_from_checkpoint(checkpoint_folder)
             return
+        if not self.is_world_process_zero():
+            return
         busy = self.push_in_progress
         if busy is not None and busy.is_done():
             busy = None
-        if not self.is_world_process_zero() or (busy is not None and not self.args.hub_always_push):
+        if busy is not None and not self.args.hub_always_push:
             return
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         for path in Path(checkpoint_folder).iterdir():
