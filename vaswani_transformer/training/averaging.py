@@ -24,12 +24,12 @@ from ..evaluation.checkpoint import check_no_link_out, shard_names
 from .atomic import writing_beside
 from .checkpoints import (
     MANIFEST_FILE,
-    PROGRESS_FILES,
     STATE_FILE,
     checkpoint_step,
     list_checkpoints,
     naming_the_last_checkpoint,
 )
+from .running_sums import PROGRESS_FILES
 
 SNAPSHOT_FOLDER = "snapshots"
 WEIGHTS_FILE = "model.safetensors"

@@ -22,16 +22,15 @@ from transformers.utils import logging
 from ..evaluation.checkpoint import read_json
 from .arguments import VaswaniTransformerTrainingArguments
 from .atomic import flush_to_disk, write_json
+from .running_sums import PROGRESS_FILES, holds_sums
 
 logger = logging.get_logger(__name__)
 
 STATE_FILE = "trainer_state.json"
 MANIFEST_FILE = "manifest.json"
-PROGRESS_FILES = "progress_*.json"
 STAGING_FOLDER = "_unfinished"  # a name that is never pushed and never taken for a checkpoint
 BROKEN_CHECKPOINTS = "checkpoint-*.broken"
 _CHECKPOINT_PATTERN = re.compile(r"checkpoint-\d+")
-_PROGRESS = ("loss_since_log", "nll_since_log", "step_of_last_log", "logged_loss", "first_step", "data")
 _PARTS = (
     ("model*.safetensors", "adapter_model*.safetensors", "pytorch_model_fsdp*"),
     ("optimizer*",),
@@ -296,7 +295,7 @@ def _is_well_formed(path: Path) -> bool:
         return False
     if path.suffix == ".json":
         content = _read_object(path)
-        if path.match(PROGRESS_FILES) and not set(_PROGRESS) <= set(content or ()):
+        if path.match(PROGRESS_FILES) and not holds_sums(content):
             return False
         return content is not None
     return path.suffix not in (".pt", ".pth") or zipfile.is_zipfile(path)

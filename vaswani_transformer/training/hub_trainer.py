@@ -22,9 +22,10 @@ from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGener
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import SNAPSHOT_FOLDER
 from .card import keep_card
-from .checkpoints import MANIFEST_FILE, PROGRESS_FILES, STATE_FILE
+from .checkpoints import MANIFEST_FILE, STATE_FILE
 from .folder import CARD_FILE
 from .publish import push_model
+from .running_sums import PROGRESS_FILES
 
 logger = logging.get_logger(__name__)
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 from transformers import TrainingArguments
 
 from .atomic import write_json
-from .checkpoints import PROGRESS_FILES
+
+PROGRESS_FILES = "progress_*.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,11 @@ class RunningSums:
             "nll_since_log": sum(sums.nll_since_log for sums in saved) * nll_share,
         }
         return RunningSums(**asdict(saved[0]) | shared)
+
+
+def holds_sums(content: Mapping[str, Any] | None) -> bool:
+    """Whether a file's content has every sum; those of earlier versions lack `pairs_and_tokens`."""
+    return {field.name for field in fields(RunningSums)} - {"pairs_and_tokens"} <= set(content or ())
 
 
 def _read(path: Path) -> RunningSums:
