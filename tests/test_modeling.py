@@ -360,6 +360,15 @@ def naive_sinusoids(num_positions, width):
     )
 
 
+@pytest.mark.parametrize("checkpointing", [False, True])
+def test_gradient_checkpointing_alone_goes_without_a_cache(checkpointing, tiny_model):
+    if checkpointing:
+        tiny_model.gradient_checkpointing_enable()
+    ids = torch.randint(3, 300, (2, 5))
+    out = tiny_model.train()(ids, decoder_input_ids=ids, use_cache=True)
+    assert (out.past_key_values is None) == checkpointing
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_sinusoids_stay_exact_fp32_when_the_model_changes_dtype(dtype):
     model = make_model(max_position_embeddings=50).to(dtype)
