@@ -155,7 +155,7 @@ def marian_trainer(task: Task, data, tokenizer, options: dict):
         activation_dropout=0.0,
         activation_function="relu",
         scale_embedding=True,
-        **{f"{side}_{name}": size[f"num_{side}_layers"] for side in ("encoder", "decoder") for name in ("layers",)},
+        **{f"{side}_layers": size[f"num_{side}_layers"] for side in ("encoder", "decoder")},
         **{f"{side}_attention_heads": size["num_heads"] for side in ("encoder", "decoder")},
         **{f"{side}_ffn_dim": size["d_ff"] for side in ("encoder", "decoder")},
     )

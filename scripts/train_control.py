@@ -27,14 +27,15 @@ from transformers.models.marian.modeling_marian import shift_tokens_right
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
 from vaswani_transformer.attention_vaswani_transformer import MultiHeadAttention
-from vaswani_transformer.cli.training import chosen_recipe, describe_train, is_main_process
+from vaswani_transformer.cli.training import chosen_recipe, describe_train, is_main_process, training_options
+from vaswani_transformer.data.rows import pair_lengths
+from vaswani_transformer.evaluation.results import METRICS
 from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOutput, translation_loss
 from vaswani_transformer.positions_vaswani_transformer import SinusoidalPositionalEncoding
 from vaswani_transformer.training.checkpoints import find_checkpoint
 from vaswani_transformer.training.folder import write_results
-from vaswani_transformer.training.recipes import TRANSLATION_METRICS, Recipe
+from vaswani_transformer.training.recipe import Recipe
 from vaswani_transformer.training.run import RunData, run_training
-from vaswani_transformer.training.validation import pair_lengths
 
 # ---- the networks ----
 
@@ -265,7 +266,7 @@ def train_control(
         recipe: What to train; one that stops by translations stops by the loss.
         output_dir: Folder of the run.
         our_weights: Begin with the weights that our model would have under this recipe's seed.
-        **options: As for `train`: `overwrite`, `resume`, `bf16`, `use_cpu`, `report_to`.
+        **options: As for `train`: `overwrite`, `resume`, `bf16`, `use_cpu`, `report_to`, `num_proc`.
 
     Returns:
         Results as written to `train_results.json`.
@@ -273,7 +274,7 @@ def train_control(
     Raises:
         ValueError: If the control cannot have the recipe's sizes, or the run to resume is of another network.
     """
-    metric = "loss" if recipe.metric_for_best_model in TRANSLATION_METRICS else recipe.metric_for_best_model
+    metric = "loss" if recipe.metric_for_best_model in METRICS else recipe.metric_for_best_model
     recipe = dataclasses.replace(
         recipe, eval_num_beams=0, num_averaged_snapshots=0, load_best_model=False, metric_for_best_model=metric
     )
@@ -334,7 +335,7 @@ def _check_sizes(sizes: VaswaniTransformerConfig) -> None:
 
 def _check_same_control(control: str, output_dir: str | Path) -> None:
     """Raises ValueError when a run's newest checkpoint is of another network: the library would only warn."""
-    checkpoint, _ = find_checkpoint(output_dir)
+    checkpoint = find_checkpoint(output_dir)
     found = json.loads((checkpoint / "config.json").read_text(encoding="utf-8")).get("architectures") or ["nothing"]
     if found != [CONTROLS[control].__name__]:
         raise ValueError(
@@ -354,9 +355,10 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     logging.basicConfig(format="%(message)s")
     logging.getLogger("vaswani_transformer").setLevel(logging.INFO if is_main_process() else logging.ERROR)
-    options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu", "report_to")}
     try:
-        results = train_control(args.control, chosen_recipe(args), args.output_dir, args.our_weights, **options)
+        recipe = chosen_recipe(args)
+        options = training_options(args, recipe)
+        results = train_control(args.control, recipe, args.output_dir, args.our_weights, **options)
     except (ValueError, TypeError, OSError, ImportError) as error:
         parser.exit(2, f"error: {error}\n")
     if is_main_process():

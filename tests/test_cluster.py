@@ -18,7 +18,7 @@ from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
 
 from vaswani_transformer import cli
 from vaswani_transformer.modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.training.sharded_trainer import check_plugin
+from vaswani_transformer.training.fsdp import check_plugin
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "scripts" / "cluster"

@@ -12,7 +12,6 @@ from vaswani_transformer.analysis.cost import (
     estimate_cost,
     format_cost,
     layer_parameters,
-    model_flops_utilization,
     paper_flops,
     paper_trainings,
     training_flops,
@@ -61,10 +60,6 @@ def test_training_flops_are_six_for_each_weight_and_token_that_meet(name):
 
 def test_paper_flops_multiply_device_seconds_by_the_rate():
     assert paper_flops(device_seconds=8 * 3600, flops_per_second=9.5e12) == pytest.approx(2.736e17)
-
-
-def test_utilization_is_the_counted_share_of_the_papers_flops():
-    assert model_flops_utilization(3e9, device_seconds=4, flops_per_second=1.5e9) == pytest.approx(0.5)
 
 
 def test_estimate_follows_from_tokens_and_speed():

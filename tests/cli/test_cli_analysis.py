@@ -8,7 +8,8 @@ import pytest
 from cli_runs import refused
 
 from vaswani_transformer.cli import main
-from vaswani_transformer.training.recipes import RECIPES, Recipe
+from vaswani_transformer.training.recipe import Recipe
+from vaswani_transformer.training.recipes import RECIPES
 
 
 def test_table3_prints_every_row(capsys):

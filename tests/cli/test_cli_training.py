@@ -18,7 +18,8 @@ from transformers import AutoTokenizer
 
 from vaswani_transformer import cli
 from vaswani_transformer.cli import main, training
-from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
+from vaswani_transformer.training.recipe import Recipe
+from vaswani_transformer.training.recipes import RECIPES, get_recipe
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -77,6 +78,33 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
     assert output.splitlines()[-1].endswith("vaswani-transformer translate --model run --input FILE")
     assert error.count("tokens/s  ETA") == 2
     assert error.count("validation after ") == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train_target": None}, "`--train-target` must be given beside train.en, got none"),
+        ({"validation_target": "train.de"}, "`--validation-source` must be given beside train.de, got none"),
+        ({"test_source": "train.en"}, "`--test-target` must be given beside train.en, got none"),
+        ({"train_pairs": "train.jsonl"}, "`--train-pairs` must be left out beside `--train-source`, got train.jsonl"),
+        ({"train_source": "nothing.en"}, "`--train-source` must be an existing file, got nothing.en"),
+        (
+            {"validation_source": "train.en", "validation_target": "nothing.de"},
+            "`--validation-target` must be an existing file, got nothing.de",
+        ),
+    ],
+)
+def test_train_names_the_option_of_a_file_that_is_missing_or_too_much(corpus, capsys, changes, message):
+    assert message in refused(capsys, train_arguments(**changes))
+    assert not Path("run").exists()
+
+
+def test_resuming_where_no_run_is_names_the_option(corpus, capsys):
+    assert "`--output-dir` must hold" in refused(capsys, ["train", "--output-dir", "run", "--resume"])
+
+
+def test_average_names_what_help_calls_its_inputs(corpus, capsys):
+    assert "`PATH` must exist, got nothing" in refused(capsys, ["average", "nothing", "--output-dir", "averaged"])
 
 
 def test_train_refuses_an_unknown_tracker_before_anything_is_read(corpus, capsys):

@@ -174,9 +174,6 @@ def in_shell(command, **options):
     script = f'{command}\necho "codes: ${{PIPESTATUS[*]}}" >&2'
     done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, timeout=200, **options)
     errors, _, codes = done.stderr.decode().rpartition("codes: ")
-    errors = "".join(
-        line for line in errors.split("\r")[-1].splitlines(keepends=True) if "Loading weights" not in line
-    )
     return [int(code) for code in codes.split()], done.stdout, errors
 
 

@@ -79,24 +79,9 @@ def test_report_names_no_reason_when_all_are_kept():
     assert str(clean_corpus(make_corpus((2, 2)), CleaningRules())[1]) == "kept 1 of 1 pairs"
 
 
-def test_cleaning_raises_at_the_first_pair_when_asked():
-    with pytest.raises(ValueError, match="got target_too_long in row 1 with 3 source and 9 target tokens"):
-        clean_corpus(make_corpus((2, 2), (3, 9), (1, 1)), CleaningRules(max_target_tokens=8), on_violation="error")
-
-
-def test_cleaning_raises_nothing_when_no_pair_breaks_a_rule():
-    kept, _ = clean_corpus(make_corpus((2, 2)), CleaningRules(), on_violation="error")
-    assert len(kept) == 1
-
-
 def test_cleaning_refuses_to_drop_every_pair():
     with pytest.raises(ValueError, match="must keep at least one pair .* kept 0 of 2 pairs; dropped 2 empty_target"):
         clean_corpus(make_corpus((2, 1), (3, 1)), CleaningRules())
-
-
-def test_cleaning_refuses_another_way_to_treat_violations():
-    with pytest.raises(ValueError, match="`on_violation` must be drop or error, got 'warn'"):
-        clean_corpus(make_corpus((2, 2)), CleaningRules(), on_violation="warn")
 
 
 @pytest.mark.parametrize(("name", "value"), [("max_source_tokens", 1), ("max_length_ratio", 0.5)])

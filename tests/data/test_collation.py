@@ -43,11 +43,6 @@ def test_collator_makes_no_labels_when_rows_have_none(collator):
     assert set(collator([{"input_ids": [7, 2]}])) == {"input_ids", "attention_mask"}
 
 
-def test_collator_rounds_widths_up_to_a_multiple(tiny_tokenizer):
-    batch = TranslationCollator(tiny_tokenizer, pad_to_multiple_of=8)(ROWS)
-    assert [tensor.shape for tensor in batch.values()] == [(2, 8)] * 3
-
-
 def test_collator_accepts_rows_of_tensors(collator):
     rows = [{name: torch.tensor(row[name]) for name in ("input_ids", "labels")} for row in ROWS]
     assert collator(rows)["labels"].equal(collator(ROWS)["labels"])
@@ -72,8 +67,3 @@ def test_collator_refuses_a_tokenizer_without_padding():
     tokenizer.pad_token = None
     with pytest.raises(ValueError, match="`tokenizer` must have a `pad_token_id`, got None"):
         TranslationCollator(tokenizer)
-
-
-def test_collator_refuses_a_multiple_below_one(tiny_tokenizer):
-    with pytest.raises(ValueError, match="`pad_to_multiple_of` must be at least 1, got 0"):
-        TranslationCollator(tiny_tokenizer, pad_to_multiple_of=0)

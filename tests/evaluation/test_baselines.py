@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from vaswani_transformer.evaluation.baselines import copy_source, nearest_training_pair, word_for_word
+from vaswani_transformer.evaluation.baselines import nearest_training_pair, word_for_word
 
 
 def naive_nearest(source, train_sources, train_targets):
@@ -17,10 +17,6 @@ def naive_nearest(source, train_sources, train_targets):
 
     scores = [likeness(text) for text in train_sources]
     return train_targets[scores.index(max(scores))]
-
-
-def test_copy_gives_the_sources():
-    assert copy_source(["A dog.", ""]) == ["A dog.", ""]
 
 
 def test_nearest_training_pair_equals_a_search_over_all_pairs():

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from vaswani_transformer.data import readers
+from vaswani_transformer.evaluation import batches
 from vaswani_transformer.evaluation.alignment import align_pairs
 from vaswani_transformer.evaluation.files import (
     align_files,
@@ -18,7 +19,6 @@ from vaswani_transformer.evaluation.files import (
     read_lines,
     score_files,
     translate_file,
-    translate_file_n_best,
 )
 from vaswani_transformer.evaluation.outputs import check_outputs, open_part, write_lines
 from vaswani_transformer.evaluation.resuming import describe
@@ -189,12 +189,10 @@ def sides(pair_files):
     return [path.read_text().split("\n")[:-1] for path in pair_files]
 
 
-def test_translate_file_n_best_writes_a_json_object_for_each_line(tiny_model, tiny_tokenizer, tmp_path):
+def test_translate_file_writes_a_json_object_for_each_line(tiny_model, tiny_tokenizer, tmp_path):
     sentences = ["Ä dog.", "", 'Two "women"']
     (tmp_path / "in").write_text("\n".join(sentences), encoding="utf-8")
-    assert (
-        translate_file_n_best(tiny_model, tiny_tokenizer, tmp_path / "in", tmp_path / "out", num_best=2, **SHORT) == 3
-    )
+    assert translate_file(tiny_model, tiny_tokenizer, tmp_path / "in", tmp_path / "out", num_best=2, **SHORT) == 3
     found = translate_n_best(tiny_model, tiny_tokenizer, sentences, 2, **SHORT)
     expected = [
         {"source": source, "translations": [dataclasses.asdict(hypothesis) for hypothesis in hypotheses]}
@@ -291,11 +289,16 @@ def test_a_file_without_line_ends_is_not_read_as_a_whole():
         next(read_lines(Endless(), "in"))
 
 
-def test_a_sentence_beyond_64_kib_is_refused_by_every_function(tiny_model, tiny_tokenizer):
-    text = "\u00e4" * (2**15 + 1)
+def test_a_sentence_beyond_64_kib_is_refused_by_its_number_by_every_function(tiny_model, tiny_tokenizer, monkeypatch):
+    monkeypatch.setattr(batches, "SENTENCES_PER_CHUNK", 2)
+    texts = ["a", "", "\u00e4" * (2**15 + 1), "a"]
     for results in (
-        translate(tiny_model, tiny_tokenizer, ["a", text]),
-        score_pairs(tiny_model, tiny_tokenizer, ["a", "a"], ["a", text]),
+        translate(tiny_model, tiny_tokenizer, texts, **SHORT),
+        translate_n_best(tiny_model, tiny_tokenizer, texts, 1, **SHORT),
+        score_pairs(tiny_model, tiny_tokenizer, ["a"] * 4, texts),
+        align_pairs(tiny_model, tiny_tokenizer, texts, ["a"] * 4),
     ):
-        with pytest.raises(ValueError, match="A text must have at most 65536 bytes, got 65538 in"):
+        with pytest.raises(
+            ValueError, match=r"at most 65536 bytes, got 65538 in .* It is sentence 3, counted from 1\."
+        ):
             list(results)

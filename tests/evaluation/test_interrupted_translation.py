@@ -11,7 +11,7 @@ import pytest
 from tiny import make_model
 
 from vaswani_transformer.evaluation import batches, translate
-from vaswani_transformer.evaluation.files import check_files, translate_file, translate_file_n_best
+from vaswani_transformer.evaluation.files import check_files, translate_file
 from vaswani_transformer.evaluation.outputs import write_lines
 
 CHUNK = 3
@@ -44,8 +44,8 @@ def small_chunks(tmp_path, monkeypatch):
 def run(tiny_model, tiny_tokenizer):
     """Function that translates the file `in` into `out`."""
 
-    def run(function=translate_file, model=tiny_model, **options):
-        return function(model, tiny_tokenizer, "in", "out", **{**OPTIONS, **options})
+    def run(model=tiny_model, **options):
+        return translate_file(model, tiny_tokenizer, "in", "out", **{**OPTIONS, **options})
 
     return run
 
@@ -82,7 +82,7 @@ def whole(run, tmp_path):
 
 
 @pytest.mark.parametrize("call", range(1, NUM_CALLS + 1))
-@pytest.mark.parametrize("best", [{}, {"function": translate_file_n_best, "num_best": 2}], ids=["one", "n-best"])
+@pytest.mark.parametrize("best", [{}, {"num_best": 2}], ids=["one", "n-best"])
 def test_interrupted_and_resumed_translation_equals_the_whole_one(call, best, run, interrupted, tmp_path):
     run(**best)
     expected = (tmp_path / "out").read_bytes()
@@ -111,7 +111,7 @@ def test_translation_interrupted_before_its_first_line_leaves_nothing(interrupte
 
 def test_translation_that_is_refused_leaves_nothing(run, tmp_path):
     with pytest.raises(ValueError, match="`num_best`"):
-        run(function=translate_file_n_best, num_best=9)
+        run(num_best=9)
     assert os.listdir(tmp_path) == ["in"]
 
 
@@ -138,7 +138,7 @@ def test_resumed_translation_keeps_whole_chunks_only_and_translates_the_rest(run
         ("input", lambda path: path.write_text("\n".join([*LINES[:-1], "b"])) and {}),
         ("num_beams", lambda path: {"num_beams": 2}),
         ("length_penalty", lambda path: {"length_penalty": 1.0}),
-        ("num_best", lambda path: {"function": translate_file_n_best, "num_best": 2}),
+        ("num_best", lambda path: {"num_best": 2}),
     ],
 )
 def test_resume_with_anything_else_is_refused_by_name_and_loses_nothing(

@@ -19,8 +19,8 @@ from vaswani_transformer.evaluation.report import (
     format_report,
     score_baselines,
     score_by_phenomenon,
-    write_results,
 )
+from vaswani_transformer.evaluation.results import write_results
 
 REFERENCES = ["Ein Hund rennt im Park .", "Zwei Frauen lesen ein Buch .", "Das Buch ist sehr alt ."]
 HYPOTHESES = ["Ein Hund rennt im Park .", "Zwei Frauen lesen das Buch .", "Das Buch ist alt ."]

@@ -7,7 +7,8 @@ import torch
 from tiny import SENTENCES, make_model
 
 from vaswani_transformer.evaluation import batches
-from vaswani_transformer.evaluation.scoring import decoding_config, score_pairs, score_tokens
+from vaswani_transformer.evaluation.decoding import decoding_config
+from vaswani_transformer.evaluation.scoring import score_pairs, score_tokens
 
 SOURCES = [SENTENCES[0], "A", "", "Two women read  a book.", "dog", ""]
 TARGETS = [SENTENCES[1], "Ein Hund liest ein Buch, ein Hund rennt.", "Park", "", "é 日", ""]

@@ -4,7 +4,8 @@ import pytest
 from tiny import make_model
 
 from vaswani_transformer.evaluation import batches
-from vaswani_transformer.evaluation.translate import Hypothesis, decoding_overrides, translate, translate_n_best
+from vaswani_transformer.evaluation.decoding import decoding_overrides
+from vaswani_transformer.evaluation.translate import Hypothesis, translate, translate_n_best
 
 # Limits the output of the untrained model, which seldom ends a sentence itself.
 SHORT = {"max_new_tokens_over_source": 3}
@@ -122,11 +123,16 @@ def test_translate_n_best_leaves_out_hypotheses_that_do_not_exist(model, tiny_to
 
 
 @pytest.mark.parametrize(
-    ("num_best", "options", "num_beams"), [(5, {}, 4), (3, {"num_beams": 2}, 2), (0, {}, 4), (2, {"num_beams": 1}, 1)]
+    ("num_best", "options", "num_beams"), [(5, {}, 4), (3, {"num_beams": 2}, 2), (2, {"num_beams": 1}, 1)]
 )
 def test_translate_n_best_refuses_more_translations_than_beams(model, tiny_tokenizer, num_best, options, num_beams):
-    with pytest.raises(ValueError, match=f"`num_best` must be .* at most `num_beams`, which is {num_beams}, got"):
+    with pytest.raises(ValueError, match=f"`num_best` must be at most `num_beams`, which is {num_beams}, got"):
         translate_n_best(model, tiny_tokenizer, ["A"], num_best, **options)
+
+
+def test_translate_n_best_refuses_less_than_one_translation(model, tiny_tokenizer):
+    with pytest.raises(ValueError, match="`num_best` must be a whole number of at least 1, got 0"):
+        translate_n_best(model, tiny_tokenizer, ["A"], 0)
 
 
 def test_decoding_overrides_hold_only_what_is_given():

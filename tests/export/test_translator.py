@@ -204,7 +204,7 @@ class Scripted:
 )
 def test_search_goes_on_exactly_while_a_better_hypothesis_may_come(finished, running, horizons, best):
     engine = Scripted(finished, running)
-    found = Search(engine, ["</s>", "a"], [0])([[1, 1, 0]], Decoding(2, 1, 0.6, 5, None, 20), 100)[0]
+    found = Search(engine, ["</s>", "a"], [0])([[1, 1, 0]], Decoding(2, 1, 0.6, 5, 20, False), 100)[0]
     assert engine.horizons == horizons
     assert [(len(one.tokens), one.log_prob) for one in found] == [best]
     assert [one.score for one in found] == pytest.approx([gnmt_score(best[1], best[0], 0.6)])

@@ -11,7 +11,7 @@ from nasty import blanks, fuzz, good_files, json_values, lines, surrogates, text
 from transformers import pipeline
 
 import vaswani_transformer  # noqa: F401 registers the task
-from vaswani_transformer.evaluation.files import read_lines, score_files, translate_file, translate_file_n_best
+from vaswani_transformer.evaluation.files import read_lines, score_files, translate_file
 from vaswani_transformer.evaluation.translate import translate
 
 TEXTS = st.lists(st.one_of(texts, blanks).map(lambda text: text[:60]), max_size=6)
@@ -49,7 +49,7 @@ def test_a_file_has_as_many_lines_after_translation_as_before(translator, tmp_pa
         with pytest.raises(ValueError, match="must hold at least one line"):
             translate_file(*files)
         return
-    number = translate_file(*files) if n_best is None else translate_file_n_best(*files, num_best=n_best)
+    number = translate_file(*files, num_best=n_best)
     found = (folder / "out").read_bytes().split(b"\n")
     assert found.pop() == b""
     assert number == len(found) == len(sentences)

@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 from toy_language import make_pairs
 
 from vaswani_transformer.training.averaging import list_snapshots, write_average
-from vaswani_transformer.training.checkpoints import find_checkpoint
+from vaswani_transformer.training.checkpoints import checkpoint_step, find_checkpoint
 from vaswani_transformer.training.folder import check_output_dir
-from vaswani_transformer.training.recipes import RECIPE_FILE, Recipe
+from vaswani_transformer.training.recipe import RECIPE_FILE, Recipe
 from vaswani_transformer.training.run import train
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
@@ -117,10 +117,10 @@ def test_every_flipped_bit_of_a_checkpoint_makes_the_older_one_be_taken(folder):
         content = (newest / name).read_bytes()
         for bit in bits_of(newest / name, seed=str(name)):
             flip(newest / name, bit)
-            assert find_checkpoint(folder) == (folder / "checkpoint-6", 6), f"{name}, bit {bit}"
+            assert find_checkpoint(folder) == folder / "checkpoint-6", f"{name}, bit {bit}"
             (newest / name).write_bytes(content)
             counted += 1
-    assert find_checkpoint(folder)[1] == 9
+    assert checkpoint_step(find_checkpoint(folder)) == 9
     assert counted > 10 * len(relative_files(newest))
 
 
@@ -132,7 +132,7 @@ def test_damaged_files_of_a_checkpoint_make_the_older_one_be_taken(folder, damag
         damage(newest / name)
         # without its manifest a checkpoint is one of an earlier version, whose files are as they should be here
         expected = 9 if name.name == "manifest.json" and damage is delete else 6
-        assert find_checkpoint(folder)[1] == expected, name
+        assert checkpoint_step(find_checkpoint(folder)) == expected, name
         shutil.rmtree(newest)
         kept.rename(newest)
 
@@ -144,7 +144,7 @@ def test_damaged_files_of_a_checkpoint_make_the_older_one_be_taken(folder, damag
 def test_damaged_files_of_a_checkpoint_without_manifest_make_the_older_one_be_taken(folder, name, damage):
     (folder / "checkpoint-9" / "manifest.json").unlink()
     damage(folder / "checkpoint-9" / name)
-    assert find_checkpoint(folder)[1] == 6
+    assert checkpoint_step(find_checkpoint(folder)) == 6
 
 
 def test_run_with_a_damaged_newest_checkpoint_ends_with_the_same_weights(folder, finished, recipe):
@@ -180,7 +180,7 @@ def test_repeated_run_that_is_killed_leaves_the_averaged_weights(folder, finishe
     def die(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vaswani_transformer.training.run.write_average", die)
+    monkeypatch.setattr("vaswani_transformer.training.finish.write_average", die)
     with pytest.raises(KeyboardInterrupt):
         train(recipe, folder, resume=True, use_cpu=True)
     assert (folder / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
@@ -254,5 +254,5 @@ def test_log_and_results_that_are_lost_are_made_again(folder, finished, recipe, 
 @pytest.mark.parametrize("damage", [zero, cut, empty])
 def test_damaged_results_are_named(folder, recipe, damage):
     damage(folder / "train_results.json")
-    with pytest.raises(ValueError, match=r"train_results\.json` must be a run's results, got a broken file"):
+    with pytest.raises(ValueError, match=r"train_results\.json` must be a JSON file, got a broken one .* Delete it"):
         train(recipe, folder, resume=True, use_cpu=True)

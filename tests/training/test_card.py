@@ -15,7 +15,8 @@ from vaswani_transformer.cli.evaluation import _chosen_corpus
 from vaswani_transformer.cli.training import chosen_recipe
 from vaswani_transformer.evaluation.evaluation_set import describe_corpus
 from vaswani_transformer.training.card import keep_card, make_card, refresh_card, write_card
-from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
+from vaswani_transformer.training.recipe import Recipe
+from vaswani_transformer.training.recipes import RECIPES, get_recipe
 
 RESULTS = {
     "train_pairs": 49_000,
@@ -331,20 +332,20 @@ def test_scores_tell_their_search_and_signatures(folder, search, text):
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("{", "JSON object"),
-        ("[]", "test_data"),
-        ("5", "JSON object"),
-        ('{"accuracy": 1}', "test_data"),
-        (json.dumps({**TEST_RESULTS, "test_chrf": None}), "test_chrf"),
-        (json.dumps({**TEST_RESULTS, "test_sacrebleu": float("nan")}), "test_sacrebleu"),
-        (json.dumps({**TEST_RESULTS, "test_corpus": {}}), "test_corpus"),
+        ("{", "be a JSON file"),
+        ("[]", "hold a JSON object"),
+        ("5", "hold a JSON object"),
+        ('{"accuracy": 1}', "be results .* without valid test_data"),
+        (json.dumps({**TEST_RESULTS, "test_chrf": None}), "be results .* without valid .*test_chrf"),
+        (json.dumps({**TEST_RESULTS, "test_sacrebleu": float("nan")}), "be results .* without valid .*test_sacrebleu"),
+        (json.dumps({**TEST_RESULTS, "test_corpus": {}}), "be results .* without valid .*test_corpus"),
     ],
 )
 def test_file_that_is_no_results_is_refused_by_name(folder, text, fault):
     finish(folder)
     evaluate(folder)
     (folder / "test_results_2.json").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=f"test_results_2.json` must be results .*{fault}"):
+    with pytest.raises(ValueError, match=f"test_results_2.json` must {fault}.* Evaluate again"):
         make_card(folder)
 
 

@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 
 from vaswani_transformer.training.checkpoints import (
     check_checkpoint,
+    checkpoint_step,
     clear_staging,
     find_checkpoint,
     list_checkpoints,
@@ -49,14 +50,14 @@ def publish(folder, step):
 def test_find_checkpoint_takes_the_newest_by_number(tmp_path):
     for step in (5, 100, 20):
         write_checkpoint(tmp_path, step)
-    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-100", 100)
+    assert find_checkpoint(tmp_path) == tmp_path / "checkpoint-100"
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_find_checkpoint_passes_over_an_incomplete_one_with_a_warning(tmp_path, part, caplog):
     write_checkpoint(tmp_path, 5)
     write_checkpoint(tmp_path, 10, without=[part])
-    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-5", 5)
+    assert find_checkpoint(tmp_path) == tmp_path / "checkpoint-5"
     assert f"checkpoint-10` must be a complete checkpoint, got no {part.split('.')[0]}" in caplog.text
 
 
@@ -65,7 +66,7 @@ def test_find_checkpoint_passes_over_a_truncated_file_with_a_warning(tmp_path, p
     write_checkpoint(tmp_path, 5)
     file = write_checkpoint(tmp_path, 10) / part
     file.write_bytes(file.read_bytes()[:-4])
-    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-5", 5)
+    assert find_checkpoint(tmp_path) == tmp_path / "checkpoint-5"
     assert f"checkpoint-10` must be a complete checkpoint, got a broken {part}" in caplog.text
 
 
@@ -102,14 +103,14 @@ def test_check_checkpoint_notices_a_missing_file(tmp_path, part):
 def test_find_checkpoint_passes_over_one_whose_json_says_something_else(tmp_path, name, content, caplog):
     write_checkpoint(tmp_path, 5)
     (write_checkpoint(tmp_path, 10) / name).write_text(content, encoding="utf-8")
-    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-5", 5)
+    assert find_checkpoint(tmp_path) == tmp_path / "checkpoint-5"
     assert f"checkpoint-10` must be a complete checkpoint, got a broken {name}" in caplog.text
 
 
 def test_files_that_were_added_to_a_checkpoint_do_no_harm(tmp_path):
     checkpoint = publish(tmp_path, 10)
     (checkpoint / "test_results.json").write_text("{}", encoding="utf-8")
-    assert find_checkpoint(tmp_path)[0] == check_checkpoint(checkpoint) == checkpoint
+    assert find_checkpoint(tmp_path) == check_checkpoint(checkpoint) == checkpoint
 
 
 def test_broken_checkpoints_after_the_one_to_go_on_from_are_set_aside(tmp_path):
@@ -136,7 +137,7 @@ def test_find_checkpoint_says_how_to_start_again_when_there_is_none(tmp_path):
 def test_find_checkpoint_ignores_one_that_was_being_written(tmp_path):
     write_checkpoint(tmp_path, 5)
     write_checkpoint(tmp_path / "_unfinished", 10)
-    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-5", 5)
+    assert find_checkpoint(tmp_path) == tmp_path / "checkpoint-5"
 
 
 @pytest.mark.parametrize("moment", [1, 2])
@@ -158,9 +159,9 @@ def test_checkpoint_is_found_though_the_move_to_its_place_was_cut_short(tmp_path
         patch.setattr(checkpoints.os, "replace", die)
         with pytest.raises(KeyboardInterrupt):
             publish_checkpoint(staged, tmp_path)
-    assert find_checkpoint(tmp_path)[1] == 10
+    assert checkpoint_step(find_checkpoint(tmp_path)) == 10
     clear_staging(tmp_path)
-    assert find_checkpoint(tmp_path) == (tmp_path / "checkpoint-10", 10)
+    assert find_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
 
 
 def test_checkpoint_is_on_the_disk_before_an_older_one_may_be_deleted(tmp_path, monkeypatch):

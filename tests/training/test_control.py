@@ -17,7 +17,7 @@ from torch import nn
 from toy_language import make_pairs
 
 from vaswani_transformer.dropout_vaswani_transformer import Dropout
-from vaswani_transformer.training.recipes import Recipe
+from vaswani_transformer.training.recipe import Recipe
 from vaswani_transformer.training.run import train
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
@@ -248,12 +248,14 @@ def test_marian_cannot_take_our_weights_without_biases(recipe, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-@each_control
-def test_control_resumed_from_the_command_line_has_the_curve_of_one_that_ran_through(recipe, tmp_path, control):
+@pytest.mark.parametrize(("control", "switch"), [("marian", "--resume"), ("torch", "--resume-or-start")])
+def test_control_resumed_from_the_command_line_has_the_curve_of_one_that_ran_through(
+    recipe, tmp_path, control, switch
+):
     assert script.main(command(recipe, control, tmp_path / "through")) == 0
     assert script.main(command(recipe, control, tmp_path / "resumed", max_steps=4)) == 0
     assert sorted(eval_losses(tmp_path / "resumed")) == [2, 4]
-    assert script.main(command(recipe, control, tmp_path / "resumed", "--resume")) == 0
+    assert script.main(command(recipe, control, tmp_path / "resumed", switch)) == 0
     assert sorted(eval_losses(tmp_path / "resumed")) == [2, 4, 6]
     assert eval_losses(tmp_path / "resumed") == pytest.approx(eval_losses(tmp_path / "through"), rel=1e-6)
 

@@ -13,7 +13,6 @@ from vaswani_transformer.analysis.cost import layer_parameters
 from vaswani_transformer.training import cost as cost_module
 from vaswani_transformer.training.cost import (
     CostCallback,
-    describe_cost,
     estimate_recipe_cost,
     measure_cost,
     read_cost,
@@ -262,32 +261,10 @@ def test_cost_read_from_results_is_the_one_that_was_measured(make_trainer, fixed
     assert cost.flops_paper == results["train_flops_paper"]
 
 
-def test_results_without_a_cost_tell_none():
-    assert read_cost(get_recipe("quickstart").model_config(), 3, {"train_runtime": 3.0}) is None
-
-
-def test_cost_is_described_in_one_line():
-    results = {
-        "train_source_tokens": 3_000_000,
-        "train_target_tokens": 5_000_000,
-        "train_tokens_per_second": 2000.0,
-        "train_device_seconds": 8000.0,
-        "train_matrix_flops_per_second": 5e10,
-    }
-    text = describe_cost(read_cost(get_recipe("paper-base-en-de").model_config(), 10, results))
-    assert "\n" not in text
-    told = ("3,000,000 source and 5,000,000 target tokens, 2,000 a second, in 2.22 device hours", "4.00e14")
-    assert all(part in text for part in (*told, "8,000.0 device seconds x 0.05 TFLOP/s"))
-
-
-def test_recipe_is_estimated_with_its_own_batches_or_those_given():
+def test_recipe_is_estimated_with_full_batches():
     recipe = get_recipe("quickstart", max_source_tokens_per_batch=900)
     full = estimate_recipe_cost(recipe, tokens_per_second=1000)
-    given = estimate_recipe_cost(
-        recipe, tokens_per_second=1000, source_tokens_per_update=800, target_tokens_per_update=990
-    )
     assert (full.num_steps, full.source_tokens, full.target_tokens) == (2500, 2500 * 900, 2500 * 1000)
-    assert (given.source_tokens, given.target_tokens) == (2500 * 800, 2500 * 990)
     assert (full.config.vocab_size, full.config.d_model) == (3000, 128)
 
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForSeq2SeqLM
 
 from vaswani_transformer.training.averaging import list_snapshots
-from vaswani_transformer.training.sharded_trainer import check_plugin, check_tied
+from vaswani_transformer.training.fsdp import check_plugin, check_tied
 
 SCRIPT = Path(__file__).with_name("sharded_processes.py")
 MODEL = "model.safetensors"

@@ -75,7 +75,7 @@ def check_that_it_goes_on(folder, expected, num_processes, **options):
         "publish_checkpoint",
         *(
             pytest.param(name, marks=pytest.mark.heavy)
-            for name in ("_save_optimizer_and_scheduler", "_save_progress", "rotate_checkpoints")
+            for name in ("_save_optimizer_and_scheduler", "_save_sums", "rotate_checkpoints")
         ),
     ],
 )
@@ -88,7 +88,7 @@ def test_run_killed_inside_a_save_goes_on_from_a_whole_checkpoint(tmp_path, whol
 
 @pytest.mark.multi_process
 def test_two_processes_killed_inside_a_save_go_on_from_a_whole_checkpoint(tmp_path, whole):
-    assert run(tmp_path, 2, inside="_save_progress")[0] != 0
+    assert run(tmp_path, 2, inside="_save_sums")[0] != 0
     assert (tmp_path / "checkpoint-3" / "progress_1.json").is_file()
     check_that_it_goes_on(tmp_path, whole(2), 2)
 

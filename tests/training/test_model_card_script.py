@@ -72,9 +72,10 @@ def test_missing_log_is_named_and_nothing_written(run, capsys):
     assert not (run / "README.md").exists()
 
 
-def test_broken_log_is_named(run, capsys):
-    (run / "trainer_state.json").write_text("[]", encoding="utf-8")
-    assert "trainer_state.json` must be the state of a trainer" in refused([str(run)], capsys)
+@pytest.mark.parametrize(("text", "fault"), [("[]", "hold a JSON object"), ("{}", "be the state of a trainer")])
+def test_broken_log_is_named(run, capsys, text, fault):
+    (run / "trainer_state.json").write_text(text, encoding="utf-8")
+    assert f"trainer_state.json` must {fault}" in refused([str(run)], capsys)
 
 
 @pytest.mark.parametrize("text", ["nothing", "=folder", "label=", "my-run=folder"])

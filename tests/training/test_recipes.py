@@ -6,7 +6,8 @@ import math
 import pytest
 
 from vaswani_transformer import VaswaniTransformerConfig
-from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
+from vaswani_transformer.training.recipe import Recipe, field_types
+from vaswani_transformer.training.recipes import RECIPES, get_recipe
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
@@ -224,7 +225,7 @@ def test_recipe_lists_the_metrics_that_can_decide():
 
 
 def test_every_number_of_a_recipe_has_a_range():
-    numbers = [field for field in dataclasses.fields(Recipe) if "int" in field.type or "float" in field.type]
+    numbers = [field for field in dataclasses.fields(Recipe) if field_types()[field.name][0] in (int, float)]
     assert [field.name for field in numbers if field.metadata["range"] is None] == []
 
 
@@ -244,5 +245,5 @@ def test_recipe_refuses_a_value_of_another_type(name, value, message):
 
 def test_recipe_of_brackets_nested_too_deep_is_refused(tmp_path):
     (tmp_path / "recipe.json").write_text("[" * 5000)
-    with pytest.raises(ValueError, match="recipe.json` must be a recipe"):
+    with pytest.raises(ValueError, match="recipe.json` must be a JSON file"):
         Recipe.load(tmp_path)

@@ -12,7 +12,8 @@ import torch
 from toy_language import build_trainer
 from transformers import EarlyStoppingCallback, TrainerCallback
 
-from vaswani_transformer.training import checkpointing_trainer
+from vaswani_transformer.data import CleaningReport
+from vaswani_transformer.training import resumable_trainer
 from vaswani_transformer.training.averaging import list_snapshots
 from vaswani_transformer.training.checkpoints import list_checkpoints
 
@@ -55,9 +56,9 @@ def result(trainer):
 
 @pytest.fixture(scope="module")
 def make(tokenizer, dataset):
-    def make(folder, **options):
+    def make(folder, train_dataset=dataset, **options):
         return build_trainer(
-            tokenizer, dataset, folder, eval_dataset=dataset.select(range(6)), **{**COMMON, **options}
+            tokenizer, train_dataset, folder, eval_dataset=dataset.select(range(6)), **{**COMMON, **options}
         )
 
     return make
@@ -225,9 +226,7 @@ def test_resume_warns_of_nothing_but_changed_data(make, dataset, tmp_path, caplo
     caplog.clear()
     make(tmp_path, max_steps=4).train(resume_from_checkpoint=True)
     assert "missing keys" not in caplog.text and "have changed" not in caplog.text
-    fewer = make(tmp_path, max_steps=5)
-    fewer._train_lengths = tuple(lengths[:-1] for lengths in fewer._train_lengths)
-    fewer.train(resume_from_checkpoint=True)
+    make(tmp_path, dataset.select(range(len(dataset) - 1)), max_steps=5).train(resume_from_checkpoint=True)
     assert f"The training data have changed since {tmp_path}" in caplog.text
     assert f"were [{len(dataset)}, " in caplog.text and f"now [{len(dataset) - 1}, " in caplog.text
 
@@ -320,6 +319,8 @@ class DieAfter(TrainerCallback):
 class Stream:
     """Endless batches of one data set, with the interface of a loader that knows its place."""
 
+    report = CleaningReport(0, {})
+
     def __init__(self, batches):
         self.batches, self.place = batches, 0
 
@@ -345,7 +346,7 @@ def test_stream_goes_on_at_the_place_in_the_checkpoint(tokenizer, dataset, tmp_p
         monkeypatch.setattr(trainer, "get_train_dataloader", lambda: trainer._train_loader)
         return trainer
 
-    monkeypatch.setattr(checkpointing_trainer, "skip_first_batches", None)
+    monkeypatch.setattr(resumable_trainer, "skip_first_batches", None)
     uninterrupted = build(tmp_path / "whole")
     uninterrupted.train()
     with pytest.raises(KeyboardInterrupt):
@@ -360,6 +361,6 @@ def test_process_that_does_not_save_clears_nothing(make_trainer, monkeypatch):
     trainer, cleared = make_trainer(max_steps=1), []
     trainer.train()
     monkeypatch.setattr(type(trainer.args), "should_save", False)
-    monkeypatch.setattr(checkpointing_trainer, "clear_staging", cleared.append)
+    monkeypatch.setattr(resumable_trainer, "clear_staging", cleared.append)
     trainer._save_checkpoint(trainer.model, None)
     assert cleared == []

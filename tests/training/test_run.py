@@ -22,7 +22,7 @@ from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import load_corpus
 from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
 from vaswani_transformer.training.curves import curve, read_log
-from vaswani_transformer.training.recipes import Recipe
+from vaswani_transformer.training.recipe import Recipe
 from vaswani_transformer.training.run import describe_plan, train
 
 
@@ -112,10 +112,8 @@ def test_results_report_the_layout(recipe, tmp_path):
     assert 0 < results["train_padding_fraction"] < 0.5
 
 
-def test_results_report_the_cost_and_the_log_its_line(recipe, tmp_path, caplog):
-    with caplog.at_level("INFO", logger="vaswani_transformer.training.cost"):
-        results = train(replace(recipe, max_steps=2, snapshot_steps=1), tmp_path / "run", use_cpu=True)
-    assert f"Trained on {results['train_source_tokens']:,} source and" in caplog.text
+def test_results_report_the_cost(recipe, tmp_path):
+    results = train(replace(recipe, max_steps=2, snapshot_steps=1), tmp_path / "run", use_cpu=True)
     assert results["train_flops_paper"] == pytest.approx(
         results["train_device_seconds"] * results["train_matrix_flops_per_second"]
     )
@@ -204,7 +202,7 @@ def test_resuming_a_finished_run_keeps_its_training_figures_though_no_card_can_b
     (folder / "test_results_notes.json").write_text("no results", encoding="utf-8")
     with caplog.at_level("WARNING", logger="vaswani_transformer.training.card"):
         results = train(recipe, folder, resume=True, use_cpu=True)
-    assert "No card was written: `" in caplog.text and "test_results_notes.json` must be results" in caplog.text
+    assert "No card was written: `" in caplog.text and "test_results_notes.json` must be a JSON file" in caplog.text
     assert results == finished[1] == json.loads((folder / "train_results.json").read_text(encoding="utf-8"))
     logs = [json.loads((path / "trainer_state.json").read_text())["log_history"] for path in (folder, finished[0])]
     assert logs[0] == logs[1] and "train_runtime" in logs[0][-1]

@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The speed of a recipe, measured on made-up pairs."""
 
-import contextlib
 import dataclasses
 import itertools
 import os
-import random
 import re
 import signal
 import subprocess
@@ -18,14 +16,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from transformers import set_seed
 
 from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import TokenBatchSampler
-from vaswani_transformer.training import checkpointing_trainer
 from vaswani_transformer.training import cost as cost_module
 from vaswani_transformer.training import speed as speed_module
-from vaswani_transformer.training.recipes import Recipe, get_recipe
+from vaswani_transformer.training.recipe import Recipe
+from vaswani_transformer.training.recipes import get_recipe
 from vaswani_transformer.training.speed import MeasuredSpeed, Stopwatch, describe_speed, measure_speed, synthetic_pairs
 
 TINY = Recipe(
@@ -166,39 +163,6 @@ def test_signal_stops_at_once_without_a_checkpoint(number, folders, monkeypatch,
     assert "checkpoint" not in caplog.text
     assert files(folders) == ["temporary", "working"]
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == handlers
-
-
-@pytest.fixture
-def own_handlers():
-    """Handlers of stop signals, in their order, that are the caller's own."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    previous = {number: signal.signal(number, lambda *_, own=number: own) for number in numbers}
-    yield [signal.getsignal(number) for number in numbers]
-    for number, handler in previous.items():
-        signal.signal(number, handler)
-
-
-@pytest.mark.parametrize("fails", [False, True], ids=["measured", "failed"])
-def test_handlers_of_signals_are_given_back_though_the_trainer_leaves_them(fails, own_handlers, monkeypatch):
-    monkeypatch.setattr(checkpointing_trainer, "stop_signals", lambda *_: contextlib.nullcontext())
-    if fails:
-        monkeypatch.setattr(Stopwatch, "on_step_end", lambda *args, **kwargs: [][0])
-    with pytest.raises(IndexError) if fails else contextlib.nullcontext():
-        measure()
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == own_handlers
-
-
-@pytest.mark.parametrize("fails", [False, True], ids=["measured", "failed"])
-def test_random_states_are_given_back(fails, monkeypatch):
-    if fails:
-        monkeypatch.setattr(Stopwatch, "on_step_end", lambda *args, **kwargs: [][0])
-    draws = []
-    for measures in (False, True):
-        set_seed(7)
-        with pytest.raises(IndexError) if fails and measures else contextlib.nullcontext():
-            _ = measure() if measures else None
-        draws.append((random.random(), np.random.rand(), torch.rand(()).item()))
-    assert draws[0] == draws[1]
 
 
 def test_training_that_is_no_training_warns_of_no_danger(caplog):

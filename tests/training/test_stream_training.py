@@ -10,15 +10,15 @@ import torch
 from toy_language import make_pairs
 
 from vaswani_transformer.data import CleaningRules, streaming
-from vaswani_transformer.training import trainer as trainer_module
+from vaswani_transformer.training import loading
 from vaswani_transformer.training.preparation import prepare_data
-from vaswani_transformer.training.recipes import Recipe
+from vaswani_transformer.training.recipe import Recipe
 from vaswani_transformer.training.run import describe_plan, train
 
 
 @pytest.fixture(autouse=True)
 def small_pools(monkeypatch):
-    monkeypatch.setattr(trainer_module, "BATCHES_PER_POOL", 2)
+    monkeypatch.setattr(loading, "BATCHES_PER_POOL", 2)
     monkeypatch.setattr(streaming, "_ROWS_PER_READ", 10)
 
 

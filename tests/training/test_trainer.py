@@ -9,8 +9,9 @@ import torch
 from toy_language import make_pairs, tokenize
 from transformers import EarlyStoppingCallback, Seq2SeqTrainingArguments, TrainerCallback
 
+from vaswani_transformer.data.rows import pair_lengths
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
-from vaswani_transformer.training.validation import SortedByLength, pair_lengths
+from vaswani_transformer.training.validation import SortedByLength
 
 
 def weights(trainer):

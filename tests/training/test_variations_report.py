@@ -12,10 +12,10 @@ from vaswani_transformer.analysis.table_3 import VARIATIONS
 from vaswani_transformer.training.recipes import get_recipe
 from vaswani_transformer.training.variations import TrainedRow, scaled_variation
 from vaswani_transformer.training.variations_report import (
-    bleus,
+    BLEU,
+    LOG_PERPLEXITY,
     chance_bound,
     format_variations,
-    log_perplexities,
     pooled_deviation,
     t_quantile,
 )
@@ -67,7 +67,7 @@ def test_deviation_is_pooled_over_rows_with_several_seeds():
     rows = [trained_row("base", (9, 10, 11), (30, 31, 29)), trained_row("C1", (9, 12), (20, 24))]
     rows.append(trained_row("E", (5,), (5,)))
     by_hand = math.sqrt((2 * stdev((30, 31, 29)) ** 2 + stdev((20, 24)) ** 2) / 3)
-    assert pooled_deviation(rows, bleus) == (pytest.approx(by_hand), 3)
+    assert pooled_deviation(rows, BLEU) == (pytest.approx(by_hand), 3)
 
 
 def density(x, freedom):
@@ -89,7 +89,7 @@ def test_chance_passes_its_bound_in_one_of_twenty_comparisons():
     for _ in range(4000):
         base, row = ([draw.gauss(30, 0.5) for _ in range(count)] for count in (3, 2))
         found = [trained_row("base", [10] * 3, base), trained_row("C1", [10] * 2, row)]
-        passed += abs(fmean(base) - fmean(row)) > chance_bound(found[1], found[0], found, bleus)
+        passed += abs(fmean(base) - fmean(row)) > chance_bound(found[1], found[0], found, BLEU)
     assert passed / 4000 == pytest.approx(0.05, abs=0.012)
 
 
@@ -103,7 +103,7 @@ def test_bound_on_perplexity_is_one_of_ratios():
     rows = [trained_row("base", (9.0, 10.0), (30, 30)), trained_row("C1", (20.0,), (30,))]
     deviation = stdev((math.log(9.0), math.log(10.0)))
     expected = 12.706 * deviation * math.sqrt(1 + 1 / 2)
-    assert chance_bound(rows[1], rows[0], rows, log_perplexities) == pytest.approx(expected)
+    assert chance_bound(rows[1], rows[0], rows, LOG_PERPLEXITY) == pytest.approx(expected)
 
 
 def test_rows_without_base_are_told_without_distances(rows):

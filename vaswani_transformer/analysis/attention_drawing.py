@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from transformers.utils import logging
@@ -40,6 +40,14 @@ _TITLE, _MAP_TITLE, _AXIS_LABEL = 0.38, 0.27, 0.3  # heights of lines of text wi
 _GAP, _MARGIN, _TICK, _BAR = 0.16, 0.12, 0.07, 0.18
 _BAR_HEIGHT, _BAR_AREA = 3.0, 1.0
 _HALF_LETTER = 0.27  # from the base line to the middle of a small letter, in sizes of the font
+
+
+# Of each kind its title, and what its rows and columns are.
+_TEXTS = {
+    "encoder": ("Encoder self-attention", "source token", "source token attended to"),
+    "decoder": ("Decoder self-attention, masked", "target token fed", "target token attended to"),
+    "cross": ("Encoder-decoder attention", "target token predicted", "source token attended to"),
+}
 
 
 @dataclass(frozen=True)
@@ -154,19 +162,14 @@ def _chosen(name: str, numbers: Sequence[int] | None, count: int, kind: str) -> 
 
 
 def _chosen_grid(maps: AttentionMaps, kind: str, layers: Sequence[int] | None, heads: Sequence[int] | None) -> _Grid:
-    weights = {"encoder": maps.encoder, "decoder": maps.decoder, "cross": maps.cross}[kind]
+    weights, rows, columns = {
+        "encoder": (maps.encoder, maps.source_tokens, maps.source_tokens),
+        "decoder": (maps.decoder, maps.fed_tokens, maps.fed_tokens),
+        "cross": (maps.cross, maps.predicted_tokens, maps.source_tokens),
+    }[kind]
     num_layers, num_heads = weights.shape[:2]
     layers, heads = _chosen("layers", layers, num_layers, kind), _chosen("heads", heads, num_heads, kind)
-    chosen = weights[np.ix_(layers, heads)]
-    to_source = "source token attended to"
-    if kind == "encoder":
-        texts = "Encoder self-attention", "source token", to_source
-        return _Grid(*texts, maps.source_tokens, maps.source_tokens, chosen, layers, heads)
-    if kind == "decoder":
-        texts = "Decoder self-attention, masked", "target token fed", "target token attended to"
-        return _Grid(*texts, maps.fed_tokens, maps.fed_tokens, chosen, layers, heads)
-    texts = "Encoder-decoder attention", "target token predicted", to_source
-    return _Grid(*texts, maps.predicted_tokens, maps.source_tokens, chosen, layers, heads)
+    return _Grid(*_TEXTS[kind], rows, columns, weights[np.ix_(layers, heads)], layers, heads)
 
 
 # ------------------------------------------------------------------------------------------------------ tokens
@@ -246,7 +249,7 @@ def _aligned(layouts: list[_Layout]) -> list[_Layout]:
     return [replace(layout, left=left, width=layout.width + left - layout.left) for layout in layouts]
 
 
-def _text_width(figure: Figure, text: str, **style: object) -> float:
+def _text_width(figure: Figure, text: str, **style: Any) -> float:
     drawn = figure.text(0, 0, text, parse_math=False, **style)
     width = drawn.get_window_extent().width / figure.dpi
     drawn.remove()
@@ -333,12 +336,12 @@ def _label_tokens(axes: Axes, grid: _Grid, layout: _Layout, is_left: bool, is_lo
     axes.tick_params(length=2, pad=2, color="#999999", labelsize=size)
     axes.set_xticks(range(len(grid.column_tokens)) if is_lowest else [])
     axes.set_yticks(range(len(grid.row_tokens)) if is_left else [])
-    style = {"parse_math": False, "rotation_mode": "anchor", "ha": "right", "va": "baseline"}
+    style: dict[str, Any] = {"parse_math": False, "rotation_mode": "anchor", "ha": "right", "va": "baseline"}
     columns = axes.set_xticklabels(grid.column_tokens, rotation=90, **style) if is_lowest else []
     rows = axes.set_yticklabels(grid.row_tokens, **style) if is_left else []
-    for labels, shift in ((columns, (half, 0)), (rows, (0, -half))):
+    for labels, right, up in ((columns, half, 0.0), (rows, 0.0, -half)):
         for label in labels:  # one base line for all, with or without tall letters
-            label.set_transform(label.get_transform() + ScaledTranslation(*shift, axes.figure.dpi_scale_trans))
+            label.set_transform(label.get_transform() + ScaledTranslation(right, up, axes.figure.dpi_scale_trans))
 
 
 def _draw_scale(figure: Figure, left: float, top: float) -> None:
@@ -354,6 +357,6 @@ def _add_axes(figure: Figure, left: float, top: float, width: float, height: flo
     return figure.add_axes((left / whole[0], 1 - (top + height) / whole[1], width / whole[0], height / whole[1]))
 
 
-def _write(figure: Figure, text: str, left: float, top: float, **style: object) -> None:
+def _write(figure: Figure, text: str, left: float, top: float, **style: Any) -> None:
     width, height = figure.get_size_inches()
     figure.text(left / width, 1 - top / height, text, **style)

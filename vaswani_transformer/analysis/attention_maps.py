@@ -86,7 +86,7 @@ def attention_maps(
         torch.cat(weights).cpu().double().numpy()
         for weights in (outputs.encoder_attentions, outputs.decoder_attentions, outputs.cross_attentions)
     )
-    fed_tokens = [tokenizer.convert_ids_to_tokens(model.config.decoder_start_token_id), *target_tokens[:-1]]
+    fed_tokens = [str(tokenizer.convert_ids_to_tokens(int(fed_ids[0, 0]))), *target_tokens[:-1]]
     return AttentionMaps(encoder, decoder, cross, source_tokens, fed_tokens, target_tokens)
 
 
@@ -104,12 +104,13 @@ def readable_tokens(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list
     bytes of it, carry their number: "日₁", "##日₂", "##日₃".
     """
     encoded = tokenizer(text, truncation=False, padding=False, verbose=False, return_offsets_mapping=True)
-    ids, spans = encoded["input_ids"], encoded["offset_mapping"]
+    ids: list[int] = encoded["input_ids"]
+    spans: list[tuple[int, int]] = encoded["offset_mapping"]
     shares = [start < end_before <= end for (_, end_before), (start, end) in itertools.pairwise(spans)]
     numbers, tokens = _part_numbers(shares), []
     for token_id, (start, end), shares_before, number in zip(ids, spans, [False, *shares], numbers, strict=True):
         if token_id in tokenizer.all_special_ids:
-            tokens.append(tokenizer.convert_ids_to_tokens(token_id))
+            tokens.append(str(tokenizer.convert_ids_to_tokens(token_id)))
         else:
             begins = not shares_before and (start == 0 or text[start - 1].isspace() or text[start].isspace())
             tokens.append(_readable(text[start:end], begins) + number)

@@ -61,11 +61,6 @@ def training_flops(config: VaswaniTransformerConfig, source_tokens: float, targe
     return 6.0 * (encoder * source_tokens + (decoder + output) * target_tokens)
 
 
-def model_flops_utilization(flops_counted: float, device_seconds: float, flops_per_second: float) -> float:
-    """Share of what the devices could have multiplied in this time that the model needed, 0 to about 1."""
-    return flops_counted / paper_flops(device_seconds, flops_per_second)
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrainingCost:
     """Tokens, time and operations of a training, made or to come.
@@ -110,10 +105,11 @@ class TrainingCost:
 
     @property
     def utilization(self) -> float | None:
-        """Model FLOPs utilisation; None without a matrix rate."""
-        if self.flops_per_second is None:
-            return None
-        return model_flops_utilization(self.flops_counted, self.device_seconds, self.flops_per_second)
+        """Model FLOPs utilisation: the share of what the devices could have multiplied in this time that was needed.
+
+        0 to about 1; None without a matrix rate.
+        """
+        return None if self.flops_paper is None else self.flops_counted / self.flops_paper
 
 
 def estimate_cost(
@@ -220,10 +216,12 @@ class PaperTraining:
     def __str__(self) -> str:
         """How the printed figure comes about."""
         by_steps = self.max_steps * self.seconds_per_step
-        flops_by_steps = paper_flops(_PAPER_NUM_DEVICES * by_steps, _P100_FLOPS_PER_SECOND)
+        flops, flops_by_steps = (
+            paper_flops(_PAPER_NUM_DEVICES * seconds, _P100_FLOPS_PER_SECOND) for seconds in (self.seconds, by_steps)
+        )
         return (
             f"The paper's {self.preset}: {format_hours(self.seconds)} h x {_PAPER_NUM_DEVICES} P100 x "
-            f"{_P100_FLOPS_PER_SECOND / 1e12} TFLOP/s = {format_flops(self.cost.flops_paper)}, which Table 2 prints "
+            f"{_P100_FLOPS_PER_SECOND / 1e12} TFLOP/s = {format_flops(flops)}, which Table 2 prints "
             f"as {self.printed_flops}; by its time a step, {self.max_steps:,} x {self.seconds_per_step} s = "
             f"{format_hours(by_steps)} h, it is {format_flops(flops_by_steps)}."
         )

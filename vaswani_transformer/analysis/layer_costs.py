@@ -14,7 +14,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -64,8 +64,9 @@ class Contestant:
 
 def _attention(backend: str) -> Callable[[Sizes], nn.Module]:
     def build(sizes: Sizes) -> nn.Module:
-        options = {"num_heads": NUM_HEADS, "attn_implementation": backend}
-        return MultiHeadAttention(VaswaniTransformerConfig(d_model=sizes.d, **options))
+        config = VaswaniTransformerConfig(d_model=sizes.d, num_heads=NUM_HEADS)
+        config._attn_implementation = backend
+        return MultiHeadAttention(config)
 
     return build
 
@@ -102,7 +103,7 @@ class LayerCosts:
 
     Args:
         lengths: Positions, ascending.
-        sizes: Width d and kernel k; n and r mean nothing here.
+        sizes: Of the layers; the lengths take the place of n.
         batch_size: Sequences at once.
         repeats: Timings of each layer at each length.
         backward: Whether the gradients were computed, too.
@@ -143,7 +144,7 @@ class LayerCosts:
 
     def exponent_of(self, order: Order) -> float:
         """Exponent of n in a formula, fitted over the same lengths."""
-        return self.exponent([order(Sizes(n=n, d=self.sizes.d, k=self.sizes.k)) for n in self.lengths])
+        return self.exponent([order(replace(self.sizes, n=n)) for n in self.lengths])
 
 
 def fit_exponent(lengths: Sequence[int], values: Sequence[float]) -> float:
@@ -191,9 +192,16 @@ def measure_layers(
         runs = _make_runs(sizes, lengths, batch_size, place, backward)
         timings = _measure_timings(runs, repeats, place)
         peaks = {key: measure_peak_memory(run, place) for key, run in runs.items()}
-    settings = {"batch_size": batch_size, "repeats": repeats, "backward": backward, "device": _describe(place)}
-    figures = {"timings": _by_name(timings, lengths), "num_bytes": _by_name(peaks, lengths)}
-    return LayerCosts(lengths=lengths, sizes=sizes, **settings, **figures)
+    return LayerCosts(
+        lengths=lengths,
+        sizes=sizes,
+        batch_size=batch_size,
+        repeats=repeats,
+        backward=backward,
+        device=_describe(place),
+        timings=_by_name(timings, lengths),
+        num_bytes=_by_name(peaks, lengths),
+    )
 
 
 # ---- what can be measured ----

@@ -92,13 +92,13 @@ class Table3Row:
         return 100 * (self.num_parameters / (self.variation.num_millions * 1e6) - 1)
 
     @property
-    def implied_vocabulary(self) -> tuple[int, int] | None:
-        """Smallest and largest vocabulary with which our layers round to the paper's size, a whole million."""
+    def implied_vocabulary(self) -> range:
+        """Vocabularies with which our layers round to the paper's size, in millions; empty where it prints none."""
         if self.variation.num_millions is None:
-            return None
+            return range(0)
         layers = self.num_parameters - self.config.vocab_size * self.config.d_model
         low, high = ((self.variation.num_millions + half) * 1e6 - layers for half in (-0.5, 0.5))
-        return math.ceil(low / self.config.d_model), math.ceil(high / self.config.d_model) - 1
+        return range(math.ceil(low / self.config.d_model), math.ceil(high / self.config.d_model))
 
 
 def table_3(vocab_size: int = 37_000) -> list[Table3Row]:
@@ -125,11 +125,10 @@ def _row(variation: Variation, vocab_size: int) -> Table3Row:
     return Table3Row(variation, config, model.num_parameters())
 
 
-def common_vocabulary(rows: Sequence[Table3Row]) -> tuple[int, int] | None:
-    """Smallest and largest vocabulary that gives the paper's size in all these rows at once; None if there is none."""
-    ranges = [row.implied_vocabulary for row in rows if row.implied_vocabulary is not None]
-    low, high = max(low for low, _ in ranges), min(high for _, high in ranges)
-    return (low, high) if low <= high else None
+def common_vocabulary(rows: Sequence[Table3Row]) -> range:
+    """Vocabularies that give the paper's size in all these rows at once; empty if there is none."""
+    ranges = [row.implied_vocabulary for row in rows if row.implied_vocabulary]
+    return range(max(each.start for each in ranges), min(each.stop for each in ranges))
 
 
 _COLUMNS = ("row", "N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "steps", "PPL", "BLEU")
@@ -154,24 +153,28 @@ def _cells(row: Table3Row) -> tuple[str, ...]:
     sizes = (config.num_encoder_layers, config.d_model, config.d_ff, config.num_heads, config.d_k, config.d_v)
     cells = [row.name, *map(str, sizes), f"{config.dropout:.1f}", f"{paper.label_smoothing:.1f}"]
     cells += [f"{paper.max_steps // 1000}K", f"{paper.perplexity:.2f}", f"{paper.bleu:.1f}"]
-    if paper.num_millions is None:
+    vocabulary = row.implied_vocabulary
+    if not vocabulary:
         return (*cells, "", f"{row.num_parameters:,}", "", "")
-    low, high = row.implied_vocabulary
     return (
         *cells,
         f"{paper.num_millions}M",
         f"{row.num_parameters:,}",
         f"{row.difference:+.1f} %",
-        f"{low:,} to {high:,}",
+        _first_to_last(vocabulary),
     )
+
+
+def _first_to_last(numbers: range) -> str:
+    return f"{numbers[0]:,} to {numbers[-1]:,}"
 
 
 def _explanation(rows: Sequence[Table3Row]) -> str:
     """Why the two columns of sizes differ, from the vocabularies the rows imply."""
     by_name = {row.name: row for row in rows}
     base, big, learned = by_name["base"], by_name["big"], by_name["E"]
-    low, high = common_vocabulary([row for row in rows if row is not big])
-    big_low, big_high = big.implied_vocabulary
+    common = _first_to_last(common_vocabulary([row for row in rows if row is not big]))
+    of_big = _first_to_last(big.implied_vocabulary)
     config = base.config
     # W^Q, W^K, W^V and W^O of each attention, of which a pair of encoder and decoder layers has three
     projections = 2 * config.num_heads * config.d_k + config.num_heads * config.d_v + config.d_model
@@ -180,11 +183,11 @@ def _explanation(rows: Sequence[Table3Row]) -> str:
     return (
         f"PPL, BLEU and the paper's parameters as printed (newstest2013). Ours are exact, with {config.vocab_size:,} "
         'shared entries; the paper says "about 37,000" and rounds to a million. The last column is the vocabulary '
-        f"with which our layers would round to the printed size. {low:,} to {high:,} entries give every printed size "
-        "but that of big, whatever N, d_model, d_ff and d_k: the layers agree, and what is missing has the form of "
-        f"more rows in the embedding. Big would take {big_low:,} to {big_high:,}, so no single vocabulary gives all "
-        "sizes, and the paper does not say what differed. Biases in the attention, which the paper does not write, "
-        f"would not close the gap: {biases:,} in base, as much as {biases / config.d_model:.0f} entries. Row E has "
+        f"with which our layers would round to the printed size. {common} entries give every printed size but that "
+        "of big, whatever N, d_model, d_ff and d_k: the layers agree, and what is missing has the form of more rows "
+        f"in the embedding. Big would take {of_big}, so no single vocabulary gives all sizes, and the paper does not "
+        "say what differed. Biases in the attention, which the paper does not write, would not close the gap: "
+        f"{biases:,} in base, as much as {biases / config.d_model:.0f} entries. Row E has "
         f"two tables of {learned.config.max_position_embeddings:,} learned positions ({positions:,} parameters) "
         "instead of sinusoids."
     )

@@ -81,10 +81,13 @@ def _messages_on_stderr() -> Iterator[None]:
 # What a library function calls an argument that has another name on the command line.
 _OTHER_NAMES = {
     "flops_per_second": ["matrix_tflops"],
+    "folder": ["output_dir"],
     "kinds": ["kind"],
     "num_best": ["n_best"],
     "num_updates": ["updates"],
     "pairs_file": ["pairs"],
+    "resume_from_checkpoint": ["resume"],
+    "sentences": ["files"],
     "source_file": ["source"],
     "target_file": ["target", "reference"],
 }

@@ -7,11 +7,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from .parsing import add_device, first_given
 from .plot import check_output_picture
 from .training import describe_recipe_fields, given_fields, is_main_process
 
 # Defaults of what table1 measures; None on the command line, where they are refused without --measure.
-_MEASURED = {"lengths": [64, 128, 256, 512, 1024, 2048], "repeats": 5, "batch_size": 1}
+_MEASURED: dict[str, Any] = {"lengths": [64, 128, 256, 512, 1024, 2048], "repeats": 5, "batch_size": 1}
 
 
 def _describe_table1(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +33,7 @@ def _describe_table1(parser: argparse.ArgumentParser) -> None:
     _add_measured(measuring, "--repeats", "timings of each, of which the median counts")
     _add_measured(measuring, "--batch-size", "sequences at once")
     measuring.add_argument("--backward", action="store_true", help="with the gradients, as in training")
-    measuring.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    add_device(measuring)
 
 
 def _add_measured(group: argparse._ArgumentGroup, option: str, text: str, nargs: str | None = None) -> None:
@@ -48,10 +49,8 @@ def _run_table1(args: argparse.Namespace) -> None:
     if args.measure or args.output is not None:
         _measure_table1(args, table)
         return
-    given = {**{name: getattr(args, name) for name in (*_MEASURED, "device")}, "backward": args.backward or None}
-    for name, value in given.items():
-        if value is not None:
-            raise ValueError(f"`{name}` must come with --measure or --output, got neither. Add --measure.")
+    if name := first_given(args, (*_MEASURED, "device", "backward")):
+        raise ValueError(f"`{name}` must come with --measure or --output, got neither. Add --measure.")
     print(table)
 
 
@@ -96,26 +95,26 @@ def _describe_table3(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_table3(args: argparse.Namespace) -> None:
-    options = {name: getattr(args, name) for name in ("rows", "seeds", "bf16", "use_cpu")}
     if args.output_dir is None:
-        _print_sizes({"recipe": args.recipe, **options, **given_fields(args)})
+        _print_sizes(args)
         return
     from ..training.recipes import get_recipe
     from ..training.variations import train_variations
     from ..training.variations_report import format_variations
 
     recipe = get_recipe(args.recipe or _BASE, **given_fields(args))
+    options = {name: getattr(args, name) for name in ("rows", "seeds", "bf16", "use_cpu")}
     print(format_variations(train_variations(recipe, args.output_dir, **options)))
 
 
-def _print_sizes(given: dict[str, Any]) -> None:
+def _print_sizes(args: argparse.Namespace) -> None:
     """Prints the table of models in size; only the vocabulary is a value of it."""
     from ..analysis.table_3 import format_table_3, table_3
 
-    vocab_size = given.pop("vocab_size", 37000)
-    for name, value in given.items():
-        if value is not None and value is not False:
-            raise ValueError(f"`{name}` must come with --output-dir, got no folder to train in. Add --output-dir.")
+    fields = given_fields(args)
+    vocab_size = fields.pop("vocab_size", 37000)
+    if name := next(iter(fields), first_given(args, ("recipe", "rows", "seeds", "bf16", "use_cpu"))):
+        raise ValueError(f"`{name}` must come with --output-dir, got no folder to train in. Add --output-dir.")
     print(format_table_3(table_3(vocab_size)))
 
 
@@ -184,11 +183,9 @@ def _check_one_speed(args: argparse.Namespace) -> None:
         )
     known = ("tokens_per_second", "num_devices", "matrix_tflops")
     measured = ("updates", "max_padded_tokens_per_device", "bf16", "use_cpu")
-    for name in known if args.measure else measured:
-        value = getattr(args, name)
-        if value is not None and value is not False:
-            way = "with --measure, which finds it out" if args.measure else "without --measure, which it belongs to"
-            raise ValueError(f"`{name}` must be left out {way}, got {value}. Drop one of the two.")
+    way = "with --measure, which finds it out" if args.measure else "without --measure, which it belongs to"
+    if name := first_given(args, known if args.measure else measured):
+        raise ValueError(f"`{name}` must be left out {way}, got {getattr(args, name)}. Drop one of the two.")
 
 
 def _print_measured_cost(args: argparse.Namespace, recipe: Any) -> None:

@@ -8,9 +8,11 @@ import argparse
 import ipaddress
 import socket
 
+from .parsing import add_device, add_model
+
 
 def _describe_demo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model, or its id on the Hub")
+    add_model(parser)
     parser.add_argument(
         "--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen at; 0.0.0.0 lets others in"
     )
@@ -18,7 +20,7 @@ def _describe_demo(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--n-best", type=int, metavar="N", help="translations shown of each sentence (default: 4, or as many as beams)"
     )
-    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    add_device(parser)
 
 
 def _run_demo(args: argparse.Namespace) -> None:

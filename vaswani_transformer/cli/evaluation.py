@@ -12,10 +12,12 @@ from typing import Any
 
 from transformers.utils.logging import disable_progress_bar
 
+from .parsing import add_device, add_model
+
 
 def _describe_model(parser: argparse.ArgumentParser) -> None:
     """Options that all these commands share."""
-    parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model, or its id on the Hub")
+    add_model(parser)
     parser.add_argument(
         "--max-tokens-per-batch",
         type=int,
@@ -23,7 +25,7 @@ def _describe_model(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="padded tokens computed at once; more is faster and takes more memory",
     )
-    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    add_device(parser)
 
 
 def _describe_penalty(parser: argparse.ArgumentParser) -> None:
@@ -59,17 +61,12 @@ def _describe_decoding(parser: argparse.ArgumentParser) -> None:
 
 
 def _decoding_options(args: argparse.Namespace) -> dict[str, Any]:
-    from ..evaluation.translate import decoding_overrides
+    from ..evaluation.decoding import DECODING, decoding_overrides
 
     return {
         "max_tokens_per_batch": args.max_tokens_per_batch,
         "progress": sys.stderr.isatty(),
-        **decoding_overrides(
-            num_beams=args.num_beams,
-            length_penalty=args.length_penalty,
-            length_penalty_offset=args.length_penalty_offset,
-            max_new_tokens_over_source=args.max_new_tokens_over_source,
-        ),
+        **decoding_overrides(**{name: getattr(args, name) for name in DECODING}),
     }
 
 
@@ -125,19 +122,18 @@ def _refresh_card(model: str, results_file: Path) -> Path | None:
 
 def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     """Arguments of `load_evaluation_set`: what the command line names, else the test set of the model's recipe."""
-    from ..data.corpora import check_origin
+    from ..data.corpora import find_origin
     from ..evaluation.checkpoint import check_model_path
-    from ..training.recipes import RECIPE_FILE, Recipe
+    from ..training.recipe import RECIPE_FILE, Recipe
 
-    corpus = {"source_file": args.source, "target_file": args.reference}
-    corpus |= {"pairs_file": args.pairs, "dataset": args.dataset}
-    if any(value is not None for value in corpus.values()):
-        check_origin(**corpus)
-        corpus |= {"dataset_config": args.dataset_config, "split": args.split}
-    else:
-        model = Path(args.model)
-        folder = next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None)
-        corpus = Recipe.load(folder).data_arguments(args.split) if folder is not None else None
+    given = {"source_file": args.source, "target_file": args.reference}
+    given |= {"pairs_file": args.pairs, "dataset": args.dataset}
+    model, corpus = Path(args.model), None
+    if any(value is not None for value in given.values()):
+        find_origin(**given)
+        corpus = {**given, "dataset_config": args.dataset_config, "split": args.split}
+    elif folder := next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None):
+        corpus = Recipe.load(folder).data_arguments(args.split)
     if corpus is None:
         check_model_path(args.model)
         raise ValueError(
@@ -162,7 +158,7 @@ def _describe_sweep(parser: argparse.ArgumentParser) -> None:
 def _run_sweep(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
     from ..evaluation.outputs import check_outputs, save_figure
-    from ..evaluation.report import write_results
+    from ..evaluation.results import write_results
     from ..training.sweeps import draw_sweep, format_sweep, sweep
     from .plot import check_output_picture
 
@@ -210,7 +206,7 @@ def _describe_translate(parser: argparse.ArgumentParser) -> None:
 def _run_translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
     from ..evaluation.checkpoint import load_for_inference
-    from ..evaluation.files import check_files, translate_file, translate_file_n_best
+    from ..evaluation.files import check_files, translate_file
     from ..evaluation.processes import join_processes
 
     processes = join_processes()
@@ -218,11 +214,8 @@ def _run_translate(args: argparse.Namespace) -> None:
         disable_progress_bar()
     check_files(args.input, args.output, resume=args.resume, num_processes=processes.count)
     model, tokenizer = load_for_inference(args.model, device=args.device or processes.device)
-    options |= {"resume": args.resume, "processes": processes}
-    if args.n_best is None:
-        translate_file(model, tokenizer, args.input, args.output, **options)
-    else:
-        translate_file_n_best(model, tokenizer, args.input, args.output, num_best=args.n_best, **options)
+    options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes}
+    translate_file(model, tokenizer, args.input, args.output, **options)
     processes.leave()
 
 

@@ -1,11 +1,11 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""How tables of commands become parsers."""
+"""How tables of commands become parsers, and what several commands have in common."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias
 
 # What adds a command's options, what runs it (nothing runs one that has commands of its own), and what it does.
@@ -33,5 +33,21 @@ def add_commands(parser: argparse.ArgumentParser, metavar: str, commands: Mappin
             name, help=text, description=f"{text}.", formatter_class=HelpFormatter, allow_abbrev=False
         )
         describe(command)
-        options = {action.dest: action.option_strings[0] for action in command._actions if action.option_strings}
+        options = {action.dest: (*action.option_strings, action.metavar)[0] for action in command._actions}
         command.set_defaults(run=run, options=options)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Adds the option that names a trained model."""
+    parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model, or its id on the Hub")
+
+
+def add_device(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Adds the option for where a model runs."""
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+
+
+def first_given(args: argparse.Namespace, names: Iterable[str]) -> str | None:
+    """The first of some options without defaults that the user has given; None if there is none."""
+    given = (name for name in names if (value := getattr(args, name)) is not None and value is not False)
+    return next(given, None)

@@ -8,7 +8,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from .parsing import add_commands
+from .parsing import add_commands, add_device, add_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ def check_output_picture(path: str) -> None:
 def _describe_attention(parser: argparse.ArgumentParser) -> None:
     from ..analysis.attention_drawing import KINDS
 
-    parser.add_argument("--model", required=True, metavar="DIR", help="folder of a model, or its id on the Hub")
+    add_model(parser)
     parser.add_argument("--source", required=True, metavar="TEXT", help="sentence that the model reads")
     parser.add_argument("--target", metavar="TEXT", help="its translation (default: the model's own, then printed)")
     parser.add_argument(
@@ -73,7 +73,7 @@ def _describe_attention(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--layers", type=int, nargs="+", metavar="N", help="layers, from 0 (default: all)")
     parser.add_argument("--heads", type=int, nargs="+", metavar="N", help="heads, from 0 (default: all)")
-    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    add_device(parser)
 
 
 def _draw_attention(args: argparse.Namespace) -> Figure:

@@ -9,9 +9,12 @@ import dataclasses
 import os
 import shutil
 import textwrap
-import typing
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..training.recipe import Recipe
 
 
 def is_main_process() -> bool:
@@ -104,53 +107,54 @@ def describe_recipe_fields(parser: argparse.ArgumentParser, recipe: str | None =
         parser: Of the command.
         recipe: Name of the command's default recipe; None is the paper's base model.
     """
-    from ..training.recipes import Recipe, get_recipe
+    from ..training.recipe import Recipe, field_types
+    from ..training.recipes import get_recipe
 
     base = Recipe() if recipe is None else get_recipe(recipe)
     shown = "without --recipe" if recipe is None else f"for --recipe {recipe}"
     fields = parser.add_argument_group(
         "values of the recipe", f"Each replaces one value of the recipe; the default shown holds {shown}."
     )
-    kinds = typing.get_type_hints(Recipe)
+    types = field_types()
     for field in dataclasses.fields(Recipe):
         value = getattr(base, field.name)
         text = field.metadata["help"].replace("%", "%%")
         fields.add_argument(
             f"--{field.name.replace('_', '-')}",
             default=argparse.SUPPRESS,
-            **_recipe_option(kinds[field.name]),
+            **_recipe_option(*types[field.name]),
             help=text if field.default == "" else f"{text} (default: {'none' if value is None else value})",
         )
 
 
 def _run_train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
-    from ..training.folder import start_or_resume
     from ..training.run import train
 
-    switches = {"overwrite": args.overwrite, "resume": args.resume}
-    if args.resume_or_start:
-        if any(switches.values()):
-            raise ValueError("`resume` and `overwrite` must be off with `resume_or_start`, got one of them. Drop it.")
-        switches = start_or_resume(args.output_dir, recipe)
-    results = train(
-        recipe,
-        args.output_dir,
-        **switches,
-        bf16=args.bf16,
-        use_cpu=args.use_cpu,
-        report_to=args.report_to,
-        num_proc=args.num_proc,
-    )
+    results = train(recipe, args.output_dir, **training_options(args, recipe))
     if is_main_process():
         from ..training.summary import describe_results
 
         print(describe_results(args.output_dir, recipe, results))
 
 
-def chosen_recipe(args: argparse.Namespace) -> Any:
+def training_options(args: argparse.Namespace, recipe: Recipe) -> dict[str, Any]:
+    """The arguments of `train` behind recipe and folder."""
+    from ..training.folder import start_or_resume
+
+    names = ("overwrite", "resume", "bf16", "use_cpu", "report_to", "num_proc")
+    options = {name: getattr(args, name) for name in names}
+    if not args.resume_or_start:
+        return options
+    if args.resume or args.overwrite:
+        raise ValueError("`resume` and `overwrite` must be off with `resume_or_start`, got one of them. Drop it.")
+    return options | start_or_resume(args.output_dir, recipe)
+
+
+def chosen_recipe(args: argparse.Namespace) -> Recipe:
     """The named recipe, the resumed run's own, or the paper's, with the values given on the command line."""
-    from ..training.recipes import Recipe, get_recipe
+    from ..training.recipe import Recipe
+    from ..training.recipes import get_recipe
 
     given = given_fields(args)
     if args.recipe is not None:
@@ -162,7 +166,7 @@ def chosen_recipe(args: argparse.Namespace) -> Any:
 
 def given_fields(args: argparse.Namespace) -> dict[str, Any]:
     """The fields of a recipe that the command line gives."""
-    from ..training.recipes import Recipe
+    from ..training.recipe import Recipe
 
     return {name: value for name, value in vars(args).items() if name in Recipe.__dataclass_fields__}
 
@@ -173,16 +177,21 @@ def _read_bool(text: str) -> bool:
     return text.lower() == "true"
 
 
-_KINDS = {int: ("N", int), float: ("X", float), str: ("TEXT", str), bool: ("true|false", _read_bool)}
+# For each type of a field what help calls its value, and what reads it.
+_READERS: dict[type, tuple[str, Callable[[str], Any]]] = {
+    int: ("N", int),
+    float: ("X", float),
+    str: ("TEXT", str),
+    bool: ("true|false", _read_bool),
+}
 
 
-def _recipe_option(kind: Any) -> dict[str, Any]:
+def _recipe_option(kind: type, is_optional: bool) -> dict[str, Any]:
     """Type and metavar of the option for one of a recipe's fields; `none` is None where the field may be None."""
-    options = typing.get_args(kind) or (kind,)
-    metavar, read = next(_KINDS[option] for option in options if option in _KINDS)
+    metavar, read = _READERS[kind]
 
     def parse(text: str) -> Any:
-        return None if type(None) in options and text.lower() == "none" else read(text)
+        return None if is_optional and text.lower() == "none" else read(text)
 
     parse.__name__ = metavar  # argparse names it in its message on a wrong value
     return {"type": parse, "metavar": metavar}
@@ -217,6 +226,7 @@ def _describe_recipes(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_recipes(args: argparse.Namespace) -> None:
+    from ..training.commands import as_typed
     from ..training.recipes import RECIPES, get_recipe
 
     if args.name is None:
@@ -230,9 +240,7 @@ def _run_recipes(args: argparse.Namespace) -> None:
     recipe = get_recipe(args.name)
     width = max(len(field.name) for field in dataclasses.fields(recipe))
     for field in dataclasses.fields(recipe):
-        value = getattr(recipe, field.name)
-        typed = str(value).lower() if value is None or isinstance(value, bool) else value
-        print(f"{field.name:{width}}  {typed}")
+        print(f"{field.name:{width}}  {as_typed(getattr(recipe, field.name))}")
 
 
 def _text_width() -> int:

@@ -13,6 +13,8 @@ from torch.utils.data import Sampler
 BATCHES_PER_POOL = 100  # effective batches' worth of pairs that are sorted by length together
 _SAMPLED_BATCHES = 100  # effective batches that the share of padding is measured on
 
+Lengths = Sequence[int] | np.ndarray
+
 
 class TokenBatchSampler(Sampler[list[int]]):
     """Lists of row numbers, one per micro-batch, for `DataLoader(batch_sampler=...)`.
@@ -55,8 +57,8 @@ class TokenBatchSampler(Sampler[list[int]]):
 
     def __init__(
         self,
-        source_lengths: Sequence[int] | np.ndarray,
-        target_lengths: Sequence[int] | np.ndarray,
+        source_lengths: Lengths,
+        target_lengths: Lengths,
         *,
         max_source_tokens: int,
         max_target_tokens: int,
@@ -78,6 +80,23 @@ class TokenBatchSampler(Sampler[list[int]]):
         self.epoch = 0
 
     @property
+    def num_pairs(self) -> int:
+        """Pairs of every epoch."""
+        return len(self._plan.slot_lengths)
+
+    @property
+    def num_tokens(self) -> tuple[int, int]:
+        """Real source and target tokens of every epoch, with `</s>`."""
+        source, target = self._plan.slot_lengths.sum(axis=0).tolist()
+        return source, target
+
+    @property
+    def tokens_per_batch(self) -> tuple[float, float]:
+        """Real source and target tokens of an effective batch, on average."""
+        source, target = self.num_tokens
+        return source / self.num_effective_batches, target / self.num_effective_batches
+
+    @property
     def num_effective_batches(self) -> int:
         """Effective batches, which is updates, of every epoch."""
         return len(self._plan.starts) - 1
@@ -90,12 +109,10 @@ class TokenBatchSampler(Sampler[list[int]]):
         """
         padded = real = 0
         for batch in range(0, self.num_effective_batches, -(-self.num_effective_batches // _SAMPLED_BATCHES)):
-            start = 0
-            sums = self._plan.batch_lengths(batch)
-            real += int(sums.sum())
-            for end in np.cumsum(self._split(batch)).tolist():
-                padded += (end - start) * int(sums[start:end].max(axis=0).sum()) if end > start else 0
-                start = end
+            lengths = self._plan.batch_lengths(batch)
+            real += int(lengths.sum())
+            for part in np.split(lengths, np.cumsum(self._split(batch))[:-1]):
+                padded += len(part) * int(part.max(axis=0, initial=0).sum())
         return 1.0 - real / padded
 
     def set_epoch(self, epoch: int) -> None:
@@ -144,7 +161,9 @@ class _Plan:
     length_ids: np.ndarray
 
     @classmethod
-    def make(cls, source_lengths, target_lengths, max_source_tokens: int, max_target_tokens: int) -> _Plan:
+    def make(
+        cls, source_lengths: Lengths, target_lengths: Lengths, max_source_tokens: int, max_target_tokens: int
+    ) -> _Plan:
         """Plans the batches of a corpus; the same for every seed."""
         lengths = _check_lengths(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
         limits = np.array([max_source_tokens, max_target_tokens])
@@ -191,7 +210,9 @@ def _check_at_least(minimum: int, **values: int) -> None:
             raise ValueError(f"`{name}` must be at least {minimum}, got {value}. Pass a larger number.")
 
 
-def _check_lengths(source_lengths, target_lengths, max_source_tokens: int, max_target_tokens: int) -> np.ndarray:
+def _check_lengths(
+    source_lengths: Lengths, target_lengths: Lengths, max_source_tokens: int, max_target_tokens: int
+) -> np.ndarray:
     """Both lengths of each pair, (N, 2) int64, after checking them against the limits."""
     _check_at_least(1, max_source_tokens=max_source_tokens, max_target_tokens=max_target_tokens)
     columns = []
@@ -262,17 +283,14 @@ def cut(lengths: np.ndarray, limits: np.ndarray, max_padded_tokens: int | None =
         limits: Real source and target tokens of a batch.
         max_padded_tokens: Bound of rows x (longest source + longest target); None is no bound.
     """
-    source_ends, target_ends = (np.cumsum(lengths[:, side]) for side in (0, 1))
+    ends = lengths.cumsum(axis=0)
     starts, done = [0], np.zeros(2, dtype=np.int64)
     while (start := starts[-1]) < len(lengths):
-        end = min(
-            np.searchsorted(source_ends, done[0] + limits[0], side="right"),
-            np.searchsorted(target_ends, done[1] + limits[1], side="right"),
-        )
+        end = min(int(np.searchsorted(ends[:, side], done[side] + limits[side], side="right")) for side in (0, 1))
         if max_padded_tokens is not None:
             end = start + _num_within(lengths[start:end], max_padded_tokens)
-        done = (source_ends[end - 1], target_ends[end - 1])
-        starts.append(int(end))
+        done = ends[end - 1]
+        starts.append(end)
     return np.array(starts)
 
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
 
 import datasets
 import numpy as np
@@ -38,7 +37,7 @@ class CleaningRules:
     max_target_tokens_per_batch: int | None = None
     max_padded_tokens: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             minimum = 1 if field.name == "max_length_ratio" else 2  # a token and </s>
@@ -74,32 +73,18 @@ class CleaningReport:
         return f"kept {self.num_kept:,} of {total:,} pairs" + (f"; dropped {reasons}" if reasons else "")
 
 
-def clean_corpus(
-    dataset: datasets.Dataset, rules: CleaningRules, on_violation: Literal["drop", "error"] = "drop"
-) -> tuple[datasets.Dataset, CleaningReport]:
+def clean_corpus(dataset: datasets.Dataset, rules: CleaningRules) -> tuple[datasets.Dataset, CleaningReport]:
     """The pairs that satisfy the rules, in their order, and a report of the others.
 
     Args:
         dataset: Tokenised pairs with the columns `source_length` and `target_length`, as of `tokenize_corpus`.
         rules: What to ask of each pair.
-        on_violation: "drop" leaves pairs out; "error" raises at the first.
 
     Raises:
-        ValueError: If `on_violation` is neither, a pair breaks a rule and "error" was asked for (names its row,
-            from 0, and the reason), or no pair is left.
+        ValueError: If no pair is left.
     """
-    if on_violation not in ("drop", "error"):
-        raise ValueError(f"`on_violation` must be drop or error, got {on_violation!r}. Choose one of them.")
     source, target = (number_column(dataset, f"{side}_length") for side in ("source", "target"))
     violated, report = check_pairs(source, target, rules)
-    if on_violation == "error" and report.num_dropped:
-        row = int(np.argmax(violated))
-        _, only = check_pairs(source[row : row + 1], target[row : row + 1], rules)
-        reason = next(name for name, count in only.dropped.items() if count)
-        raise ValueError(
-            f"`dataset` must satisfy {rules}, got {reason} in row {row} with {source[row]} source and "
-            f"{target[row]} target tokens. Correct the pair, or let such pairs be dropped."
-        )
     if report.num_kept == 0:
         raise ValueError(f"`dataset` must keep at least one pair under {rules}, got none: {report}. Relax the rules.")
     return (dataset if report.num_dropped == 0 else dataset.select(np.flatnonzero(~violated))), report

@@ -28,23 +28,17 @@ class TranslationCollator:
 
     Args:
         tokenizer: Gives the padding token and `</s>`.
-        pad_to_multiple_of: Rounds S and T up to a multiple of this; None pads to the longest row.
 
     Raises:
-        ValueError: If the tokenizer has no padding token or no `</s>`, or `pad_to_multiple_of` is below 1.
+        ValueError: If the tokenizer has no padding token or no `</s>`.
     """
 
     tokenizer: PreTrainedTokenizerBase
-    pad_to_multiple_of: int | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("pad_token_id", "eos_token_id"):
             if getattr(self.tokenizer, name) is None:
                 raise ValueError(f"`tokenizer` must have a `{name}`, got None. Set the token before collating.")
-        if self.pad_to_multiple_of is not None and self.pad_to_multiple_of < 1:
-            raise ValueError(
-                f"`pad_to_multiple_of` must be at least 1, got {self.pad_to_multiple_of}. Pass None for no rounding."
-            )
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Batch of int64 tensors."""
@@ -58,10 +52,8 @@ class TranslationCollator:
 
     def _pad(self, rows: list[Sequence[int]], value: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows filled up with `value` at the end, (B, longest row), and where they are not filled up."""
-        multiple = self.pad_to_multiple_of or 1
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        width = -(-int(lengths.max()) // multiple) * multiple
-        real = np.arange(width) < lengths[:, None]
+        real = np.arange(lengths.max()) < lengths[:, None]
         padded = np.full(real.shape, value, dtype=np.int64)
         padded[real] = np.concatenate(rows)
         return torch.from_numpy(padded), torch.from_numpy(real)

@@ -8,10 +8,10 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import datasets
 import pyarrow as pa
@@ -69,47 +69,48 @@ def load_corpus(
     Example:
         >>> corpus = load_corpus(source_file="train.en", target_file="train.de")
     """
-    check_origin(source_file, target_file, pairs_file, dataset)
+    origin = find_origin(source_file, target_file, pairs_file, dataset)
     languages = (source_language, target_language)
     cache = _Cache(cache_dir)
-    if dataset is not None:
-        if str(dataset) == BUILTIN:
-            return _load_builtin(split, cache)
-        return _load_dataset(str(dataset), dataset_config, split, languages, cache_dir)
-    if pairs_file is not None:
-        path = existing_file(pairs_file, "pairs_file")
-        if path.suffix.lower() not in READERS:
-            formats = ", ".join(READERS)
-            raise ValueError(f"`pairs_file` must end in one of {formats}, got {path}. Rename or convert it.")
-        return cache.load([path], languages, lambda: _read_pairs(path, languages))
-    source, target = existing_file(source_file, "source_file"), existing_file(target_file, "target_file")
-    return cache.load([source, target], (), lambda: read_aligned(source, target))
+    if origin == BUILTIN:
+        return _load_builtin(split, cache)
+    if isinstance(origin, str):
+        return _load_dataset(origin, dataset_config, split, languages, cache_dir)
+    if len(origin) == 2:
+        return cache.load(origin, (), lambda: read_aligned(*origin))
+    (path,) = origin
+    if path.suffix.lower() not in READERS:
+        formats = ", ".join(READERS)
+        raise ValueError(f"`pairs_file` must end in one of {formats}, got {path}. Rename or convert it.")
+    return cache.load(origin, languages, lambda: _read_pairs(path, languages))
 
 
-def check_origin(
-    source_file: str | Path | None = None,
-    target_file: str | Path | None = None,
-    pairs_file: str | Path | None = None,
-    dataset: str | Path | None = None,
-) -> None:
-    """Refuses arguments of `load_corpus` that do not name exactly one origin of pairs, whole.
+def find_origin(
+    source_file: str | Path | None,
+    target_file: str | Path | None,
+    pairs_file: str | Path | None,
+    dataset: str | Path | None,
+) -> str | list[Path]:
+    """What the arguments of `load_corpus` name: a dataset, two aligned text files or one file of pairs.
 
     Raises:
-        ValueError: Names what is missing or too much.
+        ValueError: If they do not name exactly one origin, whole; says what is missing or too much.
+        FileNotFoundError: If a file does not exist.
     """
     if (source_file is None) != (target_file is None):
-        missing, given = ("source_file", target_file) if source_file is None else ("target_file", source_file)
-        raise ValueError(f"`{missing}` must be given beside {given}, got None. Name the file of the other side.")
-    given = [
-        name
-        for name, value in (("source_file", source_file), ("pairs_file", pairs_file), ("dataset", dataset))
-        if value is not None
-    ]
+        missing, other = ("source_file", target_file) if source_file is None else ("target_file", source_file)
+        raise ValueError(f"`{missing}` must be given beside {other}, got None. Name the file of the other side.")
+    origins = {"source_file": source_file, "pairs_file": pairs_file, "dataset": dataset}
+    given = [name for name, value in origins.items() if value is not None]
     if len(given) != 1:
         raise ValueError(
             "`load_corpus` must get exactly one of `source_file` with `target_file`, `pairs_file` or `dataset`, got "
             f"{', '.join(given) or 'none'}. Name one corpus."
         )
+    if dataset is not None:
+        return str(dataset)
+    files = {"source_file": source_file, "target_file": target_file, "pairs_file": pairs_file}
+    return [existing_file(path, name) for name, path in files.items() if path is not None]
 
 
 class _Cache:
@@ -156,28 +157,24 @@ def _write_arrow(path: Path, pairs: Iterable[tuple[str, str]], name: str) -> Non
 
 def _read_pairs(path: Path, languages: tuple[str | None, str | None]) -> Iterator[tuple[str, str]]:
     """Pairs of one .jsonl, .json, .csv, .tsv or .parquet file."""
-    reader = READERS[path.suffix.lower()]
     columns = None
-    for place, row in reader(path):
+    for place, row in READERS[path.suffix.lower()](path):
         if columns is None:
-            translation = row.get("translation")
-            codes = list(translation) if isinstance(translation, dict) else None
-            columns = find_columns(list(row), codes, languages, str(path))
-        if columns[0] == "translation":
-            row = row.get("translation")
-        pair = tuple(row.get(column) for column in columns[-2:]) if isinstance(row, dict) else (None,)
-        if not all(isinstance(text, str) for text in pair):
+            columns = find_columns(list(row), translation_codes(row), languages, str(path))
+        sides = row.get("translation") if columns.in_translation else row
+        source, target = (sides.get(each) if isinstance(sides, dict) else None for each in columns[:2])
+        if not (isinstance(source, str) and isinstance(target, str)):
             raise ValueError(
-                f"`pairs_file` must hold text under {columns[-2]!r} and {columns[-1]!r} in every row, got "
-                f"{row!r:.200} in {place} of {path}. Complete or remove the row."
+                f"`pairs_file` must hold text under {columns.source!r} and {columns.target!r} in every row, got "
+                f"{sides!r:.200} in {place} of {path}. Complete or remove the row."
             )
-        _check_characters(pair, place, path)
-        yield pair
+        _check_characters((source, target), place, path)
+        yield source, target
     if columns is None:
         raise ValueError(f"`pairs_file` must hold at least one pair, got none in {path}. Check how it was written.")
 
 
-def _check_characters(pair: tuple[str, ...], place: str, path: Path) -> None:
+def _check_characters(pair: tuple[str, str], place: str, path: Path) -> None:
     """Raises ValueError for half of a character, which JSON can hold and a file of text cannot, and giant texts."""
     for text in pair:
         try:
@@ -193,10 +190,24 @@ def _check_characters(pair: tuple[str, ...], place: str, path: Path) -> None:
             ) from error
 
 
+class Columns(NamedTuple):
+    """Names of the source and target columns, or of keys of the column `translation`."""
+
+    source: str
+    target: str
+    in_translation: bool = False
+
+
+def translation_codes(row: Mapping[str, Any]) -> list[str] | None:
+    """Languages under which a row's column `translation` holds its sides; None if it has no such column."""
+    translation = row.get("translation")
+    return list(translation) if isinstance(translation, dict) else None
+
+
 def find_columns(
     columns: Sequence[str], codes: Sequence[str] | None, languages: tuple[str | None, str | None], origin: str
-) -> tuple[str, ...]:
-    """Names of the source and target columns, after "translation" if they are keys of that column.
+) -> Columns:
+    """Where both sides of a corpus stand.
 
     Args:
         columns: Columns of the corpus.
@@ -204,18 +215,16 @@ def find_columns(
         languages: The languages asked for.
         origin: Name of the corpus, for the error.
     """
+    source, target = languages
+    if codes is None and {"source", "target"} <= set(columns):
+        return Columns("source", "target")
+    if source and target and {source, target} <= set(columns if codes is None else codes):
+        return Columns(source, target, in_translation=codes is not None)
     if codes is not None:
-        if None not in languages and set(languages) <= set(codes):
-            return ("translation", *languages)
-        wanted = " and ".join(repr(language) for language in languages)
         raise ValueError(
             "`source_language` and `target_language` must be two of the languages of the corpus, got "
-            f"{wanted}. {origin} has: {', '.join(codes)}."
+            f"{source!r} and {target!r}. {origin} has: {', '.join(codes)}."
         )
-    if {"source", "target"} <= set(columns):
-        return ("source", "target")
-    if None not in languages and set(languages) <= set(columns):
-        return languages
     raise ValueError(
         "The columns must be `source` and `target`, or the two languages, or `translation`, got "
         f"{', '.join(map(str, columns))} in {origin}. Rename the columns, or set `source_language` and "
@@ -240,7 +249,7 @@ def _load_dataset(
         loaded = loaded.select_columns("translation").flatten()
         codes = [column.removeprefix("translation.") for column in loaded.column_names]
     columns = find_columns(loaded.column_names, codes, languages, name)
-    source, target = (f"translation.{column}" if codes else column for column in columns[-2:])
+    source, target = (f"translation.{each}" if columns.in_translation else each for each in columns[:2])
     loaded = loaded.select_columns([source, target])
     for column in (source, target):
         if loaded.features[column].dtype not in ("string", "large_string") or loaded.data.column(column).null_count:

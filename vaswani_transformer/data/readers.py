@@ -97,8 +97,10 @@ def index_aligned(source: Path, target: Path, lines_per_part: int) -> list[tuple
     )
     _check_aligned(source, num_source, target, num_target)
     firsts = range(0, num_source, lines_per_part)
-    counts = [min(lines_per_part, num_source - first) for first in firsts]
-    return [(first + 1, *part) for first, *part in zip(firsts, counts, source_offsets, target_offsets, strict=True)]
+    return [
+        (first + 1, min(lines_per_part, num_source - first), source_offset, target_offset)
+        for first, source_offset, target_offset in zip(firsts, source_offsets, target_offsets, strict=True)
+    ]
 
 
 def _index_lines(path: Path, lines_per_part: int) -> tuple[int, list[int]]:
@@ -167,7 +169,7 @@ def _read_csv(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
         for row in rows:
             if None in row:
                 raise ValueError(
-                    f"`{path}` must have {len(rows.fieldnames)} columns in every row, got more in line "
+                    f"`{path}` must have {len(row) - 1} columns in every row, got more in line "
                     f"{rows.line_num}. Quote fields that hold a comma."
                 )
             yield f"line {rows.line_num}", row

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import datasets
 import numpy as np
@@ -24,7 +25,33 @@ def number_column(dataset: datasets.Dataset, name: str) -> np.ndarray:
     return np.asarray(values if rows is None else values[rows], dtype=np.int64)
 
 
-class ArrowPairs(Dataset):
+def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Source and target lengths in tokens, with `</s>`, of every row: from their columns, else counted.
+
+    Args:
+        dataset: Rows with `input_ids` and `labels`; the columns `source_length` and `target_length` save counting.
+
+    Returns:
+        Two int64 arrays of one entry a row; a row without `labels` has target length 0.
+
+    Raises:
+        ValueError: Of a data set that is not tokenised.
+    """
+    names = ("source_length", "target_length")
+    if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
+        return number_column(dataset, names[0]), number_column(dataset, names[1])
+    columns = getattr(dataset, "column_names", None)
+    if isinstance(columns, list) and "input_ids" not in columns:
+        raise ValueError(
+            f"`dataset` must have the columns input_ids and labels, got {', '.join(columns)}. Tokenise it: "
+            "tokenize_corpus(dataset, tokenizer) of vaswani_transformer.data."
+        )
+    rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in dataset]
+    lengths = np.array(rows, dtype=np.int64).reshape(-1, 2)
+    return lengths[:, 0], lengths[:, 1]
+
+
+class ArrowPairs(Dataset[dict[str, np.ndarray]]):
     """Tokenised pairs for a `DataLoader`, whose rows are numpy views of the memory-mapped Arrow file.
 
     Args:
@@ -64,7 +91,7 @@ class ArrowPairs(Dataset):
         places = list(zip(chunks.tolist(), (stored - starts).tolist(), strict=True))
         return [{name: _row(views[chunk], place) for name, views in self._columns.items()} for chunk, place in places]
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._dataset,)  # views would be copied into each worker that is not forked
 
 

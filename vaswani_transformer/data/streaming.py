@@ -51,7 +51,7 @@ class StreamSettings:
     seed: int = 0
     batches_per_pool: int = 100
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("max_source_tokens", "max_target_tokens"):
             if getattr(self, name) < 2:
                 raise ValueError(
@@ -210,10 +210,17 @@ class _ReaderState:
         return replace(self, num_kept=total.num_kept, dropped=total.dropped)
 
 
-class _Reader(IterableDataset):
+class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     """Batches of one reader, each with the reader's state after it; a worker's number says which reader it is."""
 
-    def __init__(self, dataset, collator, settings: StreamSettings, rules: CleaningRules, tokenizer):
+    def __init__(
+        self,
+        dataset: datasets.IterableDataset,
+        collator: Callable[[list[Row]], Any],
+        settings: StreamSettings,
+        rules: CleaningRules,
+        tokenizer: PreTrainedTokenizerBase | None,
+    ):
         self.dataset, self.collator, self.settings, self.tokenizer = dataset, collator, settings, tokenizer
         self.limits = np.array([settings.max_source_tokens, settings.max_target_tokens])
         self.rules = replace(
@@ -257,7 +264,7 @@ class _Reader(IterableDataset):
             state = replace(state, pool=state.pool + 1, position=part.state_dict(), num_given=0)
         return replace(state, epoch=state.epoch + 1, pool=0, position=None)
 
-    def _fill(self, reads: Iterator[Mapping[str, list]]) -> tuple[list[Row], CleaningReport] | None:
+    def _fill(self, reads: Iterator[Mapping[str, list[Any]]]) -> tuple[list[Row], CleaningReport] | None:
         """Pairs of the next pool, and the count of kept and dropped ones; None at the end of the epoch."""
         pool, report, num_tokens, has_read = [], CleaningReport(0, {}), np.zeros(2, dtype=np.int64), False
         limits = np.array([*self.limits, self.settings.max_padded_tokens or np.inf])
@@ -265,7 +272,7 @@ class _Reader(IterableDataset):
             has_read = True
             rows = self._tokenize(read)
             lengths = _lengths(rows)
-            dropped, counts = check_pairs(*lengths.T, self.rules)
+            dropped, counts = check_pairs(lengths[:, 0], lengths[:, 1], self.rules)
             pool += [row for row, drop in zip(rows, dropped.tolist(), strict=True) if not drop]
             report = report + counts
             num_tokens += lengths[~dropped].sum(axis=0)
@@ -273,15 +280,15 @@ class _Reader(IterableDataset):
                 break
         return (pool, report) if has_read else None
 
-    def _tokenize(self, read: Mapping[str, list]) -> list[Row]:
+    def _tokenize(self, read: Mapping[str, list[Any]]) -> list[Row]:
         """Token ids of some rows of the stream."""
         if not {"input_ids", "labels"} <= set(read):
-            read = encode_pairs(self._text(read), self.tokenizer)
+            read = self._encode(read)
         sides = [[np.asarray(ids, dtype=np.int32) for ids in read[name]] for name in ("input_ids", "labels")]
         return [{"input_ids": source, "labels": target} for source, target in zip(*sides, strict=True)]
 
-    def _text(self, read: Mapping[str, list]) -> dict[str, list[str]]:
-        """Both columns of text."""
+    def _encode(self, read: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+        """Token ids of both columns of text."""
         if not {"source", "target"} <= set(read):
             raise ValueError(
                 "`dataset` must have the columns `source` and `target`, or `input_ids` and `labels`, got "
@@ -295,7 +302,7 @@ class _Reader(IterableDataset):
                 raise ValueError(
                     f"`dataset` must hold text in every row of `{side}`, got {wrong!r:.100}. Remove such rows."
                 )
-        return {side: read[side] for side in ("source", "target")}
+        return encode_pairs(read, self.tokenizer)
 
     def _cut(self, rows: list[Row], rng: np.random.Generator) -> list[list[int]]:
         """Micro-batches of a pool as row numbers, in the order in which they are handed out."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import datasets
 
-from .corpora import BUILTIN, check_origin, find_columns, is_saved_to_disk, load_corpus
-from .readers import existing_file, index_aligned, read_lines
+from .corpora import BUILTIN, Columns, find_columns, find_origin, is_saved_to_disk, load_corpus, translation_codes
+from .readers import index_aligned, read_lines
 
 _KINDS = {".jsonl": "json", ".parquet": "parquet"}
 _LINES_PER_SHARD = 50_000
@@ -44,19 +44,17 @@ def stream_corpus(
         >>> stream = stream_corpus(dataset="wmt/wmt14", dataset_config="de-en", source_language="en",
         ...                        target_language="de")
     """
-    check_origin(source_file, target_file, pairs_file, dataset)
+    origin = find_origin(source_file, target_file, pairs_file, dataset)
     languages = (source_language, target_language)
-    if source_file is not None:
-        return _stream_text(existing_file(source_file, "source_file"), existing_file(target_file, "target_file"))
-    if pairs_file is not None:
-        return _pick(_stream_pairs(existing_file(pairs_file, "pairs_file")), languages, str(pairs_file))
-    if str(dataset) == BUILTIN or is_saved_to_disk(dataset):
+    if not isinstance(origin, str):
+        return _stream_text(*origin) if len(origin) == 2 else _pick(_stream_pairs(*origin), languages, str(*origin))
+    if origin == BUILTIN or is_saved_to_disk(origin):
         stored = load_corpus(
-            dataset=dataset, split=split, source_language=source_language, target_language=target_language
+            dataset=origin, split=split, source_language=source_language, target_language=target_language
         )
         return stored.to_iterable_dataset(num_shards=min(_SHARDS_OF_STORED, len(stored)))
-    stream = datasets.load_dataset(str(dataset), dataset_config, split=split, streaming=True)
-    return _pick(stream, languages, str(dataset))
+    stream = datasets.load_dataset(origin, dataset_config, split=split, streaming=True)
+    return _pick(stream, languages, origin)
 
 
 def _stream_text(source: Path, target: Path) -> datasets.IterableDataset:
@@ -97,9 +95,7 @@ def _pick(
     row = next(iter(stream), None)
     if row is None:
         raise ValueError(f"`dataset` must hold at least one pair, got none in {origin}. Check how it was written.")
-    translation = row.get("translation")
-    codes = list(translation) if isinstance(translation, dict) else None
-    columns = find_columns(list(row), codes, languages, origin)
+    columns = find_columns(list(row), translation_codes(row), languages, origin)
     return stream.map(
         _pick_columns,
         batched=True,
@@ -109,10 +105,9 @@ def _pick(
     )
 
 
-def _pick_columns(rows: dict[str, list[Any]], columns: tuple[str, ...]) -> dict[str, list[Any]]:
+def _pick_columns(rows: dict[str, list[Any]], columns: Columns) -> dict[str, list[Any]]:
     """Both sides of some rows."""
-    source, target = columns[-2:]
-    if columns[0] == "translation":
+    if columns.in_translation:
         pairs = rows["translation"]
-        return {"source": [pair[source] for pair in pairs], "target": [pair[target] for pair in pairs]}
-    return {"source": rows[source], "target": rows[target]}
+        return {"source": [pair[columns.source] for pair in pairs], "target": [pair[columns.target] for pair in pairs]}
+    return {"source": rows[columns.source], "target": rows[columns.target]}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import datasets
@@ -77,7 +78,7 @@ def _num_processes(num_pairs: int) -> int | None:
     return processes if processes > 1 else None
 
 
-def encode_pairs(pairs: dict[str, list[str]], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[Any]]:
+def encode_pairs(pairs: Mapping[str, list[str]], tokenizer: PreTrainedTokenizerBase) -> dict[str, list[Any]]:
     """Columns of token ids and their lengths for a batch of pairs."""
     sources, targets = ([text if text.strip() else "" for text in pairs[side]] for side in ("source", "target"))
     options = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
@@ -93,9 +94,9 @@ def encode_pairs(pairs: dict[str, list[str]], tokenizer: PreTrainedTokenizerBase
 
 def _fingerprint(dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase) -> str:
     """Key of the cached result: the corpus and what the tokenizer does, not which object it is."""
-    if not tokenizer.is_fast:
-        return Hasher.hash((_VERSION, dataset._fingerprint, tokenizer))
-    rules = json.loads(tokenizer.backend_tokenizer.to_str())
-    rules.update(padding=None, truncation=None)  # left behind by the last call, and set anew by each
-    rules.update(split_special_tokens=tokenizer.split_special_tokens)
-    return Hasher.hash((_VERSION, dataset._fingerprint, rules))
+    rules: Any = tokenizer
+    if tokenizer.is_fast:
+        rules = json.loads(tokenizer.backend_tokenizer.to_str())
+        rules.update(padding=None, truncation=None)  # left behind by the last call, and set anew by each
+        rules.update(split_special_tokens=tokenizer.split_special_tokens)
+    return str(Hasher.hash((_VERSION, dataset._fingerprint, rules)))

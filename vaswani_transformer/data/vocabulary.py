@@ -47,12 +47,12 @@ def train_tokenizer(
 
     Paper: section 5.1, one vocabulary for source and target.
     """
-    if (files is None) == (sentences is None):
-        raise ValueError("`files` or `sentences` must be given, and not both. Name the text to train on.")
     if isinstance(files, (str, Path)):
         raise TypeError(f"`files` must be a list of files, got {files!r}. Put the file into a list.")
-    if files is not None:
+    if files is not None and sentences is None:
         sentences = chain.from_iterable(map(read_lines, files))
+    elif files is not None or sentences is None:
+        raise ValueError("`files` or `sentences` must be given, and not both. Name the text to train on.")
     untrained = VaswaniTransformerTokenizer()
     smallest = len(ByteLevel.alphabet()) + len(untrained)
     if vocab_size > _LARGEST:
@@ -62,7 +62,9 @@ def train_tokenizer(
             f"`vocab_size` must be at least {smallest} (256 bytes and {len(untrained)} special tokens), got "
             f"{vocab_size}. Choose a larger vocabulary; the paper's has about 37,000 entries."
         )
-    tokenizer = untrained.train_new_from_iterator(_with_text(sentences), vocab_size, show_progress=show_progress)
+    tokenizer: VaswaniTransformerTokenizer = untrained.train_new_from_iterator(  # type: ignore[no-untyped-call]
+        _with_text(sentences), vocab_size, show_progress=show_progress
+    )
     if len(tokenizer) < vocab_size:
         logger.warning(
             f"The text yields a vocabulary of {len(tokenizer)} entries, fewer than `vocab_size` {vocab_size}."

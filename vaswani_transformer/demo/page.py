@@ -13,12 +13,12 @@ import socket
 import threading
 from importlib.resources import files
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from transformers import PreTrainedTokenizerBase
 
-from ..evaluation.scoring import decoding_config
+from ..evaluation.decoding import check_num_best, decoding_config
+from ..extras import requiring
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .answers import answer
 
@@ -32,7 +32,6 @@ _EXAMPLES = {
     "en": ["A dog runs through the snow.", "Two women are reading a book in the park."],
     "fr": ["Un chien court dans la neige.", "Deux femmes lisent un livre dans le parc."],
 }
-_FONTS = {"font": ["system-ui", "sans-serif"], "font_mono": ["ui-monospace", "monospace"]}  # of the visitor's system
 # Where the usual theme is too faint to read or too small to tap.
 _COLORS = {
     "button_primary_background_fill": "#0a3696",
@@ -79,12 +78,17 @@ def create_demo(
 
     Paper: sections 3.2.3 and 6.1.
     """
-    gr = check_gradio()
-    num_best = _checked_num_best(num_best, decoding_config(model).num_beams)
+    check_gradio()
+    import gradio as gr
+
+    num_beams = decoding_config(model).num_beams
+    num_best = min(DEFAULT_NUM_BEST, num_beams) if num_best is None else num_best
+    check_num_best(num_best, num_beams)
     source_language, target_language = model.config.source_language, model.config.target_language
     heading = " to ".join(map(_language, model.config.language_pair)) if model.config.language_pair else "Translation"
-    name = name or _shown_name(model.name_or_path)
-    with gr.Blocks(title=f"{heading}, {name}", analytics_enabled=False) as demo:
+    name = name or _shown_name(str(model.name_or_path))
+    demo = gr.Blocks(title=f"{heading}, {name}", analytics_enabled=False)
+    with demo:
         code = name.replace("`", "'")
         gr.Markdown(f"# {_as_text(heading)}\n`{code}`, the Transformer of *Attention Is All You Need*")
         box = gr.Textbox(
@@ -96,7 +100,7 @@ def create_demo(
         button = gr.Button("Translate", variant="primary")
         if source_language in _EXAMPLES:
             gr.Examples(_EXAMPLES[source_language], box, cache_examples=False)
-        view = _view(gr, target_language or "")
+        view = _view(target_language or "")
         gr.Markdown("Nothing that you type is stored.")
 
         is_free = threading.Lock()
@@ -118,8 +122,10 @@ def create_demo(
     return demo
 
 
-def _view(gr: ModuleType, language: str) -> gradio.HTML:
+def _view(language: str) -> gradio.HTML:
     """Where answers are drawn; `language` is that of translations."""
+    import gradio as gr
+
     html, css, js = (
         files(__package__).joinpath(f"attention.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
     )
@@ -139,15 +145,18 @@ def launch(demo: gradio.Blocks, *, host: str | None = None, port: int | None = N
         OSError: The port is in use, or the host is none of this machine.
         ValueError: `port` is no port.
     """
-    gr = check_gradio()
+    check_gradio()
+    import gradio as gr
     from starlette.middleware import Middleware  # gradio's server is made of it
 
     if host is not None and port is not None:
         check_address(host, port)
+    # Fonts of the visitor's own system.
+    theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
     demo.launch(
         server_name=f"[{host}]" if host and ":" in host else host,
         server_port=port,
-        theme=gr.themes.Default(**_FONTS).set(**_COLORS),
+        theme=theme.set(**_COLORS),
         css=_CSS,
         footer_links=[],
         share=False,
@@ -159,7 +168,7 @@ def launch(demo: gradio.Blocks, *, host: str | None = None, port: int | None = N
         prevent_thread_lock=True,
         quiet=True,
     )
-    return demo.local_url.rstrip("/")
+    return str(demo.local_url).rstrip("/")
 
 
 class _WithoutFiles:
@@ -194,30 +203,10 @@ def check_address(host: str, port: int) -> None:
         ) from error
 
 
-def check_gradio() -> ModuleType:
-    """Gradio itself.
-
-    Raises:
-        ImportError: It is missing.
-    """
-    try:
-        import gradio
-    except ImportError as error:
-        raise ImportError(
-            '`gradio` must be installed to show the page, got none. Run: pip install "vaswani-transformer[demo]"'
-        ) from error
-    return gradio
-
-
-def _checked_num_best(num_best: int | None, num_beams: int) -> int:
-    if num_best is None:
-        return min(DEFAULT_NUM_BEST, num_beams)
-    if not 1 <= num_best <= num_beams:
-        raise ValueError(
-            f"`num_best` must be at least 1 and at most {num_beams}, the model's number of beams, got {num_best}. Ask "
-            "for fewer translations."
-        )
-    return num_best
+def check_gradio() -> None:
+    """Raises ImportError if gradio is missing: before a model is loaded to be shown."""
+    with requiring("demo", "to show the page"):
+        import gradio  # noqa: F401
 
 
 def _language(code: str | None) -> str:

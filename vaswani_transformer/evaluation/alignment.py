@@ -16,7 +16,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, compute_in_batches, padded, paired
+from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, check_lengths, compute_in_batches, padded, paired
 
 _WORD = re.compile(r"\S+")
 
@@ -75,12 +75,11 @@ def align_pairs(
 
     return compute_in_batches(
         paired(sources, targets),
-        lambda pairs: _encode(tokenizer, pairs),
+        partial(_encode, tokenizer),
         partial(map, compute),
         empty=list,
-        doing="aligning",
         max_tokens_per_batch=max_tokens_per_batch,
-        progress=progress,
+        doing="aligning" if progress else None,
         total=total,
     )
 
@@ -122,10 +121,11 @@ def _membership(words: list[list[int]]) -> np.ndarray:
     return table
 
 
-def _encode(tokenizer: PreTrainedTokenizerBase, pairs: list[tuple[str, str]]) -> list[Row]:
+def _encode(tokenizer: PreTrainedTokenizerBase, pairs: list[tuple[str, str]], first: int) -> list[Row]:
     """Source tokens, target tokens, and the words of both; nothing for a pair with a side without words."""
     sides = []
     for texts in map(list, zip(*pairs, strict=True)):
+        check_lengths(texts, first)
         encoded = tokenizer(texts, truncation=False, padding=False, verbose=False, return_offsets_mapping=True)
         words = [token_words(text, spans) for text, spans in zip(texts, encoded["offset_mapping"], strict=True)]
         sides.append((encoded["input_ids"], words))
@@ -147,6 +147,7 @@ def _cross_attention(
         attention.register_forward_pre_hook(
             lambda module, args, kwargs: (args, {**kwargs, "output_attentions": True}), with_kwargs=True
         ),
+        # (B, H, T, S) -> (B, T, S)
         attention.register_forward_hook(lambda module, args, output: kept.append(output[1][:, heads].mean(dim=1))),
     ]
     try:
@@ -159,7 +160,8 @@ def _cross_attention(
     finally:
         for hook in hooks:
             hook.remove()
-    return kept[0].cpu().double().numpy()  # (B, H, T, S) -> (B, T, S)
+    weights: np.ndarray = kept[0].cpu().double().numpy()
+    return weights
 
 
 def _chosen_layer(layer: int | None, num_layers: int) -> int:

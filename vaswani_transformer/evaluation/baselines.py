@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Translation without a model, to show what a score is worth: copy, nearest training pair, word for word.
+"""Translation without a model, to show what a score is worth: nearest training pair, word for word.
 
 A word is a run of letters, digits, apostrophes and hyphens; every other character that is not a space is a word of its
 own.
@@ -14,11 +14,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 _WORD = re.compile(r"[\w'’-]+|[^\w\s]")
-
-
-def copy_source(sources: Sequence[str]) -> list[str]:
-    """The source sentences themselves, as if they were translations."""
-    return list(sources)
 
 
 def nearest_training_pair(

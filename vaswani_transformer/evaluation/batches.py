@@ -19,47 +19,51 @@ from ..inputs_vaswani_transformer import check_text_length
 SENTENCES_PER_CHUNK = 4096
 DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 
+Input = TypeVar("Input")
 Result = TypeVar("Result")
 
 # One sentence or pair as lists with an entry for each token; no list at all where there is nothing to compute.
-Row: TypeAlias = tuple[list, ...]
+Row: TypeAlias = tuple[list[Any], ...]
 
 
 def compute_in_batches(
-    inputs: Iterable[Any],
-    encode: Callable[[list[Any]], list[Row]],
+    inputs: Iterable[Input],
+    encode: Callable[[list[Input], int], list[Row]],
     compute: Callable[[list[list[Row]]], Iterable[list[Result]]],
     *,
     empty: Callable[[], Result],
-    doing: str,
     max_tokens_per_batch: int,
-    progress: bool,
-    total: int | None,
+    chunk_size: int | None = None,
+    doing: str | None = None,
+    total: int | None = None,
 ) -> Iterator[Result]:
     """One result for each input, in their order.
 
-    Inputs are read in chunks of `SENTENCES_PER_CHUNK`, so an endless stream or a large file is never held as a whole.
+    Inputs are read in chunks, so an endless stream or a large file is never held as a whole.
 
     Args:
         inputs: Sentences, or pairs of them.
-        encode: Rows of a chunk.
+        encode: Rows of a chunk, given with the number of inputs before it.
         compute: Results of each batch of rows, for all batches of a chunk.
         empty: Makes the result of a row that holds nothing.
-        doing: What the progress bar says.
         max_tokens_per_batch: Padded tokens of one batch: number of rows x longest list of any row.
-        progress: Whether to show a progress bar on stderr.
+        chunk_size: Inputs that are read, sorted and batched together; None means `SENTENCES_PER_CHUNK`.
+        doing: What the progress bar on stderr says; None shows none.
         total: Number of inputs, if known, for the progress bar.
 
     Raises:
         ValueError: `max_tokens_per_batch` is below 1; raised before anything is read.
     """
-    check_count("max_tokens_per_batch", max_tokens_per_batch, f"The default is {DEFAULT_MAX_TOKENS_PER_BATCH}.")
+    check_count("max_tokens_per_batch", max_tokens_per_batch, "Leave it out for the default.")
+    size = SENTENCES_PER_CHUNK if chunk_size is None else chunk_size
 
     def compute_chunks() -> Iterator[Result]:
         rest = iter(inputs)
-        with tqdm(total=total, unit=" sentences", desc=doing, disable=not progress) as bar:
-            while chunk := list(itertools.islice(rest, SENTENCES_PER_CHUNK)):
-                rows = encode(chunk)
+        with tqdm(total=total, unit=" sentences", desc=doing, disable=doing is None) as bar:
+            for first in itertools.count(step=size):
+                if not (chunk := list(itertools.islice(rest, size))):
+                    return
+                rows = encode(chunk, first)
                 results: list[Any] = [None if row else empty() for row in rows]
                 numbers = [number for number, row in enumerate(rows) if row]
                 bar.update(len(rows) - len(numbers))
@@ -107,13 +111,21 @@ def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str
         yield source, target
 
 
+def check_lengths(sentences: Iterable[str], first: int) -> None:
+    """Raises ValueError for a sentence of more than 65,536 bytes, by its place; `first` is how many were before."""
+    for number, sentence in enumerate(sentences, start=first + 1):
+        try:
+            check_text_length(sentence)
+        except ValueError as error:
+            raise ValueError(f"{error} It is sentence {number}, counted from 1.") from error
+
+
 def token_ids(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> list[list[int]]:
-    """Token ids of each sentence, whole and with `</s>`; raises ValueError for one of more than 65,536 bytes."""
+    """Token ids of each sentence, whole and with `</s>`."""
     if not sentences:
         return []
-    for sentence in sentences:
-        check_text_length(sentence)
-    return tokenizer(sentences, truncation=False, padding=False, verbose=False)["input_ids"]
+    ids: list[list[int]] = tokenizer(sentences, truncation=False, padding=False, verbose=False)["input_ids"]
+    return ids
 
 
 def padded(rows: list[list[int]], pad_token_id: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:

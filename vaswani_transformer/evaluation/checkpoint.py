@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,9 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from transformers.utils import (
-    CONFIG_NAME,
-    GENERATION_CONFIG_NAME,
-    SAFE_WEIGHTS_INDEX_NAME,
-    SAFE_WEIGHTS_NAME,
-    find_adapter_config_file,
-)
+from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
+from transformers.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
+from transformers.utils.peft_utils import find_adapter_config_file
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
@@ -36,7 +33,7 @@ HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 def load_for_inference(
     name_or_path: str | Path, *, device: str | torch.device | None = None
 ) -> tuple[VaswaniTransformerForConditionalGeneration, PreTrainedTokenizerBase]:
-    """A trained model in eval mode and its tokenizer.
+    """A trained model in eval mode, as `from_pretrained` gives it, and its tokenizer.
 
     `from_pretrained` fills missing tensors with random numbers and only warns; this refuses them.
 
@@ -59,7 +56,8 @@ def load_for_inference(
     model = _load_model(str(name_or_path))
     tokenizer = load_tokenizer(name_or_path)
     model.check_tokenizer(tokenizer)
-    return model.to(device).eval(), tokenizer
+    model.to(device)  # type: ignore[arg-type]  # the library's types take the device for self
+    return model, tokenizer
 
 
 def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
@@ -92,19 +90,19 @@ def _check_names_no_file(path: Path) -> None:
         )
 
 
-def read_json(path: Path, kind: type = dict) -> Any:
+def read_json(path: Path, kind: type = dict, *, advice: str = "Copy it again.") -> Any:
     """What a JSON file holds, which must be an object, or a list where `kind` is list.
 
     Raises:
-        ValueError: It is broken, or holds something else.
+        ValueError: It is broken, or holds something else; the message ends in `advice`.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (RecursionError, ValueError) as error:
-        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). Copy it again.") from error
+        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). {advice}") from error
     if not isinstance(content, kind):
         wanted = "list" if kind is list else "object"
-        raise ValueError(f"`{path}` must hold a JSON {wanted}, got {type(content).__name__}. Copy it again.")
+        raise ValueError(f"`{path}` must hold a JSON {wanted}, got {type(content).__name__}. {advice}")
     return content
 
 
@@ -156,7 +154,8 @@ def check_checkpoint_folder(folder: str | Path) -> None:
             f"`model` must be a model that is not exported, got an export for another engine in {folder}. Pass the "
             "folder it was made from, or use the export in Python: see vaswani_transformer.export."
         )
-    model_type = _read_json(folder, CONFIG_NAME).get("model_type")
+    _require(folder, CONFIG_NAME)
+    model_type = read_json(folder / CONFIG_NAME).get("model_type")
     if model_type != VaswaniTransformerConfig.model_type:
         raise ValueError(
             f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {model_type!r} in {folder}. Pass a "
@@ -165,7 +164,8 @@ def check_checkpoint_folder(folder: str | Path) -> None:
     if not (folder / SAFE_WEIGHTS_NAME).is_file():
         _check_shards(folder)
     for name in _OTHER_FILES:
-        _read_json(folder, name)
+        _require(folder, name)
+        read_json(folder / name)
 
 
 def shard_names(index: Path) -> dict[str, str]:
@@ -243,11 +243,6 @@ def _looks_like_weights(path: Path) -> bool:
     return not path.name.startswith(("optimizer", "scheduler", "scaler", "training_args", "rng_state"))
 
 
-def _read_json(folder: Path, name: str) -> dict:
-    _require(folder, name)
-    return read_json(folder / name)
-
-
 def _device(device: str | torch.device | None) -> torch.device:
     """The device itself, or a GPU if there is one; refused where this machine has none such."""
     if device is None:
@@ -269,7 +264,9 @@ def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration
             config = VaswaniTransformerConfig.from_pretrained(name_or_path)
         if Path(name_or_path).is_dir():
             _check_names(Path(name_or_path), config)
-        model = VaswaniTransformerForConditionalGeneration.from_pretrained(name_or_path, config=config)
+        model: VaswaniTransformerForConditionalGeneration
+        with _bars_on_terminals():
+            model = VaswaniTransformerForConditionalGeneration.from_pretrained(name_or_path, config=config)
     except SafetensorError as error:
         raise ValueError(
             f"`model` must have whole safetensors files, got a broken one in {name_or_path} ({error}). Copy it again."
@@ -288,14 +285,27 @@ def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration
     return model
 
 
+@contextlib.contextmanager
+def _bars_on_terminals() -> Iterator[None]:
+    """Shows the library's progress bars on terminals alone; in a file of messages they are noise."""
+    is_hidden = is_progress_bar_enabled() and not sys.stderr.isatty()
+    if is_hidden:
+        disable_progress_bar()
+    try:
+        yield
+    finally:
+        if is_hidden:
+            enable_progress_bar()
+
+
 def _check_names(folder: Path, config: VaswaniTransformerConfig) -> None:
     """Refuses weights that lack tensors of the config's model, before memory is taken for these."""
-    names = set()
+    names: set[str] = set()
     for file in folder.glob("*.safetensors"):
         with safe_open(file, framework="pt") as weights:
             names |= set(weights.keys())
     with torch.device("meta"):
-        model = VaswaniTransformerForConditionalGeneration(config)
+        model: Any = VaswaniTransformerForConditionalGeneration(config)
     missing = set(model.state_dict()) - set(model.all_tied_weights_keys) - names
     model._loading_info = {"missing_keys": sorted(missing)}
     model.check_loaded_weights()

@@ -49,11 +49,11 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     Example:
         >>> load_evaluation_set(dataset="builtin").phenomena[0]
     """
-    from ..data.corpora import BUILTIN, check_origin, load_corpus
+    from ..data.corpora import BUILTIN, find_origin, load_corpus
 
     files = {key: corpus.get(key) for key in ("source_file", "target_file", "pairs_file")}
     dataset = corpus.get("dataset")
-    check_origin(**files, dataset=dataset)
+    find_origin(**files, dataset=dataset)
     given = {**corpus, "split": split if dataset else None}
     origin = {key: str(given[key]) for key in _ORIGIN if given.get(key) is not None}
     name = name or describe_corpus(origin)

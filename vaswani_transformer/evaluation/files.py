@@ -18,11 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from ..inputs_vaswani_transformer import MAX_TEXT_BYTES
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .alignment import align_pairs
+from .batches import DEFAULT_MAX_TOKENS_PER_BATCH
+from .decoding import GenerativeModel
 from .outputs import STANDARD_STREAM, check_outputs, is_stream, write_lines
 from .processes import ALONE, Processes
 from .resuming import append_lines, begin_part, check_resume, describe, keep_part
@@ -30,19 +32,20 @@ from .scoring import score_pairs
 from .translate import translate, translate_n_best
 
 _MARK = "\ufeff".encode()  # byte order mark
-# Options that may change when an interrupted translation goes on.
-_WITHOUT_EFFECT_ON_LINES = ("max_tokens_per_batch", "progress")
 
 
 def translate_file(
-    model: PreTrainedModel,
+    model: GenerativeModel,
     tokenizer: PreTrainedTokenizerBase,
     input_file: str | Path = STANDARD_STREAM,
     output_file: str | Path = STANDARD_STREAM,
     *,
+    num_best: int | None = None,
     resume: bool = False,
     processes: Processes = ALONE,
-    **options: Any,
+    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
+    progress: bool = False,
+    **generate_kwargs: Any,
 ) -> int:
     """Translates a file line by line; the output has as many lines as the input.
 
@@ -54,108 +57,57 @@ def translate_file(
         tokenizer: Saved with the model.
         input_file: UTF-8 text, one sentence a line; "-" is stdin.
         output_file: Where the translations go; "-" is stdout.
+        num_best: How many translations of each line are written, at most as many as beams, as JSON lines
+            `{"source": ..., "translations": [{"text": ..., "score": ..., "log_prob": ..., "length": ...}, ...]}`, best
+            first; None writes the best alone, as text.
         resume: Whether to go on with what an interrupted translation left: same input, model and options.
         processes: Share the work, each calling this with the same arguments; from `join_processes`.
-        **options: Of `translate`, for example max_tokens_per_batch, progress or num_beams.
+        max_tokens_per_batch: As for `translate`.
+        progress: Whether to show a progress bar on stderr.
+        **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
 
     Returns:
         Number of lines.
 
     Raises:
         FileNotFoundError: The input file, the output's folder or what to go on with does not exist.
-        ValueError: The input file is empty or not UTF-8, input and output are the same file, or what to go on with
-            was made of another input, by another model or with other options.
+        ValueError: The input file is empty or not UTF-8, input and output are the same file, there are fewer beams
+            than `num_best`, or what to go on with was made of another input, by another model or with other options.
 
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
     """
-    return _translate(
-        model, tokenizer, input_file, output_file, None, resume=resume, processes=processes, options=options
-    )
-
-
-def translate_file_n_best(
-    model: VaswaniTransformerForConditionalGeneration,
-    tokenizer: PreTrainedTokenizerBase,
-    input_file: str | Path = STANDARD_STREAM,
-    output_file: str | Path = STANDARD_STREAM,
-    *,
-    num_best: int,
-    resume: bool = False,
-    processes: Processes = ALONE,
-    **options: Any,
-) -> int:
-    """Writes the best translations of each line as JSON lines; otherwise as `translate_file`.
-
-    Each line is `{"source": ..., "translations": [{"text": ..., "score": ..., "log_prob": ..., "length": ...}, ...]}`,
-    best translation first.
-
-    Args:
-        model: In eval mode; decodes as its generation config says.
-        tokenizer: Saved with the model.
-        input_file: UTF-8 text, one sentence a line; "-" is stdin.
-        output_file: Where the JSON lines go; "-" is stdout.
-        num_best: Translations of each sentence, at most as many as beams.
-        resume: As for `translate_file`.
-        processes: As for `translate_file`.
-        **options: Of `translate_n_best`, for example max_tokens_per_batch, progress or num_beams.
-
-    Returns:
-        Number of lines.
-
-    Raises:
-        FileNotFoundError: As `translate_file`.
-        ValueError: As `translate_file`, or there are fewer beams than `num_best`.
-
-    Example:
-        >>> translate_file_n_best(model, tokenizer, "newstest2014.en", "newstest2014.jsonl", num_best=4)
-    """
-    return _translate(
-        model, tokenizer, input_file, output_file, num_best, resume=resume, processes=processes, options=options
-    )
-
-
-def _translate(
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    input_file: str | Path,
-    output_file: str | Path,
-    num_best: int | None,
-    *,
-    resume: bool,
-    processes: Processes,
-    options: dict[str, Any],
-) -> int:
-    """Writes translations, or JSON lines of the `num_best` of each line, and returns the number of lines."""
     total = check_files(input_file, output_file, resume=resume, num_processes=processes.count)
     writes_part = processes.is_main and total is not None and not is_stream(output_file)
     num_kept = 0
     if writes_part:
-        decoding = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT_ON_LINES}
-        description = describe(model, tokenizer, input_file, {"num_best": num_best, **decoding})
+        description = describe(model, tokenizer, input_file, {"num_best": num_best, **generate_kwargs})
         num_kept = keep_part(output_file, description) if resume else 0
     num_kept = processes.from_main(num_kept)
-    options = {**options, "processes": processes, "total": None if total is None else total - num_kept}
+    options: dict[str, Any]
+    options = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress, "processes": processes}
+    options |= {"total": None if total is None else total - num_kept, **generate_kwargs}
     with _open_input(input_file) as stream:
         sentences = itertools.islice(read_lines(stream, _name(input_file)), num_kept, None)
-        lines = _translated_lines(model, tokenizer, sentences, num_best, options)
+        if num_best is None:
+            lines = translate(model, tokenizer, sentences, **options)
+        else:
+            lines = _n_best_lines(model, tokenizer, sentences, num_best, options)
         if writes_part:
-            if not resume:
+            if not resume:  # only now, when the options are known to be good, is an older part replaced
                 begin_part(output_file, description)
             return num_kept + append_lines(lines, output_file)
         return num_kept + (write_lines(lines, output_file) if processes.is_main else sum(1 for _ in lines))
 
 
-def _translated_lines(
-    model: PreTrainedModel,
+def _n_best_lines(
+    model: GenerativeModel,
     tokenizer: PreTrainedTokenizerBase,
     sentences: Iterator[str],
-    num_best: int | None,
+    num_best: int,
     options: dict[str, Any],
 ) -> Iterator[str]:
-    """What is written for each sentence."""
-    if num_best is None:
-        return translate(model, tokenizer, sentences, **options)
+    """The best translations of each sentence as a line of JSON."""
     sentences, sources = itertools.tee(sentences)
     found = translate_n_best(model, tokenizer, sentences, num_best, **options)
     return (
@@ -216,20 +168,8 @@ def align_files(
     """Writes the word alignments of two files in Pharaoh's format, "0-0 2-1": source word, target word, from 0.
 
     Args:
-        model: In eval mode.
-        tokenizer: Saved with the model.
-        source_file: UTF-8 text, one sentence a line; "-" is stdin.
-        target_file: Translations, line by line as in `source_file`; "-" is stdin.
-        output_file: Where the alignments go; "-" is stdout.
-        **options: Of `align_pairs`, for example layer, heads or progress.
-
-    Returns:
-        Number of lines.
-
-    Raises:
-        FileNotFoundError: An input file or the output's folder does not exist.
-        ValueError: An input is empty or not UTF-8, the inputs differ in their number of lines, or one file is named
-            twice.
+        **options: Of `align_pairs`, for example layer, heads or progress. What comes before them, what is returned
+            and what is raised is as for `score_files`.
 
     Example:
         >>> align_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "newstest2014.align", layer=3)

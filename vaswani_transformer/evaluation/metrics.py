@@ -14,19 +14,17 @@ from typing import Any, TypedDict
 import numpy as np
 from transformers import EvalPrediction, PreTrainedTokenizerBase
 
-try:
+from ..extras import requiring
+
+with requiring("eval", "to score translations"):
     import datasets
     import evaluate
-    from sacrebleu.metrics import BLEU, CHRF
-except ImportError as error:
-    raise ImportError(
-        "`sacrebleu` and `evaluate` must be installed to score translations, got neither or only one of them. "
-        "Run: pip install 'vaswani-transformer[eval]'"
-    ) from error
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
 
-from .paper_bleu import corpus_paper_bleu
+from .paper_bleu import ReferenceStreams, corpus_paper_bleu
+from .results import METRICS
 
-METRICS = ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")
 _SACREBLEU: dict[str, Any] = {"tokenize": "13a", "force": True}
 
 
@@ -95,13 +93,14 @@ def score_translations(
 
 def corpus_sacrebleu(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> float:
     """The `sacrebleu` of `score_translations` alone, eight times as fast; arguments and errors are the same."""
-    return BLEU(**_SACREBLEU).corpus_score(hypotheses, _reference_streams(hypotheses, references)).score
+    score: float = BLEU(**_SACREBLEU).corpus_score(hypotheses, _reference_streams(hypotheses, references)).score
+    return score
 
 
 def _reference_streams(
     hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]
-) -> list[list[str | None]]:
-    """One list of references per stream, as sacreBLEU wants them; None where a sentence has fewer than others."""
+) -> ReferenceStreams:
+    """One list of references per stream; None where a sentence has fewer than others."""
     if len(hypotheses) != len(references):
         raise ValueError(
             f"`hypotheses` must be as many as `references`, got {len(hypotheses)} and {len(references)}. "
@@ -110,7 +109,7 @@ def _reference_streams(
     if not hypotheses:
         raise ValueError("`hypotheses` must not be empty, got 0 sentences. Pass at least one.")
     _check_texts("hypotheses", hypotheses)
-    rows = [list(row) if isinstance(row, (list, tuple)) else [row] for row in references]
+    rows: list[list[Any]] = [list(row) if isinstance(row, (list, tuple)) else [row] for row in references]
     for row in rows:
         _check_texts("references", row)
     if empty := [index for index, row in enumerate(rows) if not row]:
@@ -143,7 +142,7 @@ Returns:
 """
 
 
-class TranslationMetric(evaluate.Metric):
+class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
     """All scores of `score_translations` as an `evaluate.Metric` that needs no network.
 
     Example:
@@ -188,13 +187,13 @@ def make_compute_metrics(
     def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
         ids = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
         texts, references = _decode(tokenizer, ids), _decode(tokenizer, prediction.label_ids)
-        scores = score_translations(texts, references, target_language)
+        scores: dict[str, Any] = {**score_translations(texts, references, target_language)}
         return {name: scores[name] for name in METRICS}
 
     return compute_metrics
 
 
-def _decode(tokenizer: PreTrainedTokenizerBase, ids: np.ndarray) -> list[str]:
+def _decode(tokenizer: PreTrainedTokenizerBase, ids: Any) -> list[str]:
     """Texts of a padded matrix of token ids, in which a negative id (the ignored label) counts as padding."""
     ids = np.asarray(ids)
     return tokenizer.batch_decode(np.where(ids < 0, tokenizer.pad_token_id, ids), skip_special_tokens=True)

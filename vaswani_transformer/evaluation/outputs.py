@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 try:
     import fcntl
-except ImportError:  # Windows
-    fcntl = None
+except ImportError:
+    fcntl = None  # type: ignore[assignment]  # Windows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,15 +21,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
-try:
+from ..extras import requiring
+
+with requiring("eval", "for the paper's BLEU"):
     import sacremoses
-    from sacrebleu.metrics import BLEU
-except ImportError as error:
-    raise ImportError(
-        "`sacrebleu` and `sacremoses` must be installed for the paper's BLEU, got neither or only one of them. "
-        "Run: pip install 'vaswani-transformer[eval]'"
-    ) from error
+    from sacrebleu.metrics.bleu import BLEU
+
+# First references of all sentences, second references, ...; None, of which sacreBLEU's types do not know, where a
+# sentence has fewer.
+ReferenceStreams: TypeAlias = list[list[Any]]
 
 _FALLBACK_LANGUAGE = "en"
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -57,9 +59,7 @@ def tokenize_for_paper_bleu(sentences: Sequence[str], target_language: str | Non
 
 
 def corpus_paper_bleu(
-    hypotheses: Sequence[str],
-    reference_streams: Sequence[Sequence[str | None]],
-    target_language: str | None = None,
+    hypotheses: Sequence[str], reference_streams: ReferenceStreams, target_language: str | None = None
 ) -> tuple[float, str]:
     """The paper's BLEU of raw translations, and its signature.
 
@@ -67,8 +67,7 @@ def corpus_paper_bleu(
 
     Args:
         hypotheses: One translation for each sentence.
-        reference_streams: As sacreBLEU takes them: first references of all sentences, second references, ...; None
-            where a sentence has fewer.
+        reference_streams: As sacreBLEU takes them.
         target_language: As for `tokenize_for_paper_bleu`.
 
     Returns:
@@ -81,7 +80,7 @@ def corpus_paper_bleu(
     """
     bleu = BLEU(tokenize="none", smooth_method="none", force=True)
     streams = [_tokenize_stream(stream, target_language) for stream in reference_streams]
-    score = bleu.corpus_score(tokenize_for_paper_bleu(hypotheses, target_language), streams).score
+    score: float = bleu.corpus_score(tokenize_for_paper_bleu(hypotheses, target_language), streams).score
     return score, _signature(bleu, _language(target_language))
 
 
@@ -95,7 +94,7 @@ def _split_compounds(line: str) -> str:
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)
 
 
-def _tokenize_stream(stream: Sequence[str | None], target_language: str | None) -> list[str | None]:
+def _tokenize_stream(stream: list[Any], target_language: str | None) -> list[Any]:
     tokenized = iter(tokenize_for_paper_bleu([line for line in stream if line is not None], target_language))
     return [None if line is None else next(tokenized) for line in stream]
 

@@ -7,9 +7,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import torch
+
+from ..extras import requiring
+
+Batch = TypeVar("Batch")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Processes:
         """Whether this process writes and speaks."""
         return self.rank == 0
 
-    def map(self, compute: Callable[[Any], Any], batches: list[Any]) -> Iterable[Any]:
+    def map(self, compute: Callable[[Batch], Result], batches: list[Batch]) -> Iterable[Result]:
         """What `compute` makes of each batch, in order; each process computes its share, and gets all."""
         if self.count == 1:
             return map(compute, batches)
@@ -40,13 +45,13 @@ class Processes:
         shares = gather_object([[compute(batch) for batch in batches[self.rank :: self.count]]])
         return [shares[number % self.count][number // self.count] for number in range(len(batches))]
 
-    def from_main(self, value: Any) -> Any:
-        """The main process's value, in every process."""
+    def from_main(self, number: int) -> int:
+        """The main process's number, in every process."""
         if self.count == 1:
-            return value
+            return number
         from accelerate.utils import broadcast_object_list
 
-        return broadcast_object_list([value])[0]
+        return int(broadcast_object_list([number])[0])
 
     def leave(self) -> None:
         """Ends the connection between the processes."""
@@ -68,12 +73,7 @@ def join_processes() -> Processes:
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return ALONE
-    try:
+    with requiring("train", "to translate with several processes"):
         from accelerate import PartialState
-    except ImportError as error:
-        raise ImportError(
-            "`accelerate` must be installed to translate with several processes, got none. "
-            "Run: pip install 'vaswani-transformer[train]'"
-        ) from error
     state = PartialState(cpu=not torch.cuda.is_available())
     return Processes(state.process_index, state.num_processes, state.device)

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation of a model on a test set: scores, scores by phenomenon, baselines, the results file and the printout."""
+"""Evaluation of a model on a test set: scores, scores by phenomenon, baselines, and the printout."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..version import code_version
-from .baselines import copy_source, nearest_training_pair, word_for_word
+from .baselines import nearest_training_pair, word_for_word
+from .batches import DEFAULT_MAX_TOKENS_PER_BATCH
 from .checkpoint import load_for_inference
+from .decoding import DECODING, GenerativeModel, decoding_config
 from .evaluation_set import EvaluationSet, load_evaluation_set
-from .labels import DECODING, describe_search, metric_names
 from .metrics import corpus_sacrebleu, score_translations
-from .outputs import check_outputs, open_output, write_lines
-from .scoring import decoding_config
-from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, translate
-
-RESULTS_FILE = "test_results.json"
+from .outputs import check_outputs, write_lines
+from .results import RESULTS_FILE, describe_search, length_ratio, metric_names, write_results
+from .translate import translate
 
 
 def evaluate_to_files(
@@ -56,16 +55,15 @@ def evaluate_to_files(
         ValueError: An output cannot be written, is another of the files or would replace the results of another test
             set, or model or corpus are not valid.
     """
-    is_default = results_file is None and Path(model).is_dir()
-    if is_default:
-        results_file = Path(model) / RESULTS_FILE
+    default = Path(model) / RESULTS_FILE if results_file is None and Path(model).is_dir() else None
+    results_file = default or results_file
     inputs = [corpus.get(name) for name in ("source_file", "target_file", "pairs_file")]
     check_outputs({"translations": translations_file, "results": results_file}, inputs)
     loaded, tokenizer = load_for_inference(model, device=device)
     languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
-    if is_default:
-        _check_same_test_set(results_file, test_set.name)
+    if default is not None:
+        _check_same_test_set(default, test_set.name)
     results, translations = evaluate_model(loaded, tokenizer, test_set, **options)
     if results_file is not None:
         write_results(results, results_file)
@@ -88,7 +86,7 @@ def _check_same_test_set(results_file: Path, name: str) -> None:
 
 
 def evaluate_model(
-    model: PreTrainedModel,
+    model: GenerativeModel,
     tokenizer: PreTrainedTokenizerBase,
     test_set: EvaluationSet,
     *,
@@ -196,7 +194,7 @@ def score_baselines(test_set: EvaluationSet) -> dict[str, float]:
     if test_set.training_pairs is None or test_set.dictionary is None:
         return {}
     baselines = {
-        "copy": copy_source(test_set.sources),
+        "copy": test_set.sources,
         "nearest_training_pair": nearest_training_pair(test_set.sources, *test_set.training_pairs),
         "word_for_word": word_for_word(test_set.sources, test_set.dictionary),
     }
@@ -210,17 +208,6 @@ def _decoding(config: GenerationConfig) -> dict[str, Any]:
         limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
         decoding |= {name: value for name, value in limits.items() if value is not None}
     return decoding
-
-
-def write_results(results: dict[str, Any], path: str | Path) -> None:
-    """Writes results as JSON, atomically.
-
-    Args:
-        results: From `evaluate_model`.
-        path: Usually test_results.json in the model's folder; its folder must exist.
-    """
-    with open_output(path) as stream:
-        stream.write((json.dumps(results, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
 
 
 def format_report(results: dict[str, Any]) -> str:
@@ -249,11 +236,6 @@ def format_report(results: dict[str, Any]) -> str:
         lines += ["", "without a model        sacreBLEU"]
         lines += [f"{name.replace('_', ' '):21}  {score:9.2f}" for name, score in baselines.items()]
     return "\n".join(lines)
-
-
-def length_ratio(results: Mapping[str, Any]) -> float:
-    """Length of the translations over that of the references, in sacreBLEU's tokens."""
-    return results["test_hypothesis_length"] / max(1, results["test_reference_length"])
 
 
 def _format_scores(results: dict[str, Any]) -> list[str]:

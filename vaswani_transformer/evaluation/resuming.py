@@ -67,7 +67,8 @@ def describe(
     digests = {"input": input_digest, "model": _digest(model), "tokenizer": hashlib.sha256(vocabulary).hexdigest()}
     own = {name: value for name, value in model.generation_config.to_dict().items() if not name.startswith("_")}
     given = {name: value for name, value in {**digests, **own, **options}.items() if value is not None}
-    return json.loads(json.dumps(given, default=repr))
+    described: dict[str, Any] = json.loads(json.dumps(given, default=repr))
+    return described
 
 
 def _digest(model: PreTrainedModel) -> str:
@@ -76,7 +77,7 @@ def _digest(model: PreTrainedModel) -> str:
     for name, weight in model.named_parameters():
         digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}".encode())
         if type(weight.data) is torch.Tensor and not weight.is_meta:
-            digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+            digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..search_vaswani_transformer import gnmt_length_penalty
-from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, compute_in_batches, padded, paired, token_ids
+from .batches import (
+    DEFAULT_MAX_TOKENS_PER_BATCH,
+    Row,
+    check_lengths,
+    compute_in_batches,
+    padded,
+    paired,
+    token_ids,
+)
+from .decoding import decoding_config, decoding_overrides, penalty_of
 
 
 @dataclass(frozen=True)
@@ -73,12 +80,14 @@ def score_pairs(
 
     Paper: section 6.1.
     """
-    given = {"length_penalty": length_penalty, "length_penalty_offset": length_penalty_offset}
-    decoding = decoding_config(model, **{name: value for name, value in given.items() if value is not None})
+    penalty = decoding_overrides(length_penalty=length_penalty, length_penalty_offset=length_penalty_offset)
+    decoding = decoding_config(model, **penalty)
 
-    def encode(pairs: list[tuple[str, str]]) -> list[Row]:
-        sides = (token_ids(tokenizer, list(side)) for side in zip(*pairs, strict=True))
-        return list(zip(*sides, strict=True))
+    def encode(pairs: list[tuple[str, str]], first: int) -> list[Row]:
+        sources, targets = map(list, zip(*pairs, strict=True))
+        for side in (sources, targets):
+            check_lengths(side, first)
+        return list(zip(token_ids(tokenizer, sources), token_ids(tokenizer, targets), strict=True))
 
     def compute(rows: list[Row]) -> list[PairScore]:
         return score_tokens(model, rows, decoding, tokenizer.pad_token_id, max_tokens_per_batch)
@@ -88,17 +97,10 @@ def score_pairs(
         encode,
         partial(map, compute),
         empty=lambda: PairScore(0.0, 0, 0.0),
-        doing="scoring",
         max_tokens_per_batch=max_tokens_per_batch,
-        progress=progress,
+        doing="scoring" if progress else None,
         total=total,
     )
-
-
-def decoding_config(model: VaswaniTransformerForConditionalGeneration, **generate_kwargs: Any) -> GenerationConfig:
-    """What `model.generate` would decode by if it got these arguments, checked as it would check them."""
-    given = generate_kwargs.pop("generation_config", None)
-    return model._prepare_generation_config(given, **generate_kwargs)[0]
 
 
 @torch.inference_mode()
@@ -138,11 +140,7 @@ def score_tokens(
     lengths = [len(target) for target in targets]
     totals = [float(part.sum()) for part in log_probs.cpu().double().split(lengths)]
     return [
-        PairScore(
-            total,
-            length,
-            total / float(gnmt_length_penalty(length, decoding.length_penalty, decoding.length_penalty_offset)),
-        )
+        PairScore(total, length, score=total / penalty_of(decoding, length))
         for total, length in zip(totals, lengths, strict=True)
     ]
 

@@ -11,14 +11,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import ModelOutput
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..search_vaswani_transformer import check_length_penalty, check_length_penalty_offset, gnmt_length_penalty
-from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, check_count, compute_in_batches, padded, token_ids
+from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, check_lengths, compute_in_batches, padded, token_ids
+from .decoding import GenerativeModel, check_num_best, decoding_config, penalty_of
 from .processes import ALONE, Processes
-from .scoring import decoding_config
 
 
 @dataclass(frozen=True)
@@ -39,8 +36,11 @@ class Hypothesis:
     length: int
 
 
+BLANK = Hypothesis("", None, None, 0)
+
+
 def translate(
-    model: PreTrainedModel,
+    model: GenerativeModel,
     tokenizer: PreTrainedTokenizerBase,
     sentences: Iterable[str],
     *,
@@ -82,18 +82,17 @@ def translate(
 
     return compute_in_batches(
         sentences,
-        lambda chunk: _encode(tokenizer, chunk),
+        partial(encode_sentences, tokenizer),
         partial(processes.map, compute),
         empty=str,
-        doing="translating",
         max_tokens_per_batch=max_tokens_per_batch,
-        progress=progress and processes.is_main,
+        doing="translating" if progress and processes.is_main else None,
         total=total,
     )
 
 
 def translate_n_best(
-    model: VaswaniTransformerForConditionalGeneration,
+    model: GenerativeModel,
     tokenizer: PreTrainedTokenizerBase,
     sentences: Iterable[str],
     num_best: int,
@@ -104,21 +103,14 @@ def translate_n_best(
     processes: Processes = ALONE,
     **generate_kwargs: Any,
 ) -> Iterator[list[Hypothesis]]:
-    """The best translations of each sentence, best first, with their scores; otherwise as `translate`.
+    """The best translations of each sentence, best first, with their scores.
 
     The scores are the `sequences_scores` of `generate`. Where the search found fewer than `num_best`, there are fewer.
     The same text may come twice, in other tokens. An empty or blank sentence has one hypothesis, empty and unscored.
 
     Args:
-        model: In eval mode; decodes as its generation config says.
-        tokenizer: Saved with the model.
-        sentences: Source sentences.
+        model: Of this package. It and all other arguments are those of `translate`.
         num_best: Translations of each sentence, at most as many as beams.
-        max_tokens_per_batch: Padded source tokens of one batch: number of sentences x longest sentence.
-        progress: Whether to show a progress bar on stderr.
-        total: Number of sentences, if known, for the progress bar.
-        processes: Share the work, each with the same model and sentences; from `join_processes`.
-        **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
 
     Raises:
         ValueError: `num_best` is below 1 or above the number of beams, or `max_tokens_per_batch` is below 1.
@@ -133,15 +125,11 @@ def translate_n_best(
         if name in generate_kwargs:
             raise ValueError(f"`{name}` must not be given for n-best translation. Call `model.generate` for it.")
     decoding = decoding_config(model, **generate_kwargs)
-    if not 1 <= num_best <= decoding.num_beams:
-        raise ValueError(
-            f"`num_best` must be at least 1 and at most `num_beams`, which is {decoding.num_beams}, got {num_best}. "
-            "Raise `num_beams`, or ask for fewer translations."
-        )
-    generate_kwargs = {**generate_kwargs, "num_return_sequences": num_best}
+    check_num_best(num_best, decoding.num_beams)
+    options = {**generate_kwargs, "num_return_sequences": num_best, "return_dict_in_generate": True}
 
     def compute(rows: list[Row]) -> list[list[Hypothesis]]:
-        found = _generate(model, tokenizer, rows, {**generate_kwargs, "return_dict_in_generate": True})
+        found = _generate(model, tokenizer, rows, options)
         hypotheses = _hypotheses(tokenizer, found, decoding)
         return [
             [hypothesis for hypothesis in hypotheses[start : start + num_best] if hypothesis is not None]
@@ -150,34 +138,32 @@ def translate_n_best(
 
     return compute_in_batches(
         sentences,
-        lambda chunk: _encode(tokenizer, chunk),
+        partial(encode_sentences, tokenizer),
         partial(processes.map, compute),
-        empty=lambda: [Hypothesis("", None, None, 0)],
-        doing="translating",
+        empty=lambda: [BLANK],
         max_tokens_per_batch=max_tokens_per_batch,
-        progress=progress and processes.is_main,
+        doing="translating" if progress and processes.is_main else None,
         total=total,
     )
 
 
-def _encode(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> list[Row]:
-    """Token ids of each sentence; none of a blank one."""
+def encode_sentences(tokenizer: PreTrainedTokenizerBase, sentences: list[str], first: int) -> list[Row]:
+    """Token ids of each sentence; none of a blank one. `first` is how many sentences were before."""
+    check_lengths(sentences, first)
     ids = iter(token_ids(tokenizer, [sentence for sentence in sentences if sentence.strip()]))
     return [(next(ids),) if sentence.strip() else () for sentence in sentences]
 
 
 @torch.inference_mode()
 def _generate(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: list[Row], generate_kwargs: dict[str, Any]
-) -> torch.Tensor | ModelOutput:
-    """What `generate` returns for rows of token ids."""
+    model: GenerativeModel, tokenizer: PreTrainedTokenizerBase, rows: list[Row], generate_kwargs: dict[str, Any]
+) -> Any:
+    """What `generate` returns for rows of token ids: a matrix of them, or an output that holds one."""
     input_ids, attention_mask = padded([row[0] for row in rows], tokenizer.pad_token_id, model.device)
     return model.generate(input_ids=input_ids, attention_mask=attention_mask, **generate_kwargs)
 
 
-def _hypotheses(
-    tokenizer: PreTrainedTokenizerBase, found: ModelOutput, decoding: GenerationConfig
-) -> list[Hypothesis | None]:
+def _hypotheses(tokenizer: PreTrainedTokenizerBase, found: Any, decoding: GenerationConfig) -> list[Hypothesis | None]:
     """Text and scores of each output of `generate`; None where the search found none."""
     sequences, scores = found.sequences[:, 1:], found.sequences_scores.double().tolist()  # without <s>
     if "beam_indices" in found:
@@ -185,43 +171,7 @@ def _hypotheses(
     else:
         lengths = (sequences != tokenizer.pad_token_id).sum(dim=1).tolist()
     texts = tokenizer.batch_decode(sequences, skip_special_tokens=True)
-    alpha, offset = decoding.length_penalty, decoding.length_penalty_offset
     return [
-        Hypothesis(text, score, score * gnmt_length_penalty(max(length, 1), alpha, offset), length)
-        if math.isfinite(score)
-        else None
+        Hypothesis(text, score, score * penalty_of(decoding, max(length, 1)), length) if math.isfinite(score) else None
         for text, score, length in zip(texts, scores, lengths, strict=True)
     ]
-
-
-def decoding_overrides(
-    *,
-    num_beams: int | None = None,
-    length_penalty: float | None = None,
-    length_penalty_offset: float | None = None,
-    max_new_tokens_over_source: int | None = None,
-) -> dict[str, Any]:
-    """Arguments of `generate` for the values that are given; None leaves the model's own.
-
-    Args:
-        num_beams: Hypotheses kept for each sentence; 1 is greedy search.
-        length_penalty: Alpha of the length penalty.
-        length_penalty_offset: Its offset; 5 is GNMT's, 0 divides by length^alpha.
-        max_new_tokens_over_source: Output limit in tokens beyond the source's length.
-
-    Raises:
-        ValueError: A value is out of range.
-    """
-    if num_beams is not None:
-        check_count("num_beams", num_beams, "The paper uses 4; 1 is greedy search.")
-    check_length_penalty(length_penalty)
-    check_length_penalty_offset(length_penalty_offset)
-    if max_new_tokens_over_source is not None:
-        check_count("max_new_tokens_over_source", max_new_tokens_over_source, "The paper uses 50.", least=0)
-    given = {
-        "num_beams": num_beams,
-        "length_penalty": length_penalty,
-        "length_penalty_offset": length_penalty_offset,
-        "max_new_tokens_over_source": max_new_tokens_over_source,
-    }
-    return {name: value for name, value in given.items() if value is not None}

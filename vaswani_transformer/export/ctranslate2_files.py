@@ -13,7 +13,7 @@ from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 
 from ..evaluation.batches import check_count
 from ..evaluation.checkpoint import read_json
-from ..evaluation.translate import decoding_overrides
+from ..evaluation.decoding import DECODING, decoding_overrides
 from ..generation_vaswani_transformer import PAPER_ALPHA
 from ..search_vaswani_transformer import GNMT_OFFSET
 from .ctranslate2_model import DESCRIPTION, VOCABULARY_FILE, WEIGHTS_FILE
@@ -22,8 +22,7 @@ logger = logging.getLogger(__name__)
 
 _HOW_TO_EXPORT = "Make one: vaswani-transformer export --model DIR --to ctranslate2 --output-dir NEW."
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
-_SEARCH_OPTIONS = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")
-OPTIONS = (*_SEARCH_OPTIONS, "max_new_tokens")
+OPTIONS = (*DECODING, "max_new_tokens")
 
 # What a generation_config.json may hold without changing what `generate` finds.
 _HARMLESS = {
@@ -69,7 +68,7 @@ def read_description(folder: Path) -> dict[str, Any]:
 def read_names(folder: Path, vocab_size: int, tokenizer: PreTrainedTokenizerBase) -> list[str]:
     """The names of the vocabulary's entries, by id, which must be the model's and the tokenizer's."""
     path = folder / VOCABULARY_FILE
-    names = read_json(path, list)
+    names: list[str] = read_json(path, list)
     if len(names) != vocab_size:
         raise ValueError(
             f"`{path}` must have the {vocab_size} names of the model's vocabulary, got {len(names)}. Copy it again."
@@ -108,7 +107,7 @@ def read_generation_config(folder: Path, vocab_size: int, tokenizer: PreTrainedT
 
 def _check_decoding(own: dict[str, Any], vocab_size: int) -> None:
     """Raises ValueError for a value that no search can take."""
-    decoding_overrides(**{name: own[name] for name in _SEARCH_OPTIONS if name in own})
+    decoding_overrides(**{name: own[name] for name in DECODING if name in own})
     for name in ("max_new_tokens", "max_length", "longest_training_source"):
         if name in own:
             check_count(name, own[name], "Leave it out for the default.")

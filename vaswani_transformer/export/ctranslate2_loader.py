@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from ctranslate2.converters import utils
 from ctranslate2.converters.transformers import ModelLoader, register_loader
-from ctranslate2.specs import attention_spec, common_spec, transformer_spec
+from ctranslate2.specs import common_spec, transformer_spec
 from torch import nn
 from transformers import PreTrainedTokenizerBase
 
@@ -27,7 +27,7 @@ MIN_POSITIONS = 2048
 
 
 @register_loader("VaswaniTransformerConfig")
-class VaswaniTransformerLoader(ModelLoader):
+class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate2 has no types
     """Our model as CTranslate2's specification of a post-norm Transformer."""
 
     architecture_name = "AutoModelForSeq2SeqLM"
@@ -66,12 +66,12 @@ class VaswaniTransformerLoader(ModelLoader):
             self._set_layer(spec, layer)
         for spec, layer in zip(decoder.layer, model.model.decoder.layers, strict=True):
             self._set_layer(spec, layer)
-            self._set_attention(spec.attention, layer.encoder_attn)
+            self._set_attention(spec.attention, layer.encoder_attn, is_self=False)
             self.set_layer_norm(spec.attention.layer_norm, layer.encoder_attn_layer_norm)
         self.set_linear(decoder.projection, model.lm_head)
         return transformer_spec.TransformerSpec(encoder, decoder)
 
-    def _set_embeddings(self, stack_spec: Any, embeddings_spec: Any, stack: nn.Module) -> None:
+    def _set_embeddings(self, stack_spec: Any, embeddings_spec: Any, stack: Any) -> None:
         stack_spec.scale_embeddings = stack.embed_scale
         self.set_embeddings(embeddings_spec, stack.embed_tokens)
         if stack.config.position_encoding == "learned":
@@ -80,29 +80,25 @@ class VaswaniTransformerLoader(ModelLoader):
             positions = torch.arange(num_positions(stack.config))
             stack_spec.position_encodings.encodings = sinusoids(positions, stack.config.d_model)
 
-    def _set_layer(self, spec: Any, layer: nn.Module) -> None:
+    def _set_layer(self, spec: Any, layer: Any) -> None:
         """Self-attention and feed-forward layer, which layers of both stacks have."""
-        self._set_attention(spec.self_attention, layer.self_attn)
+        self._set_attention(spec.self_attention, layer.self_attn, is_self=True)
         self.set_layer_norm(spec.self_attention.layer_norm, layer.self_attn_layer_norm)
         self.set_linear(spec.ffn.linear_0, layer.fc1)
         self.set_linear(spec.ffn.linear_1, layer.fc2)
         self.set_layer_norm(spec.ffn.layer_norm, layer.final_layer_norm)
 
-    def _set_attention(self, spec: attention_spec.MultiHeadAttentionSpec, attention: MultiHeadAttention) -> None:
+    def _set_attention(self, spec: Any, attention: MultiHeadAttention, *, is_self: bool) -> None:
         """Fused projections; heads are as wide as the wider of d_k and d_v, the rest of the other being zeros."""
         width, spec.queries_scale = max(attention.d_k, attention.d_v), attention.scaling
-        projections = [
-            _padded_heads(attention.q_proj, attention.d_k, width),
-            _padded_heads(attention.k_proj, attention.d_k, width),
-            _padded_heads(attention.v_proj, attention.d_v, width),
-        ]
-        if len(spec.linear) == 2:
-            utils.fuse_linear(spec.linear[0], projections)
-        else:
-            utils.fuse_linear(spec.linear[0], projections[:1])
-            utils.fuse_linear(spec.linear[1], projections[1:])
-        self.set_linear(spec.linear[-1], attention.out_proj)
-        spec.linear[-1].weight = _with_padding(attention.out_proj.weight.T, attention.d_v, width).T.contiguous()
+        q = _padded_heads(attention.q_proj, attention.d_k, width)
+        k = _padded_heads(attention.k_proj, attention.d_k, width)
+        v = _padded_heads(attention.v_proj, attention.d_v, width)
+        *fused, output = spec.linear
+        for linear, projections in zip(fused, [[q, k, v]] if is_self else [[q], [k, v]], strict=True):
+            utils.fuse_linear(linear, projections)
+        self.set_linear(output, attention.out_proj)
+        output.weight = _with_padding(attention.out_proj.weight.T, attention.d_v, width).T.contiguous()
 
     def get_vocabulary(
         self, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
@@ -120,13 +116,9 @@ class VaswaniTransformerLoader(ModelLoader):
         self, config: Any, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
     ) -> None:
         """Special tokens (the tokenizer itself ends a source with `</s>`), epsilon, and what `Translator` reads."""
-        decoding = model.generation_config
-        start, end = decoding.decoder_start_token_id, decoding.eos_token_id
-        start = model.config.decoder_start_token_id if start is None else start
-        end = model.config.eos_token_id if end is None else end
         names = self.get_vocabulary(model, tokenizer)
-        config.bos_token = config.decoder_start_token = names[start]
-        config.eos_token = names[end[0] if isinstance(end, list) else end]
+        config.bos_token = config.decoder_start_token = names[_token_id(model, "decoder_start_token_id")]
+        config.eos_token = names[_token_id(model, "eos_token_id")]
         config.unk_token = tokenizer.unk_token or tokenizer.pad_token  # must be one; byte-level BPE needs none
         config.layer_norm_epsilon = model.config.layer_norm_eps
         description = {
@@ -135,6 +127,13 @@ class VaswaniTransformerLoader(ModelLoader):
             "position_encoding": model.config.position_encoding,
         }
         config.add_attribute(DESCRIPTION, description)
+
+
+def _token_id(model: VaswaniTransformerForConditionalGeneration, name: str) -> int:
+    """A special token, of several the first: the generation config's, else the config's."""
+    ids = getattr(model.generation_config, name)
+    ids = getattr(model.config, name) if ids is None else ids
+    return int(ids[0] if isinstance(ids, list) else ids)
 
 
 def num_positions(config: VaswaniTransformerConfig) -> int:

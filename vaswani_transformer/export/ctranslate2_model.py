@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from ..evaluation.checkpoint import load_for_inference
+from ..extras import requiring
 from .folder import check_output_folder, writing_folder
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,8 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
     from .ctranslate2_loader import VaswaniTransformerLoader
 
     loaded, tokenizer = load_for_inference(model, device="cpu")
-    spec = VaswaniTransformerLoader()(loaded.float(), tokenizer)  # CTranslate2 makes int8_bfloat16 of bf16's int8
+    loaded.float()  # type: ignore[no-untyped-call]  # CTranslate2 makes int8_bfloat16 of bf16's int8
+    spec = VaswaniTransformerLoader()(loaded, tokenizer)
     spec.validate()
     spec.optimize(quantization=quantization)
     with writing_folder(output_dir) as folder:
@@ -69,14 +71,10 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
     return Path(output_dir)
 
 
-def check_ctranslate2() -> ModuleType:
+def check_ctranslate2() -> Any:
     """CTranslate2, or an ImportError that says how to install it."""
-    try:
+    with requiring("export", "for its exports"):
         import ctranslate2
-    except ImportError as error:
-        raise ImportError(
-            "`ctranslate2` must be installed for its exports, got none. Run: pip install 'vaswani-transformer[export]'"
-        ) from error
     return ctranslate2
 
 

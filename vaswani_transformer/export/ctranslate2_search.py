@@ -30,24 +30,24 @@ class Decoding:
         num_best: Those that are returned.
         length_penalty: Alpha of ((c + length) / (c + 1))^alpha.
         length_penalty_offset: c of it.
-        max_new_tokens_over_source: Output limit in tokens beyond the source's; None: `max_new_tokens`.
-        max_new_tokens: Output limit of all sentences.
+        max_new_tokens: Output limit in tokens.
+        is_over_source: Whether the limit is counted beyond the source's tokens.
     """
 
     num_beams: int
     num_best: int
     length_penalty: float
     length_penalty_offset: float
-    max_new_tokens_over_source: int | None
-    max_new_tokens: int | None
+    max_new_tokens: int
+    is_over_source: bool
 
     def limit(self, source: list[int]) -> int:
         """Largest number of output tokens of a source, `</s>` included."""
-        return len(source) + self.max_new_tokens_over_source if self.max_new_tokens is None else self.max_new_tokens
+        return self.max_new_tokens + (len(source) if self.is_over_source else 0)
 
     def score(self, log_prob: float, length: int) -> float:
         """GNMT's score of a hypothesis of `length` tokens."""
-        return log_prob / gnmt_length_penalty(max(length, 1), self.length_penalty, self.length_penalty_offset)
+        return log_prob / float(gnmt_length_penalty(max(length, 1), self.length_penalty, self.length_penalty_offset))
 
 
 @dataclass(frozen=True)

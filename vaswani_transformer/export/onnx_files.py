@@ -87,14 +87,14 @@ def _open(path: Path, options: SessionOptions, providers: list[Any]) -> Inferenc
 
 def _encoder_tensors(config: VaswaniTransformerConfig) -> tuple[_Tensors, _Tensors]:
     """Inputs and outputs of the encoder's graph."""
-    inputs = [("input_ids", (None, None)), ("attention_mask", (None, None))]
+    inputs: _Tensors = [("input_ids", (None, None)), ("attention_mask", (None, None))]
     states = ("last_hidden_state", (None, None, config.d_model))
     return inputs, [states, *_caches(config, "present", "encoder")]
 
 
 def _decoder_tensors(config: VaswaniTransformerConfig) -> tuple[_Tensors, _Tensors]:
     """Inputs and outputs of the decoder's graph."""
-    inputs = [("input_ids", (None, None)), ("encoder_attention_mask", (None, None))]
+    inputs: _Tensors = [("input_ids", (None, None)), ("encoder_attention_mask", (None, None))]
     past = [each for kind in ("decoder", "encoder") for each in _caches(config, "past_key_values", kind)]
     logits = ("logits", (None, None, config.vocab_size))
     return inputs + past, [logits, *_caches(config, "present", "decoder")]

@@ -20,14 +20,14 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache, GenerationConfig, GenerationMixin
 from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import Seq2SeqLMOutput
-from transformers.utils import ModelOutput
+from transformers.utils.generic import ModelOutput
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from ..inputs_vaswani_transformer import check_batch, check_cache, check_mask, check_token_ids
 from ..modeling_vaswani_transformer import VaswaniTransformerPreTrainedModel
 from .onnx_files import check_providers, open_graphs, read_config
-from .onnx_model import cache_names, check_packages
+from .onnx_model import cache_names, cache_tensors, check_packages
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions
@@ -58,11 +58,11 @@ class OnnxEncoder(torch.nn.Module):
     ) -> OnnxEncoderOutput:
         """Encodes (B, S) source tokens; `attention_mask` has 1 for "attend" and 0 for padding."""
         _check_options(kwargs)
-        _require(input_ids=input_ids)
-        check_token_ids("input_ids", input_ids, self._config.vocab_size)
-        check_mask("attention_mask", attention_mask, *input_ids.shape)
-        _check_positions(self._config, input_ids.shape[1])
-        inputs = {"input_ids": input_ids, "attention_mask": _mask(attention_mask, input_ids.shape)}
+        ids = _required("input_ids", input_ids)
+        check_token_ids("input_ids", ids, self._config.vocab_size)
+        check_mask("attention_mask", attention_mask, *ids.shape)
+        _check_positions(self._config, "input_ids", ids.shape[1])
+        inputs = {"input_ids": ids, "attention_mask": _mask(attention_mask, ids.shape)}
         states, *cross = _run(self._session, inputs)
         return OnnxEncoderOutput(last_hidden_state=states, cross=tuple(cross))
 
@@ -90,10 +90,10 @@ class VaswaniTransformerOnnxModel(
         super().__init__(config)
         self._encoder, self._decoder = OnnxEncoder(encoder, config), decoder
         self._set_default_generation()
-        self.eval()
+        self.eval()  # type: ignore[no-untyped-call]  # the library's
 
     @classmethod
-    def from_pretrained(
+    def from_pretrained(  # type: ignore[override]  # the weights are in the graphs
         cls,
         folder: str | Path,
         *,
@@ -147,7 +147,7 @@ class VaswaniTransformerOnnxModel(
         """Of the graphs: fp32."""
         return torch.float32
 
-    def to(self, *args: Any, **kwargs: Any) -> VaswaniTransformerOnnxModel:
+    def to(self, *args: Any, **kwargs: Any) -> VaswaniTransformerOnnxModel:  # type: ignore[override]
         """The model itself; other devices and types than its own are refused.
 
         Raises:
@@ -189,28 +189,29 @@ class VaswaniTransformerOnnxModel(
         Returns:
             `logits` (R, T, V) and `past_key_values`.
         """
-        _require(decoder_input_ids=decoder_input_ids)
-        check_token_ids("decoder_input_ids", decoder_input_ids, self.config.vocab_size)
-        check_cache(past_key_values, decoder_input_ids.shape[0])
+        ids = _required("decoder_input_ids", decoder_input_ids)
+        check_token_ids("decoder_input_ids", ids, self.config.vocab_size)
+        rows = ids.shape[0]
+        check_cache(past_key_values, rows)
         _check_dynamic(past_key_values)
         _check_options(kwargs)
         if encoder_outputs is None:
             encoder_outputs = self._encoder(input_ids, attention_mask)
-        if not isinstance(encoder_outputs, OnnxEncoderOutput):
+        if not isinstance(encoder_outputs, OnnxEncoderOutput) or encoder_outputs.cross is None:
             raise TypeError(
                 "`encoder_outputs` must be what this model's get_encoder() gave, got "
                 f"{type(encoder_outputs).__name__}. Leave it out, or call that."
             )
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
-        rows, source_length = decoder_input_ids.shape[0], encoder_outputs.cross[0].shape[2]
+        source_length = encoder_outputs.cross[0].shape[2]
         check_mask("attention_mask", attention_mask, rows, source_length)
-        cross = self._cross(encoder_outputs, past_key_values, rows)
+        cross = self._cross(encoder_outputs.cross, past_key_values, rows)
         past = self._past(past_key_values, rows)
-        _check_positions(self.config, past[0].shape[2] + decoder_input_ids.shape[1])
+        _check_positions(self.config, "decoder_input_ids", past[0].shape[2] + ids.shape[1])
         num_layers = self.config.num_decoder_layers
         inputs = {
-            "input_ids": decoder_input_ids,
+            "input_ids": ids,
             "encoder_attention_mask": _mask(attention_mask, (rows, source_length)),
             **dict(zip(cache_names("past_key_values", "decoder", num_layers), past, strict=True)),
             **dict(zip(cache_names("past_key_values", "encoder", num_layers), cross, strict=True)),
@@ -225,16 +226,15 @@ class VaswaniTransformerOnnxModel(
         )
 
     def _cross(
-        self, encoder_outputs: OnnxEncoderOutput, cache: EncoderDecoderCache | None, rows: int
+        self, encoded: tuple[torch.Tensor, ...], cache: EncoderDecoderCache | None, rows: int
     ) -> list[torch.Tensor]:
-        """Keys and values (R, H, S, K) of the source, made for R rows once and then kept in the cache."""
+        """Keys and values (R, H, S, K) of the sources, made for R rows once and then kept in the cache."""
         if cache is not None and cache.is_updated.get(0):
-            return _tensors(cache.cross_attention_cache)
-        cross = list(encoder_outputs.cross)
-        num_sources = cross[0].shape[0]
-        check_batch(rows, rows if rows % num_sources == 0 else num_sources)
-        if rows != num_sources:
-            cross = [each.repeat_interleave(rows // num_sources, dim=0) for each in cross]
+            return cache_tensors(cache.cross_attention_cache)
+        num_sources = encoded[0].shape[0]
+        if rows % num_sources:
+            check_batch(rows, num_sources)
+        cross = [each.repeat_interleave(rows // num_sources, dim=0) for each in encoded]
         if cache is not None:
             cache.cross_attention_cache = _SourceCache()
             _fill(cache.cross_attention_cache, cross)
@@ -244,7 +244,7 @@ class VaswaniTransformerOnnxModel(
     def _past(self, cache: EncoderDecoderCache | None, rows: int) -> list[torch.Tensor]:
         """Keys and values (R, H, P, K) of earlier steps; P is 0 where there were none."""
         if cache is not None and cache.self_attention_cache.get_seq_length():
-            return _tensors(cache.self_attention_cache)
+            return cache_tensors(cache.self_attention_cache)
         widths = [self.config.d_k, self.config.d_v] * self.config.num_decoder_layers
         return [torch.zeros(rows, self.config.num_heads, 0, width) for width in widths]
 
@@ -256,14 +256,11 @@ class _SourceCache(DynamicCache):
         """Does nothing: beams change places only with those of their own source."""
 
 
-def _tensors(cache: DynamicCache) -> list[torch.Tensor]:
-    return [tensor for layer in cache.layers for tensor in (layer.keys, layer.values)]
-
-
 def _fill(cache: DynamicCache, tensors: Sequence[torch.Tensor]) -> None:
     """Puts keys and values, layer by layer, in the place of what the cache held."""
-    cache.layers.extend(DynamicLayer() for _ in range(len(tensors) // 2 - len(cache.layers)))
-    for layer, keys, values in zip(cache.layers, tensors[::2], tensors[1::2], strict=True):
+    layers: list[Any] = cache.layers
+    layers.extend(DynamicLayer() for _ in range(len(tensors) // 2 - len(layers)))
+    for layer, keys, values in zip(layers, tensors[::2], tensors[1::2], strict=True):
         layer.lazy_initialization(keys, values)
         layer.keys, layer.values = keys, values
 
@@ -288,18 +285,19 @@ def _mask(mask: torch.Tensor | None, shape: Sequence[int]) -> torch.Tensor:
     return torch.ones(*shape, dtype=torch.long) if mask is None else mask
 
 
-def _check_positions(config: VaswaniTransformerConfig, num_positions: int) -> None:
-    if config.position_encoding == "learned" and num_positions > config.max_position_embeddings:
+def _check_positions(config: VaswaniTransformerConfig, name: str, num_tokens: int) -> None:
+    """Raises ValueError for more tokens, those in the cache included, than there are learned positions."""
+    if config.position_encoding == "learned" and num_tokens > config.max_position_embeddings:
         raise ValueError(
-            f"Sequence length must be at most `max_position_embeddings` = {config.max_position_embeddings} with "
-            f"learned positions, got {num_positions}. Shorten the input."
+            f"`{name}` must have at most {config.max_position_embeddings} tokens, for which the model learned "
+            f"positions, got {num_tokens}. Split the text into sentences, or ask for shorter output."
         )
 
 
-def _require(**inputs: torch.Tensor | None) -> None:
-    for name, value in inputs.items():
-        if value is None:
-            raise ValueError(f"`{name}` must be given to an ONNX model, got none. Pass token ids.")
+def _required(name: str, ids: torch.Tensor | None) -> torch.Tensor:
+    if ids is None:
+        raise ValueError(f"`{name}` must be given to an ONNX model, got none. Pass token ids.")
+    return ids
 
 
 def _check_options(options: dict[str, Any]) -> None:

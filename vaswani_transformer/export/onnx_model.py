@@ -8,11 +8,11 @@ d_v), V vocabulary. Every one of B, S, T and P is free when a graph runs; P is 0
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import warnings
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
@@ -21,6 +21,7 @@ from transformers.utils import CONFIG_NAME
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation.checkpoint import load_for_inference
+from ..extras import requiring
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..training.atomic import write_json
 from ..version import __version__
@@ -65,7 +66,8 @@ def export_onnx(model: str | Path, output_dir: str | Path) -> Path:
     check_packages("onnx", "onnxscript")
     check_output_folder(output_dir)
     loaded, tokenizer = load_for_inference(model, device="cpu")
-    loaded.float().set_attn_implementation("sdpa")
+    loaded.float()  # type: ignore[no-untyped-call]  # the library's
+    loaded.set_attn_implementation("sdpa")
     _compute_positions_in_the_graph(loaded)
     with writing_folder(output_dir) as folder:
         with torch.no_grad():
@@ -77,16 +79,20 @@ def export_onnx(model: str | Path, output_dir: str | Path) -> Path:
 
 def check_packages(*names: str) -> None:
     """Raises ImportError if one of these packages of the extra [export] is missing."""
-    for name in names:
-        if importlib.util.find_spec(name) is None:
-            raise ImportError(
-                f"`{name}` must be installed for ONNX, got none. Run: pip install 'vaswani-transformer[export]'"
-            )
+    with requiring("export", "for ONNX"):
+        for name in names:
+            import_module(name)
 
 
 def cache_names(prefix: str, kind: str, num_layers: int) -> list[str]:
     """Names of keys and values, layer by layer: `prefix` is past_key_values or present, `kind` decoder or encoder."""
     return [f"{prefix}.{layer}.{kind}.{part}" for layer in range(num_layers) for part in ("key", "value")]
+
+
+def cache_tensors(cache: DynamicCache) -> list[torch.Tensor]:
+    """Keys and values of a cache, layer by layer."""
+    layers: list[Any] = cache.layers  # the library knows kinds without keys, which are not ours
+    return [tensor for layer in layers for tensor in (layer.keys, layer.values)]
 
 
 # ------------------------------------------------------------------------------------------------------- graphs
@@ -98,16 +104,19 @@ class _EncoderGraph(nn.Module):
     def __init__(self, model: VaswaniTransformerForConditionalGeneration) -> None:
         super().__init__()
         self.encoder = model.model.encoder
-        self.cross_attentions = nn.ModuleList([layer.encoder_attn for layer in model.model.decoder.layers])
+        layers: Any = model.model.decoder.layers
+        self.cross_attentions: Any = nn.ModuleList([layer.encoder_attn for layer in layers])
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
         states = self.encoder(input_ids, attention_mask).last_hidden_state
         pairs = [attention._keys_and_values(states, states, None) for attention in self.cross_attentions]
-        return states, *_flat(pairs)
+        return states, *(tensor for pair in pairs for tensor in pair)
 
 
 class _DecoderGraph(nn.Module):
     """The decoder and the output projection, behind a cache whose cross-attention part is complete."""
+
+    no_bias: torch.Tensor
 
     def __init__(self, model: VaswaniTransformerForConditionalGeneration) -> None:
         super().__init__()
@@ -129,12 +138,7 @@ class _DecoderGraph(nn.Module):
         ).last_hidden_state
         # Rows with a bias become ONNX's Gemm, which reads the embedding's matrix as it is: it is stored once.
         logits = nn.functional.linear(states.flatten(0, 1), self.lm_head.weight, self.no_bias)
-        present = [(layer.keys, layer.values) for layer in cache.self_attention_cache.layers]
-        return logits.unflatten(0, input_ids.shape), *_flat(present)
-
-
-def _flat(pairs: list[tuple[torch.Tensor, torch.Tensor]]) -> list[torch.Tensor]:
-    return [tensor for pair in pairs for tensor in pair]
+        return logits.unflatten(0, input_ids.shape), *cache_tensors(cache.self_attention_cache)
 
 
 def _compute_positions_in_the_graph(model: VaswaniTransformerForConditionalGeneration) -> None:
@@ -185,11 +189,12 @@ def _export(graph: nn.Module, inputs: tuple[Any, ...], **names: Any) -> ONNXProg
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            program = torch.onnx.export(
+            exported = torch.onnx.export(
                 graph.eval(), inputs, dynamo=True, opset_version=_OPSET, external_data=False, verbose=False, **names
             )
     finally:
         log.setLevel(level)
+    program = cast("ONNXProgram", exported)  # None comes without dynamo alone
     for node in program.model.graph.all_nodes():
         node.metadata_props.clear()
     program.model.producer_name, program.model.producer_version = "vaswani_transformer", __version__

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Iterable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
@@ -13,12 +12,13 @@ from typing import Any
 
 import torch
 
-from ..evaluation.batches import SENTENCES_PER_CHUNK, check_count, length_batches, token_ids
+from ..evaluation.batches import Row, check_count, compute_in_batches
 from ..evaluation.checkpoint import load_tokenizer
-from ..evaluation.translate import Hypothesis, decoding_overrides
+from ..evaluation.decoding import check_num_best, decoding_overrides
+from ..evaluation.translate import BLANK, Hypothesis, encode_sentences
 from .ctranslate2_files import OPTIONS, read_description, read_generation_config, read_names
 from .ctranslate2_model import check_ctranslate2
-from .ctranslate2_search import Decoding, Found, Search
+from .ctranslate2_search import Decoding, Search
 
 logger = logging.getLogger(__name__)
 
@@ -94,12 +94,12 @@ class Translator:
     @property
     def device(self) -> str:
         """The device that computes: "cpu" or "cuda"."""
-        return self._engine.device
+        return str(self._engine.device)
 
     @property
     def compute_type(self) -> str:
         """What is really computed in."""
-        return self._engine.compute_type
+        return str(self._engine.compute_type)
 
     def __call__(
         self,
@@ -125,9 +125,9 @@ class Translator:
             check_count("batch_size", batch_size, "Leave it out for batches by length.")
         decoding = self._decoding("num_return_sequences", num_return_sequences, options)
         if isinstance(inputs, str) or (not hasattr(inputs, "__iter__") and not hasattr(inputs, "__getitem__")):
-            return next(self._results([inputs], decoding, 1, max_tokens_per_batch))
-        num_together = SENTENCES_PER_CHUNK if isinstance(inputs, Sized) else batch_size or 1
-        results = self._results(inputs, decoding, num_together, max_tokens_per_batch)
+            return next(self._results([inputs], decoding, max_tokens_per_batch, None))
+        chunk_size = None if isinstance(inputs, Sized) else batch_size or 1
+        results = self._results(inputs, decoding, max_tokens_per_batch, chunk_size)
         if not isinstance(inputs, (list, tuple)):
             return results
         return [result[0] for result in results] if num_return_sequences == 1 else list(results)
@@ -154,7 +154,7 @@ class Translator:
         if isinstance(sentences, str):
             raise TypeError("`sentences` must be a list of texts or another iterable, got a str. Pass [text].")
         decoding = self._decoding("num_best", num_best, options)
-        return self._translate(sentences, decoding, SENTENCES_PER_CHUNK, max_tokens_per_batch)
+        return self._translate(sentences, decoding, max_tokens_per_batch, None)
 
     def _decoding(self, name: str, num_best: int, options: dict[str, Any]) -> Decoding:
         """How to translate: the options given, or those of the export's generation_config.json."""
@@ -165,69 +165,48 @@ class Translator:
             )
         given = {key: value for key, value in options.items() if value is not None}
         max_new_tokens = given.pop("max_new_tokens", None)
+        values = {**self._defaults, **decoding_overrides(**given)}
         if max_new_tokens is not None:
             check_count("max_new_tokens", max_new_tokens, "Leave it out for the model's own limit.")
-        values = {**self._defaults, **decoding_overrides(**given)}
-        if max_new_tokens is None and values["max_new_tokens_over_source"] is None:
-            max_new_tokens = values["max_new_tokens"]
-        check_count(name, num_best, "Pass a larger number.")
-        if num_best > values["num_beams"]:
-            raise ValueError(
-                f"`{name}` must be at most `num_beams`, which is {values['num_beams']}, got {num_best}. Raise "
-                "`num_beams`, or ask for fewer translations."
-            )
+            values |= {"max_new_tokens": max_new_tokens, "max_new_tokens_over_source": None}
+        over_source = values["max_new_tokens_over_source"]
+        check_num_best(num_best, values["num_beams"], name)
         return Decoding(
             num_beams=values["num_beams"],
             num_best=num_best,
             length_penalty=values["length_penalty"],
             length_penalty_offset=values["length_penalty_offset"],
-            max_new_tokens_over_source=values["max_new_tokens_over_source"],
-            max_new_tokens=max_new_tokens,
+            max_new_tokens=values["max_new_tokens"] if over_source is None else over_source,
+            is_over_source=over_source is not None,
         )
 
     def _results(
-        self, texts: Iterable[str], decoding: Decoding, num_together: int, max_tokens: int | None
+        self, texts: Iterable[str], decoding: Decoding, max_tokens: int | None, chunk_size: int | None
     ) -> Iterator[list[dict[str, str]]]:
         """One dictionary for each returned sequence of each text."""
-        for hypotheses in self._translate(texts, decoding, num_together, max_tokens):
+        for hypotheses in self._translate(texts, decoding, max_tokens, chunk_size):
             found = [{"translation_text": each.text} for each in hypotheses]
             yield found + [{"translation_text": ""}] * (decoding.num_best - len(found))
 
     def _translate(
-        self, texts: Iterable[str], decoding: Decoding, num_together: int, max_tokens: int | None
+        self, texts: Iterable[str], decoding: Decoding, max_tokens: int | None, chunk_size: int | None
     ) -> Iterator[list[Hypothesis]]:
-        """The best hypotheses of each text; texts are read, sorted and batched `num_together` at a time."""
-        budget = _MAX_TOKENS_PER_BATCH[self.device] if max_tokens is None else max_tokens
-        check_count("max_tokens_per_batch", budget, "Leave it out for the default.")
+        """The best hypotheses of each text; as many batches are computed at a time as the engine can."""
 
-        def results() -> Iterator[list[Hypothesis]]:
-            rest = iter(texts)
-            for first in itertools.count(step=num_together):
-                if not (chunk := list(itertools.islice(rest, num_together))):
-                    return
-                sources = self._encode(chunk, first, decoding)
-                found = [[Hypothesis("", None, None, 0)] for _ in chunk]
-                places = [place for place, source in enumerate(sources) if source]
-                lengths = [len(sources[place]) for place in places]
-                batches = [[places[index] for index in batch] for batch in length_batches(lengths, budget)]
-                for batch, hypotheses in zip(batches, self._search_all(batches, sources, decoding), strict=True):
-                    for place, each in zip(batch, self._decode(hypotheses), strict=True):
-                        found[place] = each
-                yield from found
+        def compute(batches: list[list[Row]]) -> Iterator[list[list[Hypothesis]]]:
+            with ThreadPoolExecutor(self._engine.num_translators) as threads:
+                yield from threads.map(lambda rows: self._compute(rows, decoding), batches)
 
-        return results()
+        return compute_in_batches(
+            texts,
+            lambda chunk, first: self._encode(chunk, first, decoding),
+            compute,
+            empty=lambda: [BLANK],
+            max_tokens_per_batch=_MAX_TOKENS_PER_BATCH[self.device] if max_tokens is None else max_tokens,
+            chunk_size=chunk_size,
+        )
 
-    def _search_all(
-        self, batches: list[list[int]], sources: list[list[int]], decoding: Decoding
-    ) -> Iterator[list[list[Found]]]:
-        """What is found for each batch of places, as many batches at a time as the engine computes."""
-        num_positions = self._description["num_positions"]
-        with ThreadPoolExecutor(self._engine.num_translators) as threads:
-            yield from threads.map(
-                lambda batch: self._search([sources[place] for place in batch], decoding, num_positions), batches
-            )
-
-    def _encode(self, texts: list[str], first: int, decoding: Decoding) -> list[list[int]]:
+    def _encode(self, texts: list[str], first: int, decoding: Decoding) -> list[Row]:
         """Token ids of each text, none of a blank one; refuses what is no text, or too long for the export.
 
         Args:
@@ -237,12 +216,11 @@ class Translator:
         """
         for index, text in enumerate(texts, first):
             _check_text(index, text)
-        ids = iter(token_ids(self._tokenizer, [text for text in texts if text.strip()]))
-        sources = [next(ids) if text.strip() else [] for text in texts]
-        for index, source in enumerate(sources, first):
-            if source:
-                self._check_length(index, source, decoding)
-        return sources
+        rows = encode_sentences(self._tokenizer, texts, first)
+        for index, row in enumerate(rows, first):
+            if row:
+                self._check_length(index, row[0], decoding)
+        return rows
 
     def _check_length(self, index: int, source: list[int], decoding: Decoding) -> None:
         num_positions = self._description["num_positions"]
@@ -263,12 +241,15 @@ class Translator:
                 "is translated whole, but expect a poor translation: split it into sentences."
             )
 
-    def _decode(self, found: list[list[Found]]) -> Iterator[list[Hypothesis]]:
-        """Hypotheses in text."""
+    def _compute(self, rows: list[Row], decoding: Decoding) -> list[list[Hypothesis]]:
+        """The best hypotheses of each source of a batch, in text."""
+        found = self._search([ids for (ids,) in rows], decoding, self._description["num_positions"])
         tokens = [each.tokens for hypotheses in found for each in hypotheses]
         texts = iter(self._tokenizer.batch_decode(tokens, skip_special_tokens=True))
-        for hypotheses in found:
-            yield [Hypothesis(next(texts), each.score, each.log_prob, len(each.tokens)) for each in hypotheses]
+        return [
+            [Hypothesis(next(texts), each.score, each.log_prob, len(each.tokens)) for each in hypotheses]
+            for hypotheses in found
+        ]
 
 
 def _checked_device(ctranslate2: Any, device: str, compute_type: str) -> str:

@@ -39,7 +39,8 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         ValueError: If a value is outside its range.
     """
 
-    learning_rate: float | None = field(
+    output_dir: str = field(default="trainer_output", metadata={"help": "Folder of the run."})
+    learning_rate: float | None = field(  # type: ignore[assignment]  # the library's is always a number
         default=None, metadata={"help": "Peak learning rate; None means the paper's, (d_model * warmup_steps)^-0.5."}
     )
     lr_scheduler_type: str = field(
@@ -77,7 +78,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         default=False, metadata={"help": "Search for unused parameters; every one of the model's is used."}
     )
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         """Checks our own fields, then lets the library derive the rest."""
         _check_at_least(self, 1, "max_source_tokens_per_batch", "max_target_tokens_per_batch", "snapshot_steps")
         _check_at_least(self, 0, "num_averaged_snapshots")
@@ -96,7 +97,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         metric = self.metric_for_best_model
         if self.greater_is_better is None and metric is not None and metric.endswith(_LOWER_IS_BETTER):
             self.greater_is_better = False
-        super().__post_init__()
+        super().__post_init__()  # type: ignore[no-untyped-call]
 
 
 def _check_at_least(arguments: VaswaniTransformerTrainingArguments, minimum: int, *names: str) -> None:

@@ -18,7 +18,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from ..evaluation.checkpoint import check_no_link_out, shard_names
 from .atomic import writing_beside
@@ -36,7 +36,7 @@ WEIGHTS_FILE = "model.safetensors"
 _FORMAT = {"format": "pt"}  # metadata of a model's weights
 _HASH = "sha256"  # of a snapshot's tensors, in its metadata
 _WEIGHTS_INDEX = "model.safetensors.index.json"
-_SNAPSHOT_PATTERN = re.compile(r"step-(\d+)\.safetensors")
+_SNAPSHOT_PATTERN = re.compile(r"step-\d+\.safetensors")
 _NOT_COPIED = (_WEIGHTS_INDEX, STATE_FILE, MANIFEST_FILE, PROGRESS_FILES, "train_results.json", "test_results.json")
 _ELEMENTS_AT_A_TIME = 2**20
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -82,19 +82,22 @@ class SnapshotCallback(TrainerCallback):
         self.snapshot_steps = snapshot_steps
         self.num_kept = num_kept
 
-    def on_step_end(self, args, state, control, model=None, **kwargs):
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
+    ) -> None:
         """Writes a snapshot when the number of finished updates is a multiple of `snapshot_steps`."""
         if state.global_step % self.snapshot_steps != 0:
             return
         weights = _full_state_dict(model)
         if not state.is_world_process_zero:
             return
-        folder = Path(args.output_dir) / SNAPSHOT_FOLDER
-        with naming_the_last_checkpoint(args.output_dir, f"a snapshot of update {state.global_step}"):
+        output_dir = Path(str(args.output_dir))
+        folder = output_dir / SNAPSHOT_FOLDER
+        with naming_the_last_checkpoint(output_dir, f"a snapshot of update {state.global_step}"):
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / _snapshot_name(state.global_step)
-            _save_weights(weights, path, {_HASH: _hash(weights.keys(), weights.get)})
-            self._prune(args.output_dir)
+            _save_weights(weights, path, {_HASH: _hash(weights.keys(), weights.__getitem__)})
+            self._prune(output_dir)
 
     def _prune(self, output_dir: str | Path) -> None:
         """Deletes the snapshots that neither this run nor one resumed from its newest checkpoint will average."""
@@ -191,13 +194,13 @@ def _full_state_dict(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.contiguous() for name, tensor in weights.items()}
 
 
-def without_tied(model: torch.nn.Module, weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def without_tied(model: torch.nn.Module, weights: Mapping[str, Any]) -> dict[str, Any]:
     """Entries of a model's state dict, each tied tensor under its first name only."""
     tied = dict(model.named_parameters(remove_duplicate=False)).keys() - dict(model.named_parameters()).keys()
     return {name: tensor for name, tensor in weights.items() if name not in tied}
 
 
-def _save_weights(weights: dict[str, torch.Tensor], path: Path, metadata: Mapping[str, str]) -> None:
+def _save_weights(weights: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:
     """Writes a safetensors file beside its place, then moves it there.
 
     Args:
@@ -213,7 +216,7 @@ def _hash(names: Iterable[str], get_tensor: Callable[[str], torch.Tensor]) -> st
     for name in sorted(names):
         tensor = get_tensor(name)
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
@@ -224,7 +227,7 @@ def _snapshot_name(step: int) -> str:
 
 def _snapshot_step(path: Path) -> int:
     """Number of the last update before a snapshot, from its name."""
-    return int(_SNAPSHOT_PATTERN.fullmatch(path.name).group(1))
+    return int(path.stem.removeprefix("step-"))
 
 
 def _expand_inputs(inputs: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -287,7 +290,9 @@ def _folder_tensor_files(folder: Path) -> dict[str, Path]:
     raise FileNotFoundError(f"`{folder}` must hold {WEIGHTS_FILE}, got a folder without it. It may be incomplete.")
 
 
-def _check_same_names(first_path, first, other_path, other) -> None:
+def _check_same_names(
+    first_path: str | Path, first: Mapping[str, Any], other_path: str | Path, other: Mapping[str, Any]
+) -> None:
     """Raises ValueError naming the tensors that only one of two sets of weights has."""
     missing, extra = sorted(first.keys() - other.keys()), sorted(other.keys() - first.keys())
     if missing or extra:
@@ -303,7 +308,7 @@ def _mean(files: list[Path], name: str) -> torch.Tensor:
     It is made some rows at a time, so that neither the files nor the sum in float64 take much memory.
     """
     with safe_open(files[0], framework="pt") as weights:
-        mean = weights.get_tensor(name).clone()
+        mean: torch.Tensor = weights.get_tensor(name).clone()
     for file in files:
         with safe_open(file, framework="pt") as weights:
             _check_same_kind(mean, weights.get_tensor(name), name, files[0], file)
@@ -313,14 +318,16 @@ def _mean(files: list[Path], name: str) -> torch.Tensor:
     num_rows = max(1, _ELEMENTS_AT_A_TIME * len(mean) // mean.numel()) if mean.numel() else len(mean)
     for start in range(0, len(mean), num_rows):
         rows = slice(start, start + num_rows)
-        mean[rows] = (sum(_rows(file, name, rows).double() for file in files) / len(files)).to(mean.dtype)
+        total = sum((_rows(file, name, rows).double() for file in files), start=torch.zeros((), dtype=torch.float64))
+        mean[rows] = (total / len(files)).to(mean.dtype)
     return mean
 
 
 def _rows(file: Path, name: str, rows: Any) -> torch.Tensor:
     """Some rows of a tensor; the file is open only while they are copied."""
     with safe_open(file, framework="pt") as weights:
-        return weights.get_tensor(name)[rows].clone()
+        tensor: torch.Tensor = weights.get_tensor(name)[rows].clone()
+    return tensor
 
 
 def _check_same_kind(first: torch.Tensor, other: torch.Tensor, name: str, first_file: Path, file: Path) -> None:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,12 +17,13 @@ from yaml import YAMLError
 from ..analysis.cost import cost_table, format_hours, paper_trainings
 from ..analysis.text_table import markdown_table
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..evaluation.checkpoint import HUB_ID
+from ..evaluation.checkpoint import HUB_ID, read_json
+from ..evaluation.results import METRICS
 from .atomic import write_text
 from .commands import changed_fields, dataset_name, evaluate_command, train_command
 from .cost import read_cost
 from .folder import CARD_FILE, CARD_MARKER, CURVES_FILE, RESULTS_FILE, is_own_card
-from .recipes import RECIPE_FILE, TRANSLATION_METRICS, Recipe
+from .recipe import RECIPE_FILE, Recipe
 from .scores import eval_results, read_test_results, scores_section
 from .travelling_code import CODE_FILES, code_section
 
@@ -72,10 +72,19 @@ def make_card(folder: str | Path, *, name: str | None = None, picture: str | Non
     recipe, config = Recipe.load(folder), VaswaniTransformerConfig.from_pretrained(folder)
     results, tests = _read_train_results(folder / RESULTS_FILE), read_test_results(folder)
     _check_plain(name, recipe.name, changed_fields(recipe) | {"description": ""}, config.language_pair, results, tests)
-    sections = [_front_matter(recipe, name, tests), CARD_MARKER, f"# {name}", _summary(config, results)]
-    sections += [_usage(name, recipe), scores_section(tests), _training(recipe, results, picture)]
-    sections += [_repetition(recipe, name, results, tests), _limits(recipe, results), _cost(config, results)]
-    sections.append(code_section(folder.glob(CODE_FILES)))
+    sections = (
+        _front_matter(recipe, name, tests),
+        CARD_MARKER,
+        f"# {name}",
+        _summary(config, results),
+        _usage(name, recipe),
+        scores_section(tests),
+        _training(recipe, results, picture),
+        _repetition(recipe, name, results, tests),
+        _limits(recipe, results),
+        _cost(config, results),
+        code_section(folder.glob(CODE_FILES)),
+    )
     return "\n\n".join(filter(None, sections)) + "\n"
 
 
@@ -104,8 +113,7 @@ def write_card(
         return None
     text = make_card(folder, name=name, picture=picture)
     if path.exists():
-        earlier = ModelCard.load(path).data.to_dict()
-        own = ModelCard(text).data.to_dict()
+        earlier, own = (card.data.to_dict() for card in (ModelCard.load(path), ModelCard(text)))
         added = {key: value for key, value in earlier.items() if key not in (*own, "model-index")}
         text = _with_metadata(text, {**added, "tags": earlier.get("tags")})
     return write_text(path, text)
@@ -121,11 +129,14 @@ def refresh_card(folder: str | Path) -> Path | None:
 
 
 def keep_card(output_dir: str | Path, **metadata: Any) -> bool:
-    """Whether a folder holds a card that a push must keep: any but the library's own drafts.
+    """Sets fields in the head of a card that a push must keep, which is any but the library's own drafts.
 
     Args:
-        output_dir: The folder.
-        **metadata: Fields of its front matter to set (None: not), such as `license`; `tags` are added.
+        output_dir: Folder of the card.
+        **metadata: The fields (None: not), such as `license`; `tags` are added.
+
+    Returns:
+        Whether there is such a card.
     """
     path = Path(output_dir) / CARD_FILE
     if not path.is_file() or any(draft in path.read_text(encoding="utf-8") for draft in _LIBRARY_DRAFTS):
@@ -140,7 +151,9 @@ def _with_metadata(text: str, metadata: dict[str, Any]) -> str:
     """A card with fields of its front matter set; tags are added."""
     card, given = ModelCard(text), dict(metadata)
     if tags := given.pop("tags", None):
-        card.data["tags"] = [*dict.fromkeys([*(card.data.tags or ()), *([tags] if isinstance(tags, str) else tags)])]
+        card.data["tags"] = [
+            *dict.fromkeys([*(card.data.get("tags") or ()), *([tags] if isinstance(tags, str) else tags)])
+        ]
     for name, value in given.items():
         card.data[name] = value
     return str(card)
@@ -148,12 +161,8 @@ def _with_metadata(text: str, metadata: dict[str, Any]) -> str:
 
 def _read_train_results(path: Path) -> dict[str, Any]:
     """What a run's `train_results.json` says."""
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-        missing = [name for name in _NEEDED_RESULTS if name not in results]
-    except (TypeError, ValueError) as error:
-        missing = [f"JSON ({error})"]
-    if missing:
+    results: dict[str, Any] = read_json(path, advice="Train again.")
+    if missing := [name for name in _NEEDED_RESULTS if name not in results]:
         raise ValueError(
             f"`{path}` must be results of a training, got a file without {', '.join(missing)}. Train again."
         )
@@ -198,8 +207,9 @@ def _front_matter(recipe: Recipe, name: str, tests: dict[str, dict[str, Any]]) -
 def _hub_datasets(recipe: Recipe) -> list[str] | None:
     """The Hub's name of the training data, by which the Hub links the model to them; None for other data."""
     name = (recipe.data_arguments("train") or {}).get("dataset")
-    is_on_hub = name is not None and HUB_ID.fullmatch(name) and not Path(name).exists()
-    return [name] if is_on_hub else None
+    if name is None or not HUB_ID.fullmatch(name) or Path(name).exists():
+        return None
+    return [name]
 
 
 def _summary(config: VaswaniTransformerConfig, results: dict[str, Any]) -> str:
@@ -262,7 +272,7 @@ def _data_names(recipe: Recipe) -> list[str]:
 
 def _validation(results: dict[str, Any], prefix: str) -> str:
     """Figures of one of the validations that results hold, or nothing."""
-    figures = {name: results.get(f"{prefix}{name}") for name in ("perplexity", "nll", "loss", *TRANSLATION_METRICS)}
+    figures = {name: results.get(f"{prefix}{name}") for name in ("perplexity", "nll", "loss", *METRICS)}
     return ", ".join(f"{name} {value:,.3f}" for name, value in figures.items() if value is not None)
 
 
@@ -293,9 +303,9 @@ def _limits(recipe: Recipe, results: dict[str, Any]) -> str:
 
 def _cost(config: VaswaniTransformerConfig, results: dict[str, Any]) -> str:
     """Tokens, time and FLOPs beside the paper's row of Table 2; nothing where the run did not count them."""
-    cost = read_cost(config, results["train_steps"], results)
-    if cost is None:
+    if "train_matrix_flops_per_second" not in results:
         return ""
+    cost = read_cost(config, results["train_steps"], results)
     papers = " ".join(map(str, paper_trainings(config)))
     note = (
         f"Tokens are real ones with `</s>`, without padding; time is wall time with validations and saving, "

@@ -13,12 +13,14 @@ import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from transformers import TrainerState, TrainingArguments
+from transformers import TrainerState
 from transformers.utils import logging
 
 from ..evaluation.checkpoint import read_json
+from .arguments import VaswaniTransformerTrainingArguments
 from .atomic import flush_to_disk, write_json
 
 logger = logging.get_logger(__name__)
@@ -28,7 +30,7 @@ MANIFEST_FILE = "manifest.json"
 PROGRESS_FILES = "progress_*.json"
 STAGING_FOLDER = "_unfinished"  # a name that is never pushed and never taken for a checkpoint
 BROKEN_CHECKPOINTS = "checkpoint-*.broken"
-_CHECKPOINT_PATTERN = re.compile(r"checkpoint-(\d+)")
+_CHECKPOINT_PATTERN = re.compile(r"checkpoint-\d+")
 _PROGRESS = ("loss_since_log", "nll_since_log", "step_of_last_log", "logged_loss", "first_step", "data")
 _PARTS = (
     ("model*.safetensors", "adapter_model*.safetensors", "pytorch_model_fsdp*"),
@@ -53,11 +55,11 @@ def list_checkpoints(output_dir: str | Path) -> list[Path]:
 
 def checkpoint_step(checkpoint: Path) -> int:
     """Number of the last update before a checkpoint, from its name."""
-    return int(_CHECKPOINT_PATTERN.fullmatch(checkpoint.name).group(1))
+    return int(checkpoint.name.removeprefix("checkpoint-"))
 
 
-def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
-    """Newest whole checkpoint of a run and the number of its last update; warns of broken ones that are newer.
+def find_checkpoint(output_dir: str | Path) -> Path:
+    """Newest whole checkpoint of a run; warns of broken ones that are newer.
 
     Raises:
         FileNotFoundError: If there is none; the message names the broken ones.
@@ -66,7 +68,7 @@ def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
     staged = [path for path in list_checkpoints(output_dir / STAGING_FOLDER) if (path / MANIFEST_FILE).is_file()]
     for checkpoint in sorted([*staged, *list_checkpoints(output_dir)], key=checkpoint_step, reverse=True):
         if not (faults := _faults(checkpoint)):
-            return checkpoint, checkpoint_step(checkpoint)
+            return checkpoint
         broken.append(f"{checkpoint} has {', '.join(faults)}")
         logger.warning(f"`{checkpoint}` must be a complete checkpoint, got {', '.join(faults)}. It is passed over.")
     found = "; ".join(broken) if broken else f"{output_dir} without one"
@@ -75,7 +77,7 @@ def find_checkpoint(output_dir: str | Path) -> tuple[Path, int]:
     )
 
 
-def take_up_checkpoint(args: TrainingArguments) -> tuple[Path, int]:
+def take_up_checkpoint(args: VaswaniTransformerTrainingArguments) -> Path:
     """`find_checkpoint` for all processes, after the main one has cleared up what the lost run was saving.
 
     Args:
@@ -111,6 +113,21 @@ def check_checkpoint(checkpoint: str | Path) -> Path:
             "True to go on from the newest whole one."
         )
     return Path(checkpoint)
+
+
+def check_same_model(checkpoint: Path, model: object) -> None:
+    """Refuses a checkpoint of another class: the library would load what fits and only warn.
+
+    Raises:
+        ValueError: If it is of another class.
+    """
+    config = checkpoint / "config.json"
+    saved = json.loads(config.read_text(encoding="utf-8")).get("architectures") if config.is_file() else None
+    if saved and type(model).__name__ not in saved:
+        raise ValueError(
+            f"`model` must be the {saved[0]} of {checkpoint}, got a {type(model).__name__}. Resume with what began "
+            "the run, or train in another folder."
+        )
 
 
 def best_checkpoint(checkpoint: Path) -> str | None:
@@ -224,7 +241,7 @@ def free_space(folder: str | Path) -> str:
 def how_to_go_on(output_dir: str | Path) -> str:
     """What to do after a run was lost: "resume", with its last whole checkpoint, or "start again"."""
     try:
-        return f"resume: {find_checkpoint(output_dir)[0]} is the last whole checkpoint"
+        return f"resume: {find_checkpoint(output_dir)} is the last whole checkpoint"
     except FileNotFoundError:
         return "start again: there is no whole checkpoint yet"
 
@@ -285,12 +302,13 @@ def _is_well_formed(path: Path) -> bool:
     return path.suffix not in (".pt", ".pth") or zipfile.is_zipfile(path)
 
 
-def _read_object(path: Path) -> dict | None:
+def _read_object(path: Path) -> dict[str, Any] | None:
     """What a JSON file holds; None if that is no object."""
     try:
-        return read_json(path)
+        content: dict[str, Any] = read_json(path)
     except (OSError, ValueError):
         return None
+    return content
 
 
 def _is_state(path: Path) -> bool:

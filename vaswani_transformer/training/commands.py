@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..evaluation.decoding import DECODING
 from ..evaluation.evaluation_set import describe_corpus
-from ..evaluation.labels import DECODING
-from .recipes import RECIPES, Recipe
+from .recipe import Recipe
+from .recipes import RECIPES
 
 _FILE_FIELDS = ("_source", "_target", "_pairs")
 _CORPUS_FLAGS = {
@@ -35,11 +36,13 @@ def train_command(recipe: Recipe, name: str, *, bf16: bool = False) -> str:
         name: Folder of the run.
         bf16: Whether the run computed in bfloat16.
     """
-    options = [("--output-dir", name)]
+    options: list[tuple[str, ...]] = [("--output-dir", name)]
     if recipe.name in RECIPES:
         options.append(("--recipe", recipe.name))
     options += [_option(field, value) for field, value in changed_fields(recipe).items()]
-    return _fold("vaswani-transformer train", [*options, *([("--bf16",)] if bf16 else [])])
+    if bf16:
+        options.append(("--bf16",))
+    return _fold("vaswani-transformer train", options)
 
 
 def evaluate_command(recipe: Recipe, name: str, results_file: str, results: Mapping[str, Any]) -> str:
@@ -111,17 +114,25 @@ def _origin(data: Mapping[str, Any] | None) -> dict[str, str]:
 def _test_set_options(recipe: Recipe, results: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """The options that name the test set of results: none where it is the recipe's."""
     corpus = results["test_corpus"]
-    named = [] if results["test_data"] == describe_corpus(corpus) else [("--name", results["test_data"])]
-    if split := find_split(recipe, corpus):
-        return named + ([] if split == "test" else [("--split", split)])
-    return [(_CORPUS_FLAGS[key], value) for key, value in corpus_without_folders(corpus).items()] + named
+    options: list[tuple[str, ...]] = []
+    if (split := find_split(recipe, corpus)) is None:
+        options += [(_CORPUS_FLAGS[key], value) for key, value in corpus_without_folders(corpus).items()]
+    elif split != "test":
+        options.append(("--split", split))
+    if results["test_data"] != describe_corpus(corpus):
+        options.append(("--name", results["test_data"]))
+    return options
 
 
 def _option(field: str, value: Any) -> tuple[str, ...]:
-    """A recipe's value as the command line takes it."""
-    flag = f"--{field.replace('_', '-')}"
-    text = str(value).lower() if value is None or isinstance(value, bool) else str(value)
+    """The option that sets a recipe's value."""
+    flag, text = f"--{field.replace('_', '-')}", as_typed(value)
     return (f"{flag}={text}",) if text.startswith("-") else (flag, text)
+
+
+def as_typed(value: Any) -> str:
+    """A recipe's value as the command line takes it: true, false and none in small letters."""
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
 def _fold(command: str, options: list[tuple[str, ...]]) -> str:

@@ -6,19 +6,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from transformers import TrainerCallback, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 from transformers.utils import logging
 
-from ..analysis.cost import TrainingCost, estimate_cost, format_flops, format_hours
+from ..analysis.cost import TrainingCost, estimate_cost
 from ..analysis.matrix_rate import measure_matrix_rate
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data.collation import IGNORED
 from ..version import code_version
-from .recipes import Recipe
+from .recipe import Recipe
 
 if TYPE_CHECKING:
     from .trainer import VaswaniTransformerTrainer
@@ -44,7 +44,7 @@ class CostCallback(TrainerCallback, ExportableState):
         code_versions: The code of each leg, in order and without repeats; see `version.code_version`.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.source_tokens = self.target_tokens = 0
         self.seconds = self.device_seconds = 0.0
         self.code_versions: list[str] = []
@@ -54,21 +54,27 @@ class CostCallback(TrainerCallback, ExportableState):
         self._lap_start = self._mark = 0.0
         self._lap_tokens = 0
 
-    def on_train_begin(self, args, state, control, **kwargs):
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Starts the clock, at the figures of the checkpoint from which the training goes on."""
         self.restore(state)
         self.code_versions = [*dict.fromkeys([*self.code_versions, code_version()])]
-        state.stateful_callbacks[type(self).__name__] = self.state()  # the library saves only those it finds there
+        _saved_callbacks(state)[type(self).__name__] = self.state()  # the library saves only those it finds there
         self._unsettled = torch.zeros(2, dtype=torch.int64, device=args.device)
         self._num_devices = num_devices(args)
         self._leg_start = self._lap_start = self._mark = time.perf_counter()
         self._lap_tokens = self.source_tokens + self.target_tokens
 
-    def on_step_end(self, args, state, control, **kwargs):
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Notes when the update was done."""
         self._mark = time.perf_counter()
 
-    def on_evaluate(self, args, state, control, **kwargs):
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Takes what came after the update, a validation or a checkpoint, out of the lap."""
         now = time.perf_counter()
         self._lap_start, self._mark = self._lap_start + now - self._mark, now
@@ -87,7 +93,7 @@ class CostCallback(TrainerCallback, ExportableState):
 
     def restore(self, state: TrainerState) -> None:
         """Takes the figures of a checkpoint's state, or none; the library restores callbacks only on request."""
-        saved = state.stateful_callbacks.get(type(self).__name__) if state.global_step > 0 else None
+        saved = _saved_callbacks(state).get(type(self).__name__) if state.global_step > 0 else None
         if state.global_step > 0 and saved is None:
             logger.warning("The checkpoint holds no counts of tokens and seconds: the cost is that of what follows.")
         attributes = dict((saved or CostCallback().state())["attributes"])
@@ -151,8 +157,12 @@ class CostCallback(TrainerCallback, ExportableState):
         }
 
 
+def _saved_callbacks(state: TrainerState) -> dict[str, Any]:
+    return cast("dict[str, Any]", state.stateful_callbacks)  # annotated as what its constructor takes
+
+
 def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
-    """Measures and logs what a trainer's training cost, over all its legs.
+    """Measures what a trainer's training cost, over all its legs.
 
     The matrix rate is measured now, which takes well under a second. Every process calls it: the rate is their mean.
 
@@ -168,18 +178,18 @@ def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
 
     Paper: Table 2.
     """
-    metrics = trainer.cost.metrics()
-    if not metrics:
+    counts = trainer.cost.metrics()
+    if not counts:
         return {}
-    metrics |= {"train_code": ", then ".join(trainer.cost.code_versions), **measure_devices(trainer)}
-    cost = read_cost(trainer.model.config, trainer.state.global_step, metrics)
-    logger.info(describe_cost(cost))
-    return {
-        **metrics,
+    figures = {**counts, "train_code": ", then ".join(trainer.cost.code_versions), **measure_devices(trainer)}
+    config: Any = trainer.model.config
+    cost = read_cost(config, trainer.state.global_step, figures)
+    figures |= {
         "train_flops_paper": cost.flops_paper,
         "train_flops_counted": cost.flops_counted,
         "train_model_flops_utilization": cost.utilization,
     }
+    return figures
 
 
 def measure_devices(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
@@ -199,16 +209,14 @@ def measure_devices(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
     }
 
 
-def read_cost(config: VaswaniTransformerConfig, num_steps: int, results: Mapping[str, Any]) -> TrainingCost | None:
-    """The cost that a run's results tell; None if they do not, as those of older runs.
+def read_cost(config: VaswaniTransformerConfig, num_steps: int, results: Mapping[str, Any]) -> TrainingCost:
+    """The cost that a run's results tell, if it was counted.
 
     Args:
         config: Configuration of the run's model.
         num_steps: Updates of the run.
         results: What `measure_cost` returned, or `train_results.json`.
     """
-    if "train_matrix_flops_per_second" not in results:
-        return None
     source_tokens, target_tokens = results["train_source_tokens"], results["train_target_tokens"]
     return TrainingCost(
         config=config,
@@ -221,35 +229,20 @@ def read_cost(config: VaswaniTransformerConfig, num_steps: int, results: Mapping
     )
 
 
-def describe_cost(cost: TrainingCost) -> str:
-    """One line for the log: tokens, time, and FLOPs both ways with the rate that one of them rests on."""
-    return (
-        f"Trained on {cost.source_tokens:,} source and {cost.target_tokens:,} target tokens, "
-        f"{cost.tokens_per_second:,.0f} a second, in {format_hours(cost.device_seconds)} device hours. "
-        f"FLOPs as in the paper's Table 2: {format_flops(cost.flops_paper)} ({cost.device_seconds:,.1f} device "
-        f"seconds x {cost.flops_per_second / 1e12:.3g} TFLOP/s, measured just now); counted: "
-        f"{format_flops(cost.flops_counted)}; model FLOPs utilisation {cost.utilization:.1%}."
-    )
-
-
 def estimate_recipe_cost(
     recipe: Recipe,
     *,
     tokens_per_second: float,
     num_devices: int = 1,
     flops_per_second: float | None = None,
-    source_tokens_per_update: int | None = None,
-    target_tokens_per_update: int | None = None,
 ) -> TrainingCost:
-    """What a recipe will cost at a measured speed; `analysis.cost.format_cost` prints it beside the paper's.
+    """What a recipe will cost at a measured speed, with full batches; `analysis.cost.format_cost` prints it.
 
     Args:
         recipe: The recipe.
         tokens_per_second: Real source and target tokens a second over all devices: `train_tokens_per_second`.
         num_devices: Devices that reach this speed together.
         flops_per_second: Matrix rate of one of them: `train_matrix_flops_per_second`; None if it is not known.
-        source_tokens_per_update: Mean of real source tokens of an update; None takes the recipe's limit.
-        target_tokens_per_update: The same for the target.
 
     Raises:
         ValueError: If a number is not finite and above 0.
@@ -257,21 +250,17 @@ def estimate_recipe_cost(
     return estimate_cost(
         recipe.model_config(),
         max_steps=recipe.max_steps,
-        source_tokens_per_update=_given_or(source_tokens_per_update, recipe.max_source_tokens_per_batch),
-        target_tokens_per_update=_given_or(target_tokens_per_update, recipe.max_target_tokens_per_batch),
+        source_tokens_per_update=recipe.max_source_tokens_per_batch,
+        target_tokens_per_update=recipe.max_target_tokens_per_batch,
         tokens_per_second=tokens_per_second,
         num_devices=num_devices,
         flops_per_second=flops_per_second,
     )
 
 
-def _given_or(value: int | None, default: int) -> int:
-    return default if value is None else value
-
-
 def num_devices(args: TrainingArguments) -> int:
     """Devices that train together: accelerators, or processes on CPUs."""
-    return args.world_size * max(args.n_gpu, 1)
+    return int(args.world_size * max(args.n_gpu, 1))
 
 
 def _device_name(device: torch.device) -> str:

@@ -4,17 +4,16 @@
 
 from __future__ import annotations
 
-import json
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformers.utils import logging
 
 from ..analysis.drawing import COLORS, LINE_STYLES, new_figure
+from ..evaluation.checkpoint import read_json
 from ..evaluation.outputs import save_figure
-from .checkpoints import list_checkpoints
-from .folder import CURVES_FILE, STATE_FILE
+from .checkpoints import STATE_FILE, list_checkpoints
+from .folder import CURVES_FILE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,15 +40,17 @@ def read_log(run: str | Path) -> Log:
         raise FileNotFoundError(
             f"`run` must hold {STATE_FILE}, itself or in a checkpoint, got {run}. Pass the folder of a run."
         )
-    return max(states, key=lambda state: state["global_step"])["log_history"]
+    log: Log = max(states, key=lambda state: state["global_step"])["log_history"]
+    return log
 
 
 def _read_state(path: Path) -> dict[str, Any]:
-    try:
-        state = json.loads(path.read_text(encoding="utf-8"))
-        return {name: state[name] for name in ("global_step", "log_history")}
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"`{path}` must be the state of a trainer, got another file ({error!r}).") from error
+    state: dict[str, Any] = read_json(path)
+    if missing := [name for name in ("global_step", "log_history") if name not in state]:
+        raise ValueError(
+            f"`{path}` must be the state of a trainer, got a file without {', '.join(missing)}. Pass another run."
+        )
+    return state
 
 
 def curve(log: Log, figure: str) -> tuple[list[int], list[float]]:
@@ -143,10 +144,12 @@ def draw_run(folder: str | Path) -> Path | None:
     path = Path(folder) / CURVES_FILE
     try:
         log = read_log(folder)
-        if find_spec("matplotlib") is None or not curve(log, "eval_perplexity")[0]:
+        if not curve(log, "eval_perplexity")[0]:
             return None
         save_figure(draw_curves(log), path)
-    except (ImportError, OSError, ValueError) as error:
+    except ImportError:  # matplotlib is an extra
+        return None
+    except (OSError, ValueError) as error:
         logger.warning(f"No curves were drawn: {error}")
         return None
     return path

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 from transformers.utils import logging
 
+from ..evaluation.checkpoint import read_json
 from .atomic import write_json
 from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE
 from .checkpoints import (
@@ -25,12 +25,12 @@ from .checkpoints import (
     list_checkpoints,
     naming_the_last_checkpoint,
 )
-from .recipes import RECIPE_FILE, Recipe
+from .recipe import RECIPE_FILE, Recipe
 
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]
 
 logger = logging.get_logger(__name__)
 
@@ -229,10 +229,7 @@ def read_results(output_dir: str | Path) -> dict[str, Any]:
         ValueError: If the file is broken.
     """
     path = Path(output_dir) / RESULTS_FILE
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
-    except (RecursionError, TypeError, ValueError) as error:
-        raise ValueError(f"`{path}` must be a run's results, got a broken file ({error}). Delete it.") from error
+    return read_json(path, advice="Delete it.") if path.is_file() else {}
 
 
 def check_same_recipe(trained: Recipe, wanted: Recipe) -> None:

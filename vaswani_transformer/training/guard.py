@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import TrainerCallback, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from .checkpoints import checkpoint_step, list_checkpoints
 
@@ -48,11 +48,13 @@ class DivergenceGuard(TrainerCallback):
     `trainer.remove_callback(DivergenceGuard)` all of it.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._sums: torch.Tensor | None = None
         self._overflows = 0
 
-    def on_train_begin(self, args, state, control, **kwargs):
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Forgets an earlier training."""
         self._sums, self._overflows = None, 0
 
@@ -90,18 +92,27 @@ class DivergenceGuard(TrainerCallback):
         Raises:
             ValueError: If a loss or a gradient norm of any process was not finite.
         """
-        if self._sums is not None:
-            if self._sums.device.type != "cpu" and torch.distributed.is_initialized():
-                torch.distributed.all_reduce(self._sums)
-            self._raise_if_not_finite(args, state, f"by update {state.global_step}")
+        if self._sums is not None and self._sums.device.type != "cpu" and torch.distributed.is_initialized():
+            torch.distributed.all_reduce(self._sums)
+        self._raise_if_not_finite(args, state, f"by update {state.global_step}")
 
-    def on_step_end(self, args, state, control, **kwargs):
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Looks before anything is written or measured."""
-        writes_snapshot = getattr(args, "num_averaged_snapshots", 0) and state.global_step % args.snapshot_steps == 0
+        num_snapshots, every = getattr(args, "num_averaged_snapshots", 0), getattr(args, "snapshot_steps", 1)
+        writes_snapshot = num_snapshots > 0 and state.global_step % every == 0
         if control.should_log or control.should_evaluate or control.should_save or writes_snapshot:
             self.check(args, state)
 
-    def on_log(self, args, state, control, logs=None, **kwargs):
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Looks at the loss over time, and once more when the last update is made."""
         self.check(args, state)
         if "loss" not in (logs or {}):
@@ -118,10 +129,10 @@ class DivergenceGuard(TrainerCallback):
 
     def _raise_if_not_finite(self, args: TrainingArguments, state: TrainerState, when: str) -> None:
         """Raises ValueError on sums that are not finite, and begins new ones."""
-        sums, self._sums = self._sums.tolist(), None
-        if args.logging_nan_inf_filter:
+        sums, self._sums = self._sums, None
+        if sums is None or args.logging_nan_inf_filter:
             return
-        for name, value in zip(("loss", "grad_norm"), sums, strict=True):
+        for name, value in zip(("loss", "grad_norm"), sums.tolist(), strict=True):
             if not np.isfinite(value):
                 raise _diverged(args, state, f"`{name}`", f"{value} {when}")
 
@@ -170,6 +181,6 @@ def _diverged(
 ) -> ValueError:
     """The error, with the newest checkpoint of an update that was good."""
     last_good_step = state.global_step if last_good_step is None else last_good_step
-    good = [path for path in list_checkpoints(args.output_dir) if checkpoint_step(path) <= last_good_step]
+    good = [path for path in list_checkpoints(str(args.output_dir)) if checkpoint_step(path) <= last_good_step]
     place = f"The last good checkpoint is {good[-1]}." if good else f"{args.output_dir} holds no good checkpoint yet."
     return ValueError(f"{name} {rule}, got {value}. {_ADVICE} {place}")

@@ -8,9 +8,11 @@ import contextlib
 import signal
 import threading
 from collections.abc import Iterator
+from types import FrameType
+from typing import Any
 
 import torch
-from transformers import TrainerCallback, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
@@ -31,7 +33,7 @@ class StopCallback(TrainerCallback):
         requested: Whether this process was asked to stop.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.requested = False
 
     def stop_if_requested(self, args: TrainingArguments, state: TrainerState) -> None:
@@ -45,7 +47,9 @@ class StopCallback(TrainerCallback):
         if stop:
             raise TrainingInterrupted
 
-    def on_prediction_step(self, args, state, control, **kwargs):
+    def on_prediction_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Stops inside an evaluation, which is made anew at the resume; several processes wait for its end instead."""
         if self.requested and args.world_size == 1:
             raise TrainingInterrupted
@@ -64,7 +68,7 @@ def stop_signals(callback: StopCallback, world_size: int) -> Iterator[None]:
         yield
         return
 
-    def request_stop(number, frame):
+    def request_stop(number: int, frame: FrameType | None) -> None:
         if callback.requested and world_size == 1:
             raise KeyboardInterrupt
         if not callback.requested:

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,30 +27,33 @@ from ..data import (
     tokenize_corpus,
     train_tokenizer,
 )
+from ..data.rows import pair_lengths
 from ..evaluation.checkpoint import load_tokenizer
 from .arguments import VaswaniTransformerTrainingArguments
 from .checkpoints import free_space, naming_the_last_checkpoint
 from .folder import clear_run
-from .recipes import Recipe
-from .validation import pair_lengths
+from .recipe import Recipe
 
 logger = logging.get_logger(__name__)
 
 _NOT_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO)
 
 
+@dataclass(frozen=True)
 class RunData:
     """Tokenizer and tokenised data of a run.
 
-    Args:
+    Attributes:
         tokenizer: The joint tokenizer.
         train: Cleaned training pairs, or a stream of text.
         validation: Validation pairs, or None.
         report: What cleaning dropped; None for a stream, which is cleaned while it is read.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, train: Any, validation: Any, report: CleaningReport | None):
-        self.tokenizer, self.train, self.validation, self.report = tokenizer, train, validation, report
+    tokenizer: PreTrainedTokenizerBase
+    train: Any
+    validation: Any
+    report: CleaningReport | None
 
 
 def prepare_data(
@@ -62,7 +66,7 @@ def prepare_data(
     """
     output_dir = Path(arguments.output_dir)
     with arguments.main_process_first(local=False, desc="preparing the data"), _naming_the_cache():
-        train = (stream_corpus if recipe.streaming else load_corpus)(**recipe.data_arguments("train"))
+        train = (stream_corpus if recipe.streaming else load_corpus)(**(recipe.data_arguments("train") or {}))
         validation_arguments = recipe.data_arguments("validation")
         validation = load_corpus(**validation_arguments) if validation_arguments else None
         if checkpoint is not None and (checkpoint / "tokenizer.json").is_file():

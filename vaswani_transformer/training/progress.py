@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tqdm.auto import tqdm
-from transformers import TrainerCallback, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import has_length
 
 _BLEU = "sacrebleu"
@@ -24,22 +24,34 @@ class ProgressReport(TrainerCallback):
     figures stand behind a bar. Validations are lines in both.
     """
 
-    def __init__(self):
-        self._bar = self._evaluation_bar = None
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._evaluation_bar: Any = None
         self._start = time.perf_counter(), 0
 
-    def on_train_begin(self, args, state, control, **kwargs):
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Starts the clock, and the bar at the update from which the training goes on."""
         self._start = time.perf_counter(), state.global_step
         if state.is_world_process_zero and not args.disable_tqdm:
             self._bar = tqdm(total=state.max_steps, initial=state.global_step, unit=" updates", dynamic_ncols=True)
 
-    def on_step_end(self, args, state, control, **kwargs):
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Moves the bar."""
         if self._bar is not None:
             self._bar.update(state.global_step - self._bar.n)
 
-    def on_log(self, args, state, control, logs=None, **kwargs):
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         """Reports one entry of the log."""
         if not state.is_world_process_zero or not logs:
             return
@@ -50,7 +62,14 @@ class ProgressReport(TrainerCallback):
         else:
             write(training_line(logs, state, self._seconds_left(state)))
 
-    def on_prediction_step(self, args, state, control, eval_dataloader=None, **kwargs):
+    def on_prediction_step(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        eval_dataloader: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Moves the bar of an evaluation."""
         if not state.is_world_process_zero or args.disable_tqdm or not has_length(eval_dataloader):
             return
@@ -58,15 +77,23 @@ class ProgressReport(TrainerCallback):
             self._evaluation_bar = tqdm(total=len(eval_dataloader), unit=" batches", leave=False, dynamic_ncols=True)
         self._evaluation_bar.update()
 
-    def on_evaluate(self, args, state, control, **kwargs):
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Removes the bar of an evaluation."""
         if self._evaluation_bar is not None:
             self._evaluation_bar.close()
         self._evaluation_bar = None
 
-    on_predict = on_evaluate
+    def on_predict(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, metrics: Any, **kwargs: Any
+    ) -> None:
+        """Removes the bar of a prediction."""
+        self.on_evaluate(args, state, control)
 
-    def on_train_end(self, args, state, control, **kwargs):
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Closes the bar."""
         if self._bar is not None:
             self._bar.close()

@@ -20,21 +20,21 @@ from huggingface_hub import (
     constants,
     get_token,
 )
-from huggingface_hub.errors import (
+from huggingface_hub.errors import (  # type: ignore[attr-defined]  # HTTPError is there, but not declared to be
     HfHubHTTPError,
     HFValidationError,
     HTTPError,  # the HTTP client's own, whichever client this version of the library uses
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
 )
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # imported there to be used
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from yaml import YAMLError
 
-from ..evaluation.checkpoint import check_checkpoint_folder, check_no_link_out
+from ..evaluation.checkpoint import check_checkpoint_folder, check_no_link_out, read_json
 from ..version import __version__
 from .folder import CARD_FILE, RESULTS_FILE, TEST_RESULTS, is_own_card
-from .recipes import RECIPE_FILE
+from .recipe import RECIPE_FILE
 from .travelling_code import CODE_FILES, code_files, with_code_section
 
 # Apart from the card's pictures, what a published model consists of; names of these kinds that the folder lacks are
@@ -147,7 +147,7 @@ def published_files(model: str | Path) -> list[Path]:
 def _advice_on_cards(folder: Path) -> str:
     if (folder / RECIPE_FILE).is_file() and (folder / RESULTS_FILE).is_file():
         return f"This run's can be made in Python: vaswani_transformer.training.card.write_card({str(folder)!r})"
-    config = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+    config = read_json(folder / CONFIG_NAME)
     languages = [config[side] for side in ("source_language", "target_language") if config.get(side)]
     head = [
         "---",

@@ -11,40 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import (
-    EarlyStoppingCallback,
-    PreTrainedModel,
-    TrainerState,
-    set_seed,
-)
+from transformers import EarlyStoppingCallback, PreTrainedModel, TrainerState, set_seed
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
-from ..evaluation.labels import DECODING
+from ..data.readers import existing_file
+from ..data.rows import pair_lengths
+from ..evaluation.decoding import DECODING
+from ..evaluation.results import METRICS
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
-from .atomic import writing_beside
-from .averaging import drop_later_snapshots, missing_snapshots, write_average
-from .card import refresh_card
-from .checkpoints import (
-    STAGING_FOLDER,
-    STATE_FILE,
-    best_checkpoint,
-    clear_staging,
-    naming_the_last_checkpoint,
-    take_up_checkpoint,
-)
-from .cost import measure_cost
-from .curves import draw_run
-from .folder import check_output_dir, holding, read_results, set_aside_scores, write_results
+from .averaging import drop_later_snapshots
+from .checkpoints import STATE_FILE, best_checkpoint, checkpoint_step, take_up_checkpoint
+from .finish import finish_run
+from .folder import check_output_dir, holding, read_results
 from .foreign_code import check_harmless
 from .preparation import RunData, cleaning_rules, prepare_data
-from .recipes import RECIPES, TRANSLATION_METRICS, Recipe
+from .recipe import SPLITS, Recipe
+from .recipes import RECIPES
 from .schedule import paper_peak_learning_rate
-from .summary import evaluate_average, validation_figures
 from .trackers import check_trackers
 from .trainer import VaswaniTransformerTrainer
-from .validation import pair_lengths
 
 logger = logging.get_logger(__name__)
 
@@ -56,7 +43,6 @@ def train(
     overwrite: bool = False,
     resume: bool = False,
     bf16: bool = False,
-    fp16: bool = False,
     use_cpu: bool = False,
     report_to: Sequence[str] = (),
     num_proc: int | None = None,
@@ -74,7 +60,6 @@ def train(
         overwrite: Delete the run the folder holds, once the data are read.
         resume: Go on from the newest checkpoint in the folder.
         bf16: Compute in bfloat16 where it is safe; weights stay in float32.
-        fp16: Compute in float16; post-norm models tend to diverge in it.
         use_cpu: Ignore accelerators.
         report_to: Trackers of the library that receive the log; "tensorboard" writes into `output_dir/runs`.
         num_proc: Processes that tokenise the data; None is all cores for a large corpus.
@@ -93,12 +78,18 @@ def train(
         ImportError: If the package of a tracker is missing.
         KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
     """
-    options = {"bf16": bf16, "fp16": fp16, "use_cpu": use_cpu, "report_to": report_to}
     with holding(output_dir):
         trainer, output, data = run_training(
-            recipe, output_dir, overwrite=overwrite, resume=resume, num_proc=num_proc, **options
+            recipe,
+            output_dir,
+            overwrite=overwrite,
+            resume=resume,
+            num_proc=num_proc,
+            bf16=bf16,
+            use_cpu=use_cpu,
+            report_to=report_to,
         )
-        return _finish(recipe, trainer, output, data)
+        return finish_run(recipe, trainer, output, data)
 
 
 def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
@@ -107,7 +98,7 @@ def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditiona
     model.generation_config.update(**{name: getattr(recipe, name) for name in DECODING})
     # Beyond this length the pipeline warns.
     longest = recipe.max_tokens_per_sentence if recipe.streaming else int(pair_lengths(data.train)[0].max())
-    model.generation_config.longest_training_source = longest
+    model.generation_config.longest_training_source = longest  # type: ignore[attr-defined]  # it takes any key
     return model
 
 
@@ -125,26 +116,24 @@ def run_training(
 
     Args:
         make_model: Makes the model to train from the recipe and its data.
-        **options: `bf16`, `fp16`, `use_cpu` and `report_to`.
+        **options: `bf16`, `use_cpu` and `report_to`.
     """
     output_dir = Path(output_dir)
     check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
     _check_recipe(recipe)
     check_trackers(options.get("report_to", ()))
     arguments = training_arguments(recipe, output_dir, **options)
-    checkpoint, finished_steps = take_up_checkpoint(arguments) if resume else (None, 0)
+    checkpoint = take_up_checkpoint(arguments) if resume else None
+    finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
     _check_max_steps(recipe, finished_steps)
     data = prepare_data(recipe, arguments, checkpoint, num_proc)
     trainer = build_trainer(recipe, arguments, data, make_model)
     logger.info(describe_plan(trainer))
-    state = None
-    if finished_steps >= recipe.max_steps:
+    if checkpoint is not None and finished_steps >= recipe.max_steps:
         logger.info(f"All {finished_steps:,} updates are made; the model and its results are written again.")
-        state = _finished_state(output_dir, finished_steps)
-    if state is None:
-        output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    else:
-        output = _restore_finished(recipe, trainer, checkpoint, state)
+        if (state := _finished_state(output_dir, finished_steps)) is not None:
+            return trainer, _restore_finished(recipe, trainer, checkpoint, state), data
+    output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return trainer, output, data
 
 
@@ -153,7 +142,6 @@ def training_arguments(
     output_dir: str | Path,
     *,
     bf16: bool = False,
-    fp16: bool = False,
     use_cpu: bool = False,
     report_to: Sequence[str] = (),
 ) -> VaswaniTransformerTrainingArguments:
@@ -162,7 +150,6 @@ def training_arguments(
     return VaswaniTransformerTrainingArguments(
         output_dir=str(output_dir),
         bf16=bf16,
-        fp16=fp16,
         use_cpu=use_cpu or not torch.accelerator.is_available(),
         max_steps=recipe.max_steps,
         warmup_steps=recipe.warmup_steps,
@@ -200,17 +187,14 @@ def build_trainer(
 ) -> VaswaniTransformerTrainer:
     """Trainer with a freshly made model, the recipe's data and its callbacks."""
     set_seed(recipe.seed)
-    model = make_model(recipe, data)
-    callbacks = []
-    if recipe.early_stopping_patience is not None:
-        callbacks.append(EarlyStoppingCallback(recipe.early_stopping_patience))
+    model, patience = make_model(recipe, data), recipe.early_stopping_patience
     trainer = VaswaniTransformerTrainer(
         model=model,
         args=arguments,
         train_dataset=data.train,
         eval_dataset=data.validation,
         processing_class=data.tokenizer,
-        callbacks=callbacks,
+        callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
         stream_rules=cleaning_rules(recipe),
     )
     trainer.recipe = RECIPES.get(recipe.name)
@@ -222,7 +206,7 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     arguments = trainer.args
     warmup, budget = int(arguments.warmup_steps), arguments.max_padded_tokens_per_device
     peak = arguments.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
-    precision = "bf16" if arguments.bf16 else "fp16" if arguments.fp16 else "fp32"
+    precision = "bf16" if arguments.bf16 else "fp32"
     return (
         f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters on {_describe_data(trainer)}. "
         f"An update holds up to {arguments.max_source_tokens_per_batch:,} source and "
@@ -235,13 +219,14 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
 
 def _describe_data(trainer: VaswaniTransformerTrainer) -> str:
     """Pairs, epochs and batches of the training data, as far as they are known."""
+    data: Any = trainer.train_dataset
     num_steps = trainer.args.max_steps
-    if not has_length(trainer.train_dataset):
-        return f"a stream of {trainer.train_dataset.num_shards:,} shard(s): {num_steps:,} updates"
+    if not has_length(data):
+        return f"a stream of {data.num_shards:,} shard(s): {num_steps:,} updates"
     updates = trainer.train_batches().num_effective_batches
-    source, target = trainer.tokens_per_update()
+    source, target = trainer.train_batches().tokens_per_batch
     return (
-        f"{len(trainer.train_dataset):,} pairs: {num_steps:,} updates, {updates:,} an epoch, "
+        f"{len(data):,} pairs: {num_steps:,} updates, {updates:,} an epoch, "
         f"{num_steps / updates:.1f} epochs, {source:,.0f} source and {target:,.0f} target tokens an update on average "
         f"and {trainer.train_batches().padding_fraction:.1%} of padding"
     )
@@ -264,6 +249,7 @@ def _check_max_steps(recipe: Recipe, finished_steps: int) -> None:
 def _check_recipe(recipe: Recipe) -> None:
     """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
     recipe.model_config()
+    _check_files(recipe)
     if recipe.data_arguments("train") is None:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
@@ -282,10 +268,29 @@ def _check_recipe(recipe: Recipe) -> None:
     if recipe.eval_num_beams > 0 and recipe.data_arguments("validation") is not None:
         from ..evaluation import metrics  # noqa: F401  (an extra that is missing is named before a run is deleted)
     metric = recipe.metric_for_best_model
-    if _needs_metric(recipe) and metric in TRANSLATION_METRICS and recipe.eval_num_beams < 1:
+    if _needs_metric(recipe) and metric in METRICS and recipe.eval_num_beams < 1:
         raise ValueError(
             f"`eval_num_beams` must be at least 1 to decide by {metric}, got {recipe.eval_num_beams}. Pass 1."
         )
+
+
+def _check_files(recipe: Recipe) -> None:
+    """Raises on files of a recipe that lack their other side or do not exist; those of the test set may come later."""
+    for split in SPLITS:
+        source, target, pairs = (getattr(recipe, f"{split}_{part}") for part in ("source", "target", "pairs"))
+        if (source is None) != (target is None):
+            missing = "source" if source is None else "target"
+            raise ValueError(
+                f"`{split}_{missing}` must be given beside {source or target}, got none. Name the file of the other "
+                "side."
+            )
+        if source is not None and pairs is not None:
+            raise ValueError(
+                f"`{split}_pairs` must be left out beside `{split}_source`, got {pairs}. Drop one of them."
+            )
+        for part, file in (("source", source), ("target", target), ("pairs", pairs)):
+            if file is not None and split != "test":
+                existing_file(file, f"{split}_{part}")
 
 
 def _finished_state(output_dir: Path, num_steps: int) -> TrainerState | None:
@@ -313,71 +318,3 @@ def _restore_finished(
     if trainer.is_world_process_zero():
         drop_later_snapshots(trainer.args.output_dir, state.global_step)
     return TrainOutput(state.global_step, math.nan, read_results(trainer.args.output_dir))
-
-
-def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer, num_steps: int) -> int:
-    """Writes the final model beside its place and moves its files there; returns the number of averaged snapshots.
-
-    Every process calls it. A file that is cut short in its place would keep the run from going on.
-    """
-    output_dir, num_averaged = Path(trainer.args.output_dir), 0
-    staged = output_dir / STAGING_FOLDER / "model"
-    with naming_the_last_checkpoint(output_dir, "the final model"):
-        try:
-            trainer.save_model(str(staged))
-            if trainer.is_world_process_zero():
-                (staged / "training_args.bin").unlink(missing_ok=True)
-                if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
-                    num_averaged = _write_average(recipe, output_dir, staged, num_steps)
-                for path in staged.iterdir():
-                    path.replace(output_dir / path.name)
-        finally:
-            if trainer.is_world_process_zero():
-                clear_staging(output_dir)
-    return num_averaged
-
-
-def _write_average(recipe: Recipe, output_dir: Path, model_dir: Path, num_steps: int) -> int:
-    """Writes the average of a finished run's newest snapshots, and warns of those that somebody has taken away."""
-    num_averaged = write_average(output_dir, recipe.num_averaged_snapshots, model_dir)
-    steps = range(recipe.snapshot_steps, num_steps + 1, recipe.snapshot_steps)[-recipe.num_averaged_snapshots :]
-    if missing := missing_snapshots(output_dir, steps):
-        logger.warning(
-            f"`snapshots` must hold the last {len(steps)} of the run, got none of {', '.join(missing)}: the model is "
-            f"the average of {num_averaged} others. Train again for the whole average."
-        )
-    return num_averaged
-
-
-def _finish(recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOutput, data: RunData) -> dict[str, Any]:
-    """Writes the final model, the results and the card; every process calls it."""
-    output_dir = Path(trainer.args.output_dir)
-    num_averaged = _write_model(recipe, trainer, output.global_step)
-    num_averaged = trainer.accelerator.reduce(torch.tensor(num_averaged, device=trainer.args.device), "sum").item()
-    figures = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
-    if "train_flops_paper" not in figures:  # else they are those of an earlier process that made the last update
-        figures |= measure_cost(trainer)
-    if (report := data.report or trainer.stream_report()) is not None:
-        figures |= {"train_pairs": report.num_kept, "train_dropped_pairs": report.dropped}
-    results = {
-        "recipe": recipe.name,
-        **trainer.layout(),
-        **figures,
-        **validation_figures(trainer),
-        **(evaluate_average(trainer) if num_averaged else {}),
-        "train_steps": output.global_step,
-        "num_parameters": trainer.model.num_parameters(),
-        "num_averaged_snapshots": num_averaged,
-        "best_checkpoint": trainer.state.best_model_checkpoint if recipe.load_best_model else None,
-    }
-    if trainer.is_world_process_zero():
-        for path in set_aside_scores(output_dir, output.global_step):
-            logger.warning(f"Scores of the model before these updates are now in {path}.")
-        with naming_the_last_checkpoint(output_dir, "log and results"):
-            with writing_beside(output_dir / STATE_FILE) as beside:
-                trainer.state.save_to_json(str(beside))
-            write_results(output_dir, results)
-        draw_run(output_dir)
-        refresh_card(output_dir)
-    trainer.accelerator.wait_for_everyone()
-    return results

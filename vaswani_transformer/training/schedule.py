@@ -26,7 +26,7 @@ def paper_peak_learning_rate(d_model: int, warmup_steps: int) -> float:
     Returns:
         The learning rate, 6.99e-4 for the base model with 4,000 steps.
     """
-    return (d_model * warmup_steps) ** -0.5
+    return float((d_model * warmup_steps) ** -0.5)
 
 
 def warmup_inverse_sqrt_factor(step: int, warmup_steps: int) -> float:

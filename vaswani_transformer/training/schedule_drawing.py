@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def draw_schedules(
             peak, steps = paper_peak_learning_rate(d_model, warmup), _steps(warmup, max_steps)
             rates = [peak * warmup_inverse_sqrt_factor(step, warmup) for step in steps]
             label = f"d_model {d_model:,}, warm-up {warmup:,}: peak {peak:.2e}".replace("e-0", "e-")
-            style = {"color": COLORS[i], "linestyle": LINE_STYLES[j], **_layer(len(warmups) - 1 - j)}
+            style: dict[str, Any] = {"color": COLORS[i], "linestyle": LINE_STYLES[j], **_layer(len(warmups) - 1 - j)}
             axes.plot(steps, rates, label=label, **style)
         axes.set(xlabel="updates", ylabel="learning rate", title="Learning rate of section 5.3", ylim=(0, None))
         axes.xaxis.set_major_formatter("{x:,.0f}")

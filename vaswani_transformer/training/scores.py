@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,11 +12,13 @@ from typing import Any
 from huggingface_hub import EvalResult
 
 from ..analysis.text_table import markdown_table
+from ..evaluation.checkpoint import read_json
+from ..evaluation.decoding import DECODING
 from ..evaluation.evaluation_set import describe_corpus
-from ..evaluation.labels import DECODING, describe_search, metric_names
+from ..evaluation.results import METRICS, describe_search, metric_names
 from .commands import corpus_without_folders, find_split
 from .folder import TEST_RESULTS
-from .recipes import TRANSLATION_METRICS, Recipe
+from .recipe import Recipe
 
 
 def read_test_results(folder: str | Path) -> dict[str, dict[str, Any]]:
@@ -81,7 +82,7 @@ def _given_name(results: Mapping[str, Any]) -> str | None:
     return None if results["test_data"] == describe_corpus(results["test_corpus"]) else results["test_data"]
 
 
-def _test_set(recipe: Recipe, results: Mapping[str, Any]) -> dict[str, str | None]:
+def _test_set(recipe: Recipe, results: Mapping[str, Any]) -> dict[str, Any]:
     """Name, configuration and part of a test set, as fields of `EvalResult`."""
     corpus = corpus_without_folders(results["test_corpus"])
     name = corpus.get("dataset") or _given_name(results) or describe_corpus(corpus)
@@ -104,8 +105,8 @@ def _is_number(value: Any) -> bool:
 # What a card needs of results.
 _NEEDED: dict[str, Callable[[Any], bool]] = {
     "test_data": _is_text,
-    **{f"test_{metric}": _is_number for metric in TRANSLATION_METRICS},
-    **{f"test_{metric}_signature": _is_text for metric in TRANSLATION_METRICS},
+    **{f"test_{metric}": _is_number for metric in METRICS},
+    **{f"test_{metric}_signature": _is_text for metric in METRICS},
     "test_corpus": lambda value: isinstance(value, dict) and value != {},
     "test_num_sentences": _is_number,
     **{f"test_{name}": lambda value: value is None or _is_number(value) for name in DECODING},
@@ -113,14 +114,11 @@ _NEEDED: dict[str, Callable[[Any], bool]] = {
 
 
 def _read_results(path: Path) -> dict[str, Any]:
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-        faults = [name for name, holds in _NEEDED.items() if name not in results or not holds(results[name])]
-    except (TypeError, ValueError) as error:
-        faults = [f"a JSON object ({error})"]
-    if faults:
+    advice = "Evaluate again, or give the file another name."
+    results: dict[str, Any] = read_json(path, advice=advice)
+    if faults := [name for name, holds in _NEEDED.items() if name not in results or not holds(results[name])]:
         raise ValueError(
             f"`{path}` must be results of `vaswani-transformer evaluate`, got a file without valid "
-            f"{', '.join(faults)}. Evaluate again, or give the file another name."
+            f"{', '.join(faults)}. {advice}"
         )
     return results

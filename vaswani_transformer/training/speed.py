@@ -4,22 +4,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import random
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import datasets
 import numpy as np
 import pyarrow as pa
 import torch
-from transformers import TrainerCallback, set_seed
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 from transformers.utils import logging
 
@@ -29,9 +26,9 @@ from ..data import BATCHES_PER_POOL, clean_corpus
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..tokenization_vaswani_transformer import VaswaniTransformerTokenizer
 from .cost import estimate_recipe_cost, measure_devices
-from .preparation import cleaning_rules
-from .recipes import Recipe
-from .run import training_arguments
+from .preparation import RunData, cleaning_rules
+from .recipe import Recipe
+from .run import build_trainer, training_arguments
 from .trainer import VaswaniTransformerTrainer
 
 if TYPE_CHECKING:
@@ -98,9 +95,8 @@ def measure_speed(
     """Trains a recipe's model for a few updates and tells how many real tokens a second that is.
 
     Model, batches, optimiser and trainer are the recipe's, the pairs are `synthetic_pairs`. Only updates are timed, no
-    preparing of data, no validations, no checkpoints. Nothing stays on disk; random states and signal handlers are as
-    they were at the end. Under torchrun or `accelerate launch` every process calls this, and gets the same figures,
-    over all of them.
+    preparing of data, no validations, no checkpoints. Nothing stays on disk. Under torchrun or `accelerate launch`
+    every process calls this, and gets the same figures, over all of them.
 
     Args:
         recipe: What to measure; its data are not read.
@@ -118,7 +114,7 @@ def measure_speed(
     if type(num_updates) is not int or num_updates < 1:
         raise ValueError(f"`num_updates` must be a whole number of at least 1, got {num_updates!r}. Pass another.")
     pairs = synthetic_pairs(recipe)
-    with _undisturbing(), tempfile.TemporaryDirectory(prefix="vaswani-transformer-speed-") as folder:
+    with tempfile.TemporaryDirectory(prefix="vaswani-transformer-speed-") as folder:
         trainer = _build_trainer(recipe, pairs, num_updates, folder, bf16=bf16, use_cpu=use_cpu)
         stopwatch = Stopwatch(trainer.cost, trainer.accelerator, NUM_WARM_UP_UPDATES)
         trainer.add_callback(stopwatch)
@@ -137,24 +133,6 @@ def measure_speed(
         device=devices["train_device"],
         flops_per_second=devices["train_matrix_flops_per_second"],
     )
-
-
-@contextlib.contextmanager
-def _undisturbing() -> Iterator[None]:
-    """Leaves random states and the handlers of stop signals as they were, whatever happens in between."""
-    handlers = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
-    python_state, numpy_state = random.getstate(), np.random.get_state()
-    gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
-    try:
-        with torch.random.fork_rng(devices=gpus):
-            yield
-    finally:
-        random.setstate(python_state)
-        np.random.set_state(numpy_state)
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in handlers.items():
-                if handler is not None:  # None is one that Python cannot set
-                    signal.signal(number, handler)
 
 
 def synthetic_pairs(recipe: Recipe) -> datasets.Dataset:
@@ -217,29 +195,33 @@ class Stopwatch(TrainerCallback):
         tokens: Source and target tokens of these updates.
     """
 
-    def __init__(self, cost: CostCallback, accelerator: Accelerator, num_warm_up_updates: int):
+    def __init__(self, cost: CostCallback, accelerator: Accelerator, num_warm_up_updates: int) -> None:
         self._cost, self._accelerator, self._num_warm_up_updates = cost, accelerator, num_warm_up_updates
         self._start: tuple[float, int, int] = 0.0, 0, 0
         self.seconds, self.tokens = 0.0, (0, 0)
 
-    def on_train_begin(self, args, state, control, **kwargs):
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Lets signals stop at once: the trainer would save a checkpoint first, and tell how to go on from it."""
         if threading.current_thread() is threading.main_thread():
             for number in _STOP_SIGNALS:
                 signal.signal(number, signal.default_int_handler)
 
-    def on_step_end(self, args, state, control, **kwargs):
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         """Starts after the warm-up and stops after the last update, when every device has done its work."""
         if state.global_step not in (self._num_warm_up_updates, state.max_steps):
             return
         self._cost.settle(self._accelerator)
         if args.device.type != "cpu":
             torch.accelerator.synchronize(args.device)
-        now = time.perf_counter(), self._cost.source_tokens, self._cost.target_tokens
+        now, source_tokens, target_tokens = time.perf_counter(), self._cost.source_tokens, self._cost.target_tokens
         if state.global_step == self._num_warm_up_updates:
-            self._start = now
-        self.seconds, *tokens = (end - start for end, start in zip(now, self._start, strict=True))
-        self.tokens = tuple(tokens)
+            self._start = now, source_tokens, target_tokens
+        start, source_before, target_before = self._start
+        self.seconds, self.tokens = now - start, (source_tokens - source_before, target_tokens - target_before)
 
 
 def _build_trainer(
@@ -259,20 +241,20 @@ def _build_trainer(
     arguments = training_arguments(measured, folder, bf16=bf16, use_cpu=use_cpu)
     arguments.eval_strategy = arguments.logging_strategy = IntervalStrategy.NO
     arguments.save_strategy = SaveStrategy.NO
-    set_seed(recipe.seed)
-    trainer = VaswaniTransformerTrainer(
-        model=VaswaniTransformerForConditionalGeneration(recipe.model_config()),
-        args=arguments,
-        train_dataset=pairs,
-        processing_class=VaswaniTransformerTokenizer(),
-    )
+    data = RunData(VaswaniTransformerTokenizer(), pairs, None, None)
+    trainer = build_trainer(measured, arguments, data, _make_model)
     trainer.recipe = measured
     return trainer
 
 
+def _make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
+    """Model with the recipe's vocabulary, which the tokenizer of made-up pairs does not have."""
+    return VaswaniTransformerForConditionalGeneration(recipe.model_config())
+
+
 def _describe_plan(recipe: Recipe, trainer: VaswaniTransformerTrainer, num_updates: int) -> str:
     """One line for the log on what is about to be measured."""
-    source, target = trainer.tokens_per_update()
+    source, target = trainer.train_batches().tokens_per_batch
     return (
         f"Measuring {recipe.name}: {num_updates:,} update(s) after {NUM_WARM_UP_UPDATES} that warm up, of "
         f"{source:,.0f} source and {target:,.0f} target tokens on average, split over {trainer.args.world_size} "

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a run: its validations as results, the averaged weights' own, and a summary for people."""
+"""What people read at the end of a run: validations, the model that was kept, cost, files and what to do next."""
 
 from __future__ import annotations
 
@@ -10,63 +10,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import load_file
-from transformers.utils import logging
-
 from ..analysis.cost import format_flops
 from .averaging import WEIGHTS_FILE
-from .checkpoints import list_checkpoints
-from .folder import CARD_FILE, CURVES_FILE, RESULTS_FILE, STATE_FILE
-from .progress import best_validation, format_duration
-from .recipes import Recipe
-from .trainer import VaswaniTransformerTrainer
-
-logger = logging.get_logger(__name__)
+from .checkpoints import STATE_FILE, list_checkpoints
+from .folder import CARD_FILE, CURVES_FILE, RESULTS_FILE
+from .progress import format_duration
+from .recipe import Recipe
 
 _FIGURES = (("sacrebleu", "BLEU {:.2f}"), ("perplexity", "perplexity {:,.3f}"), ("nll", "nll {:.4f}"))
-
-
-def validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Figures of the last validation during training as `last_eval_*` and of the best as `best_eval_*`, or none."""
-    validations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
-    if not validations:
-        return {}
-    found = best_validation(validations, trainer.args)
-    best = found[1] if found else validations[-1]
-    return {
-        **_named("last", validations[-1]),
-        "best_eval_step": best["step"],
-        **{name: value for name, value in _named("best", best).items() if not name.endswith(("_time", "_second"))},
-    }
-
-
-def _named(which: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{which}_{name}": value for name, value in entry.items() if name.startswith("eval_")}
-
-
-def evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Loads a run's averaged weights and measures them on the validation set; every process calls it.
-
-    Args:
-        trainer: A trainer that is done, with `model.safetensors` in its output folder.
-
-    Returns:
-        `average_eval_*` without times, translations scored where the run's validations are. Empty without validation
-        set, and for models sharded by FSDP, whose weights no process holds as a whole.
-    """
-    if trainer.eval_dataset is None:
-        return {}
-    if trainer.is_fsdp_enabled:
-        logger.warning("The averaged weights were not validated: under FSDP, `vaswani-transformer evaluate` does it.")
-        return {}
-    if trainer.is_world_process_zero():
-        weights = load_file(Path(trainer.args.output_dir) / WEIGHTS_FILE)
-        trainer.model.load_state_dict(weights, strict=False)  # a tied tensor is in the file once
-    if trainer.args.world_size > 1:
-        for tensor in trainer.model.parameters():
-            torch.distributed.broadcast(tensor.data, src=0)
-    return trainer.evaluate_quietly("average_eval")
 
 
 def describe_results(output_dir: str | Path, recipe: Recipe, results: Mapping[str, Any]) -> str:

@@ -19,10 +19,10 @@ from transformers import PreTrainedModel
 from ..analysis.drawing import COLORS, LINE_STYLES, new_figure
 from ..analysis.text_table import align_columns, wrap
 from ..evaluation.checkpoint import load_for_inference
+from ..evaluation.decoding import decoding_overrides
 from ..evaluation.evaluation_set import load_evaluation_set
-from ..evaluation.labels import describe_search
-from ..evaluation.report import evaluate_model, length_ratio
-from ..evaluation.translate import decoding_overrides
+from ..evaluation.report import evaluate_model
+from ..evaluation.results import describe_search, length_ratio
 from ..search_vaswani_transformer import GNMT_OFFSET
 from .averaging import average_snapshots, list_snapshots, without_tied
 
@@ -91,23 +91,16 @@ def sweep(
     languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
     test_set = dataclasses.replace(test_set, phenomena=None, training_pairs=None, dictionary=None)
-    return _results(choice, values, snapshots, (loaded, tokenizer, test_set), options)
 
-
-def _results(
-    choice: str,
-    values: Sequence[float],
-    snapshots: Sequence[Path],
-    evaluated: tuple[Any, ...],
-    options: dict[str, Any],
-) -> Iterator[dict[str, Any]]:
-    for value in values:
-        varied = {choice: value}
+    def measure(value: float) -> dict[str, Any]:
+        varied: dict[str, Any] = {choice: value}
         if choice == "num_averaged_snapshots":
-            _load_average(evaluated[0], snapshots[-value:])
+            _load_average(loaded, snapshots[-int(value) :])
             varied = {}
-        results, _ = evaluate_model(*evaluated, **options, **varied)
-        yield {choice: value, **results}
+        results, _ = evaluate_model(loaded, tokenizer, test_set, **options, **varied)
+        return {choice: value, **results}
+
+    return map(measure, values)
 
 
 def _load_average(model: PreTrainedModel, snapshots: Sequence[Path]) -> None:
@@ -122,24 +115,24 @@ def _checked_values(
     choice: str, values: Sequence[float] | None, num_snapshots: int, model: str | Path
 ) -> tuple[float, ...]:
     """The values to try, each of them possible, in ascending order."""
-    values = None if values is None else sorted(set(values))
+    chosen = CHOICES[choice].values if values is None else tuple(sorted(set(values)))
+    if choice != "length_penalty":
+        chosen = _whole(choice, chosen)
     if choice != "num_averaged_snapshots":
-        chosen = CHOICES[choice].values if values is None else tuple(values)
-        chosen = _whole(choice, chosen) if choice == "num_beams" else chosen
         for value in chosen:
-            decoding_overrides(**{choice: value})
+            varied: dict[str, Any] = {choice: value}
+            decoding_overrides(**varied)
         return chosen
     if num_snapshots == 0:
         raise FileNotFoundError(f"`model` must hold snapshots, got {model} without. Pass the folder of a run.")
     if values is None:
-        return tuple(count for count in CHOICES[choice].values if count <= num_snapshots)
-    counts = _whole(choice, values)
-    if wrong := [count for count in counts if not 1 <= count <= num_snapshots]:
+        return tuple(count for count in chosen if count <= num_snapshots)
+    if wrong := [count for count in chosen if not 1 <= count <= num_snapshots]:
         raise ValueError(
             f"`values` must lie in [1, {num_snapshots}], the snapshots in {model}, got {wrong[0]}. Keep more of them "
             "in a training by a larger `num_averaged_snapshots`."
         )
-    return counts
+    return chosen
 
 
 def _whole(choice: str, values: Sequence[float]) -> tuple[int, ...]:
@@ -191,7 +184,7 @@ def draw_sweep(choice: str, results: Sequence[Mapping[str, Any]]) -> Figure:
     with new_figure(8, 4.5) as figure:
         axes = figure.subplots()
         for index, (metric, name) in enumerate(_METRICS.items()):
-            style = {"color": COLORS[index], "linestyle": LINE_STYLES[index], "marker": "o"}
+            style: dict[str, Any] = {"color": COLORS[index], "linestyle": LINE_STYLES[index], "marker": "o"}
             axes.plot(values, [result[metric] for result in results], label=name, **style)
         shown = [value for value in _papers_choices(choice, results[0]) if min(values) <= value <= max(values)]
         for index, value in enumerate(shown):

@@ -4,52 +4,42 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from typing import Any
 
 import datasets
 import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
-from transformers import PreTrainedTokenizerBase, PrinterCallback, ProgressCallback
-from transformers.trainer_utils import has_length
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, ProgressCallback, TrainingArguments
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+from transformers.integrations.fsdp import is_fsdp_managed_module
+from transformers.trainer_utils import EvalLoopOutput, TrainOutput, has_length
 from transformers.utils import logging
 
 from ..analysis.cost import training_flops
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..data import (
-    BATCHES_PER_POOL,
-    ArrowPairs,
-    CleaningReport,
-    CleaningRules,
-    StreamLoader,
-    StreamSettings,
-    TokenBatchSampler,
-    TranslationCollator,
-)
+from ..data import CleaningReport, CleaningRules, StreamLoader, TokenBatchSampler, TranslationCollator
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import SnapshotCallback
-from .checkpointing_trainer import CheckpointingTrainer
 from .cost import CostCallback
 from .danger import dangers
-from .evaluating_trainer import perplexity, unsmoothed_loss
 from .guard import DivergenceGuard
-from .interruption import ignore_interrupts
+from .loading import limit_shape_caches, load_batches, load_stream, plan_batches, plan_stream, reduce_report
 from .progress import ProgressReport
-from .recipes import Recipe
+from .recipe import Recipe
+from .resumable_trainer import ResumableTrainer
 from .schedule import create_paper_schedule, paper_peak_learning_rate
-from .validation import pair_lengths
+from .validation import SortedByLength, TokenSums, compute_in_order, in_data_order, perplexity, unsmoothed_loss
 
 logger = logging.get_logger(__name__)
 
-# oneDNN and torch each keep what they prepared for 1,024 shapes of matrix products. Token-bounded batches have ever
-# new shapes: a CPU training would grow by a gigabyte. They are read at the first product; a value that is set stays.
-_SHAPE_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
-_KEPT_SHAPES = 64
-
-_CPU_BUDGET = 4096  # padded tokens of a micro-batch, both sides together
+_TIMES = ("_time", "_runtime", "_per_second")
 
 
-class VaswaniTransformerTrainer(CheckpointingTrainer):
+class VaswaniTransformerTrainer(ResumableTrainer):
     """`Seq2SeqTrainer` that trains the way the paper does; a drop-in for it.
 
     The training set needs the columns `input_ids` and `labels` (both ending in `</s>`); `source_length` and
@@ -97,30 +87,27 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
 
     def __init__(
         self,
-        model=None,
-        args=None,
-        data_collator=None,
-        train_dataset=None,
-        eval_dataset=None,
-        processing_class=None,
+        model: PreTrainedModel | None = None,
+        args: VaswaniTransformerTrainingArguments | None = None,
+        data_collator: Callable[[list[Any]], dict[str, Any]] | None = None,
+        train_dataset: Any = None,
+        eval_dataset: Any = None,
+        processing_class: Any = None,
         *,
         stream_rules: CleaningRules | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         if not isinstance(args, VaswaniTransformerTrainingArguments):
             raise TypeError(
                 f"`args` must be VaswaniTransformerTrainingArguments, got {type(args).__name__}. They take every "
                 "argument of Seq2SeqTrainingArguments."
             )
-        for name in _SHAPE_CACHES:
-            os.environ.setdefault(name, str(_KEPT_SHAPES))
-        self._train_lengths, self._train_batches = None, None
+        limit_shape_caches()
         if train_dataset is not None and has_length(train_dataset):
-            self._train_lengths = pair_lengths(train_dataset)
-            self._train_batches = _plan_batches(args, *self._train_lengths)
+            self._train_batches = plan_batches(args, train_dataset)
         elif isinstance(train_dataset, datasets.IterableDataset):
-            _plan_stream_accumulation(args)
-        self._train_loader, self._stream_rules = None, stream_rules
+            plan_stream(args)
+        self._stream_rules = stream_rules
         if data_collator is None and processing_class is not None:
             data_collator = TranslationCollator(processing_class)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
@@ -145,131 +132,72 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
         if args.num_averaged_snapshots > 0:
             self.add_callback(SnapshotCallback(args.snapshot_steps, args.num_averaged_snapshots))
 
-    def train(self, resume_from_checkpoint=None, **kwargs):
-        """Trains; see `CheckpointingTrainer.train`.
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
+        """Trains; see `ResumableTrainer.train`.
 
         Raises:
             ValueError: If the training diverges.
         """
-        for danger in dangers(self.args, self.model.config, self.recipe, self.tokens_per_update()):
+        tokens_per_update = None if self._train_batches is None else self._train_batches.tokens_per_batch
+        for danger in dangers(self.args, self.model.config, self.recipe, tokens_per_update):
             logger.warning(danger)
         if hasattr(self.model, "_loading_info"):
-            self.model._loading_info = {}  # weights that were missing in its checkpoint are about to be trained
-        return super().train(resume_from_checkpoint, **kwargs)
+            vars(self.model)["_loading_info"] = {}  # what was missing in its checkpoint is about to be trained
+        return super().train(resume_from_checkpoint, *args, **kwargs)
 
-    def tokens_per_update(self) -> tuple[float, float] | None:
-        """Real source and target tokens of an update, on average; None where lengths are not known."""
-        if self._train_lengths is None:
-            return None
-        updates = self.train_batches().num_effective_batches
-        return tuple(float(lengths.sum() / updates) for lengths in self._train_lengths)
+    # ---- data of an update ----
 
-    def _pairs_and_tokens(self):
-        """As the base class says."""
-        if self._train_lengths is None:
-            return None
-        return [len(self._train_lengths[0]), *(int(lengths.sum()) for lengths in self._train_lengths)]
-
-    def train_batches(self) -> TokenBatchSampler:
-        """The micro-batches of the training set, for all processes and epochs."""
-        return self._train_batches
-
-    def layout(self) -> dict[str, Any]:
-        """How an update is split, under the names of `train_results.json`; the share of padding is of all tokens."""
-        return {
-            "train_processes": self.args.world_size,
-            "train_accumulation_steps": self.args.gradient_accumulation_steps,
-            "train_max_padded_tokens_per_device": self.args.max_padded_tokens_per_device,
-            "train_padding_fraction": None if self._train_lengths is None else self.train_batches().padding_fraction,
-        }
-
-    def get_train_dataloader(self) -> DataLoader:
+    def get_train_dataloader(self) -> DataLoader[Any] | StreamLoader:  # type: ignore[override]  # of which it asks less
         """Data loader of token-bounded micro-batches; another data set than `datasets` has is batched by sentences."""
         if isinstance(self.train_dataset, datasets.IterableDataset):
-            self._train_loader = self._stream_loader()
+            tokenizer = self.processing_class if isinstance(self.processing_class, PreTrainedTokenizerBase) else None
+            self._train_loader = load_stream(
+                self.train_dataset, self.data_collator, self.args, rules=self._stream_rules, tokenizer=tokenizer
+            )
             return self._train_loader
-        if self._train_lengths is None:
+        if self._train_batches is None:
             return super().get_train_dataloader()
-        sampler = self.train_batches()
-        dataset, collator = self.train_dataset, self.data_collator
+        dataset: Any = self.train_dataset
+        collator = self.data_collator
         if hasattr(dataset, "remove_columns"):
             dataset = self._remove_unused_columns(dataset, description="training")
         else:
             collator = self._get_collator_with_removed_columns(collator, description="training")
-        if type(collator) is TranslationCollator and ArrowPairs.fits(dataset):
-            dataset = ArrowPairs(dataset)
-        loader = DataLoader(
-            dataset,
-            batch_sampler=sampler,
-            collate_fn=collator,
-            num_workers=self.args.dataloader_num_workers,
-            **self._loader_options(),
-        )
-        loader = self.accelerator.prepare(loader)
-        if loader.batch_sampler is not sampler:
-            # accelerate's shard has no set_epoch of its own, so a resumed epoch would replay the order of epoch 0
-            loader.batch_sampler.set_epoch = sampler.set_epoch
-        return loader
+        return load_batches(dataset, self._train_batches, collator, self.args, self.accelerator)
 
-    def _start_loader_at(self, loader, num_batches):
-        """The data loader, whose next epoch starts at a later batch."""
-        if self._train_lengths is None:
-            return super()._start_loader_at(loader, num_batches)
-        self.train_batches().start_at(num_batches // self.args.gradient_accumulation_steps)
-        return loader
+    def train_batches(self) -> TokenBatchSampler:
+        """The micro-batches of the training set, for all processes and epochs.
 
-    def _loader_options(self) -> dict[str, Any]:
-        """Arguments of the `DataLoader` of any training set."""
+        Raises:
+            ValueError: If it is a stream, whose batches are made while it is read.
+        """
+        if self._train_batches is None:
+            raise ValueError("`train_dataset` must have a length to be planned, got a stream. Load it instead.")
+        return self._train_batches
+
+    def get_total_train_batch_size(self, args: TrainingArguments) -> int:
+        """Mean number of pairs of an update, from which the library reports samples per second."""
+        if (batches := self._train_batches) is None:
+            return super().get_total_train_batch_size(args)
+        return round(batches.num_pairs / batches.num_effective_batches)
+
+    def layout(self) -> dict[str, Any]:
+        """How an update is split, under the names of `train_results.json`; the share of padding is of all tokens."""
+        batches = self._train_batches
         return {
-            "pin_memory": self.args.dataloader_pin_memory,
-            "persistent_workers": self.args.dataloader_persistent_workers,
-            "prefetch_factor": self.args.dataloader_prefetch_factor,
-            "worker_init_fn": ignore_interrupts,
+            "train_processes": self.args.world_size,
+            "train_accumulation_steps": self.args.gradient_accumulation_steps,
+            "train_max_padded_tokens_per_device": self.args.max_padded_tokens_per_device,
+            "train_padding_fraction": None if batches is None else batches.padding_fraction,
         }
 
-    def _stream_loader(self) -> StreamLoader:
-        """Loader of a stream, which deals it out to processes itself and keeps the place where it stands."""
-        args = self.args
-        parts = args.world_size * args.gradient_accumulation_steps
-        settings = StreamSettings(
-            max_source_tokens=args.max_source_tokens_per_batch // parts,
-            max_target_tokens=args.max_target_tokens_per_batch // parts,
-            max_padded_tokens=args.max_padded_tokens_per_device,
-            num_processes=args.world_size,
-            process_index=args.process_index,
-            num_workers=args.dataloader_num_workers,
-            seed=args.seed if args.data_seed is None else args.data_seed,
-            batches_per_pool=BATCHES_PER_POOL * args.gradient_accumulation_steps,
-        )
-        tokenizer = self.processing_class if isinstance(self.processing_class, PreTrainedTokenizerBase) else None
-        return StreamLoader(
-            self.train_dataset,
-            self.data_collator,
-            settings,
-            rules=self._stream_rules,
-            tokenizer=tokenizer,
-            **self._loader_options(),
-        )
-
     def stream_report(self) -> CleaningReport | None:
-        """Pairs of a stream that all processes kept and dropped so far, over all epochs; None if none was read.
+        """Pairs of a stream kept and dropped so far, over all epochs and processes, which all call it."""
+        return None if self._train_loader is None else reduce_report(self._train_loader.report, self.accelerator)
 
-        Every process calls it.
-        """
-        if not isinstance(self._train_loader, StreamLoader):
-            return None
-        report = self._train_loader.report
-        counts = torch.tensor([report.num_kept, *report.dropped.values()], device=self.args.device)
-        num_kept, *dropped = self.accelerator.reduce(counts, "sum").tolist()
-        return CleaningReport(num_kept, dict(zip(report.dropped, dropped, strict=True)))
+    # ---- an update ----
 
-    def get_total_train_batch_size(self, args) -> int:
-        """Mean number of pairs of an update, from which the library reports samples per second."""
-        if self._train_lengths is None:
-            return super().get_total_train_batch_size(args)
-        return round(len(self.train_dataset) / self.train_batches().num_effective_batches)
-
-    def create_scheduler(self, num_training_steps, optimizer=None):
+    def create_scheduler(self, num_training_steps: int, optimizer: Optimizer | None = None) -> LRScheduler:
         """The paper's schedule for "inverse_sqrt", else the library's of that name."""
         if self.lr_scheduler is None and self.args.lr_scheduler_type == "inverse_sqrt":
             self.lr_scheduler = create_paper_schedule(optimizer or self.optimizer, int(self.args.warmup_steps))
@@ -277,14 +205,20 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
         return super().create_scheduler(num_training_steps, optimizer)
 
     @staticmethod
-    def get_optimizer_cls_and_kwargs(args, model=None):
+    def get_optimizer_cls_and_kwargs(args: TrainingArguments, model: Any = None) -> tuple[Any, dict[str, Any]]:
         """Optimiser class and arguments; the paper's peak learning rate where `learning_rate` is None."""
-        optimizer_cls, kwargs = CheckpointingTrainer.get_optimizer_cls_and_kwargs(args, model)
+        optimizer_cls, kwargs = ResumableTrainer.get_optimizer_cls_and_kwargs(args, model)
         if args.learning_rate is None:
             kwargs["lr"] = paper_peak_learning_rate(model.config.d_model, int(args.warmup_steps))
         return optimizer_cls, kwargs
 
-    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: torch.Tensor | int | None = None,
+    ) -> Any:
         """Smoothed loss over the effective batch's real target tokens; notes the unsmoothed one for the log."""
         if self.compute_loss_func is not None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
@@ -297,8 +231,30 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
             loss = loss * (self.accelerator.num_processes if self.args.n_gpu <= 1 else self.args.n_gpu)
         return (loss, outputs) if return_outputs else loss
 
-    def log(self, logs, start_time=None):
-        """Logs as the library does, with `nll`, `perplexity` and `tokens_per_second` beside `loss`."""
+    def _loss_inputs(self, inputs: dict[str, Any], return_logits: bool) -> dict[str, Any]:
+        """Forward arguments of training and evaluation: smoothing on, decoder caches off, logits only where used."""
+        smoothing = self.args.label_smoothing_factor
+        return {**inputs, "smoothing": smoothing, "use_cache": False, "return_logits": return_logits}
+
+    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
+        """Counts a micro-batch's real tokens; 0, as `store_flos` makes operations of them without a wait here."""
+        self.cost.count(inputs)
+        return 0
+
+    # ---- log ----
+
+    def store_flos(self) -> None:
+        """Sets `total_flos` of the state to the operations of all real tokens so far, of all processes."""
+        self.cost.settle(self.accelerator)
+        config: Any = self.model.config
+        if config.model_type == VaswaniTransformerConfig.model_type:
+            self.state.total_flos = training_flops(config, self.cost.source_tokens, self.cost.target_tokens)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Logs as the library does, with `nll`, `perplexity` and `tokens_per_second` beside `loss`.
+
+        The figures of the last line, which the library returns as the training's metrics, are those of all its legs.
+        """
         if "loss" in logs:
             if torch.is_tensor(self._nll_since_log):
                 updates = self.state.global_step - self._step_of_last_log
@@ -308,43 +264,130 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
             if (speed := self.cost.lap()) is not None:
                 logs["tokens_per_second"] = speed
             self._nll_since_log, self._step_of_last_log = 0.0, self.state.global_step
-        if "train_runtime" in logs:  # the last line; the library returns the same dict as the training's metrics
-            self.cost.stop()
-            if figures := self.cost.metrics():  # of all legs, as are then the library's own speeds
-                updates_per_second = self.state.global_step / figures["train_runtime"]
-                pairs = self.get_total_train_batch_size(self.args) * self.state.global_step
-                if (report := self.stream_report()) is not None:
-                    pairs = report.num_kept
-                pairs_per_second = pairs / figures["train_runtime"]
-                speeds = {"train_samples_per_second": pairs_per_second, "train_steps_per_second": updates_per_second}
-                logs.update(figures | speeds)
+        if "train_loss" in logs:
+            logs.update(self._final_figures())
         super().log(logs, start_time)
+
+    def _final_figures(self) -> dict[str, float]:
+        """Mean loss, real tokens, seconds and speeds of all legs of the training."""
+        updates = self.state.global_step
+        loss = self._total_loss_scalar / max(updates - self._first_step, 0.001)
+        self.cost.stop()
+        figures = self.cost.metrics()
+        if not figures:
+            return {"train_loss": loss}
+        stream = self.stream_report()
+        pairs = self.get_total_train_batch_size(self.args) * updates if stream is None else stream.num_kept
+        speeds = {
+            "train_samples_per_second": pairs / figures["train_runtime"],
+            "train_steps_per_second": updates / figures["train_runtime"],
+        }
+        return {"train_loss": loss, **figures, **speeds}
 
     @property
     def cost(self) -> CostCallback:
-        """Counts of real tokens and device seconds of the training."""
-        return next(callback for callback in self.callback_handler.callbacks if isinstance(callback, CostCallback))
+        """Counts of real tokens and device seconds; looked up, as the library may exchange its callbacks."""
+        return next(each for each in self.callback_handler.callbacks if isinstance(each, CostCallback))
 
-    def floating_point_ops(self, inputs):
-        """Counts a micro-batch's real tokens; 0, as `store_flos` makes operations of them without a wait here."""
-        self.cost.count(inputs)
-        return 0
+    # ---- evaluation ----
 
-    def store_flos(self):
-        """Sets `total_flos` of the state to the operations of all real tokens so far, of all processes."""
-        self.cost.settle(self.accelerator)
-        if self.model.config.model_type == VaswaniTransformerConfig.model_type:
-            tokens = self.cost.source_tokens, self.cost.target_tokens
-            self.state.total_flos = training_flops(self.model.config, *tokens)
+    def _get_dataloader(
+        self,
+        dataset: Any,
+        description: str,
+        batch_size: int,
+        sampler_fn: Any = None,
+        is_training: bool = False,
+        dataloader_key: str | None = None,
+    ) -> DataLoader[Any]:
+        """Data loader; outside training the sentences are sorted by length, so that batches hold little padding."""
+        if not is_training and has_length(dataset):
+            multiple = batch_size * self.args.world_size if self.args.world_size > 1 else 1
+            dataset = SortedByLength(dataset, multiple)
+        return super()._get_dataloader(dataset, description, batch_size, sampler_fn, is_training, dataloader_key)
 
-    def _get_grad_norm(self, model, grad_norm=None):
+    def evaluation_loop(
+        self,
+        dataloader: DataLoader[Any],
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> EvalLoopOutput:
+        """The library's loop, with predictions in the data's own order and figures per token over all processes."""
+        dataset, compute_metrics = getattr(dataloader, "dataset", None), self.compute_metrics
+        pad_id = self.model.config.pad_token_id if self.args.predict_with_generate else None
+        self._token_sums = TokenSums()
+        if compute_metrics is not None and not self.args.batch_eval_metrics:
+            self.compute_metrics = compute_in_order(compute_metrics, dataset, pad_id)
+        try:
+            output = super().evaluation_loop(
+                dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
+            )
+        finally:
+            self.compute_metrics = compute_metrics
+        figures = self._token_sums.metrics(self.accelerator)
+        return output._replace(
+            predictions=in_data_order(dataset, output.predictions, pad_id),
+            label_ids=in_data_order(dataset, output.label_ids),
+            metrics={**(output.metrics or {}), **{f"{metric_key_prefix}_{name}": figures[name] for name in figures}},
+            num_samples=len(dataset.order) if isinstance(dataset, SortedByLength) else output.num_samples,
+        )
+
+    def prediction_step(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        prediction_loss_only: bool,
+        ignore_keys: list[str] | None = None,
+        **gen_kwargs: Any,
+    ) -> Any:
+        """Loss of one batch and, with `predict_with_generate`, its translations; see `Seq2SeqTrainer`."""
+        inputs = self._prepare_inputs(inputs)
+        labels, loss, logits = inputs.get("labels"), None, None
+        if labels is not None:
+            needs_logits = not (prediction_loss_only or self.args.predict_with_generate)
+            with torch.no_grad(), self.compute_loss_context_manager():
+                outputs = model(**self._loss_inputs(inputs, needs_logits), num_items_in_batch=1)
+            loss, logits = self._token_sums.add(outputs, labels), outputs.get("logits")
+        if prediction_loss_only:
+            return loss, None, None
+        if self.args.predict_with_generate:
+            return loss, self._generate(inputs, gen_kwargs), labels
+        if labels is None:
+            return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
+        return loss, logits, labels
+
+    def _generate(self, inputs: dict[str, Any], gen_kwargs: dict[str, Any]) -> Any:
+        """Token ids of the batch's translations, by the model's own generation config and the caller's options."""
+        options = {name: value for name, value in (gen_kwargs or self._gen_kwargs).items() if value is not None}
+        options.setdefault("synced_gpus", is_deepspeed_zero3_enabled() or is_fsdp_managed_module(self.model))
+        inputs = {"input_ids": inputs["input_ids"], "attention_mask": inputs.get("attention_mask")}
+        model: Any = self.model
+        with self.compute_loss_context_manager():
+            return model.generate(**inputs, **options)
+
+    def evaluate_quietly(self, metric_key_prefix: str) -> dict[str, float]:
+        """Figures of the evaluation set as `evaluate` gives them, without times, log or callbacks."""
+        self.gather_function, self._gen_kwargs = self.accelerator.gather, {"num_beams": self.args.generation_num_beams}
+        output = self.evaluation_loop(
+            self.get_eval_dataloader(),
+            "Evaluation",
+            prediction_loss_only=not self.args.predict_with_generate,
+            metric_key_prefix=metric_key_prefix,
+        )
+        return {name: value for name, value in (output.metrics or {}).items() if not name.endswith(_TIMES)}
+
+    # ---- the guard's part ----
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         """The library's norm of an update's gradients; the guard notes it with the loss."""
-        grad_norm = super()._get_grad_norm(model, grad_norm)
+        grad_norm = super()._get_grad_norm(model, grad_norm)  # type: ignore[no-untyped-call]
         if (guard := self._guard()) is not None:
             guard.watch(self.args, self.state, self._tr_loss, grad_norm, self.accelerator.optimizer_step_was_skipped)
         return grad_norm
 
-    def _save_checkpoint(self, model, trial):
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Saves a resumable checkpoint, unless the training has diverged since the last log."""
         if (guard := self._guard()) is not None:
             guard.check(self.args, self.state)
@@ -352,35 +395,3 @@ class VaswaniTransformerTrainer(CheckpointingTrainer):
 
     def _guard(self) -> DivergenceGuard | None:
         return next((each for each in self.callback_handler.callbacks if isinstance(each, DivergenceGuard)), None)
-
-
-def _set_cpu_budget(args: VaswaniTransformerTrainingArguments, longest: int) -> None:
-    """Sets `max_padded_tokens_per_device` on CPUs where it is None: small micro-batches pad little, at no cost."""
-    if args.max_padded_tokens_per_device is None and args.device.type == "cpu":
-        args.max_padded_tokens_per_device = max(_CPU_BUDGET, longest)
-
-
-def _plan_batches(args: VaswaniTransformerTrainingArguments, source_lengths, target_lengths) -> TokenBatchSampler:
-    """Plans the batches, and raises `gradient_accumulation_steps` to what `max_padded_tokens_per_device` needs."""
-    _set_cpu_budget(args, int((source_lengths + target_lengths).max(initial=0)))
-    batches = TokenBatchSampler(
-        source_lengths,
-        target_lengths,
-        max_source_tokens=args.max_source_tokens_per_batch,
-        max_target_tokens=args.max_target_tokens_per_batch,
-        max_padded_tokens=args.max_padded_tokens_per_device,
-        world_size=args.world_size,
-        accumulation_steps=args.gradient_accumulation_steps,
-        seed=args.seed if args.data_seed is None else args.data_seed,
-    )
-    args.gradient_accumulation_steps = batches.accumulation_steps
-    return batches
-
-
-def _plan_stream_accumulation(args: VaswaniTransformerTrainingArguments) -> None:
-    """Raises `gradient_accumulation_steps` until a process's share of real tokens fits the padded budget."""
-    _set_cpu_budget(args, longest=1)
-    if args.max_padded_tokens_per_device is not None:
-        num_tokens = args.max_source_tokens_per_batch + args.max_target_tokens_per_batch
-        planned = -(-num_tokens // (args.max_padded_tokens_per_device * args.world_size))
-        args.gradient_accumulation_steps = max(planned, args.gradient_accumulation_steps)

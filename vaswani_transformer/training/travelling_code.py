@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +13,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import CONFIG_NAME
 
 from ..analysis.text_table import markdown_table
+from ..evaluation.checkpoint import read_json
 from ..version import code_version
 
 CODE_FILES = "*_vaswani_transformer.py"
@@ -30,7 +30,7 @@ def code_files(folder: Path) -> set[Path]:
         FileNotFoundError: One is missing, so that the model would not work without this package.
         ValueError: The config names none, or code of another place.
     """
-    config = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+    config = read_json(folder / CONFIG_NAME)
     classes, pipelines = config.get("auto_map") or {}, config.get("custom_pipelines") or {}
     missing = [name for name in _AUTO_CLASSES if name not in classes]
     if missing or "translation" not in pipelines:
@@ -61,7 +61,8 @@ def code_section(files: Iterable[Path]) -> str:
     hashes = {path.name: _hash(path) for path in sorted(files)}
     if not hashes:
         return ""
-    others = [f"`{name}`" for name, value in hashes.items() if value != _hash(_PACKAGE / name)]
+    own = {path.name: _hash(path) for path in _PACKAGE.glob(CODE_FILES)}
+    others = [f"`{name}`" for name, value in hashes.items() if value != own.get(name)]
     whose = f"but for {', '.join(others)} they are" if others else "they are"
     rows = [("file", "bytes", "SHA-256")]
     rows += [(f"`{name}`", f"{size:,}", f"`{digest}`") for name, (size, digest) in hashes.items()]
@@ -81,7 +82,7 @@ def with_code_section(card: str, files: Iterable[Path]) -> str:
     return f"{card.rstrip()}\n\n{section}\n"
 
 
-def _hash(path: Path) -> tuple[int, str] | None:
-    """Bytes and SHA-256 of a file; None if there is none."""
-    content = path.read_bytes() if path.is_file() else None
-    return None if content is None else (len(content), hashlib.sha256(content).hexdigest())
+def _hash(path: Path) -> tuple[int, str]:
+    """Bytes and SHA-256 of a file."""
+    content = path.read_bytes()
+    return len(content), hashlib.sha256(content).hexdigest()

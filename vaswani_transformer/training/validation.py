@@ -1,20 +1,24 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Order of evaluation: lengths of tokenised pairs, and a view of them sorted by length."""
+"""Evaluation inside the trainer: sentences sorted by length, and figures per target token over all processes."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import datasets
 import numpy as np
+import torch
+from accelerate import Accelerator
 from torch.utils.data import Dataset
+from transformers import EvalPrediction
 
 from ..data.collation import IGNORED
-from ..data.rows import number_column
+from ..data.rows import pair_lengths
 
 
-class SortedByLength(Dataset):
+class SortedByLength(Dataset[dict[str, Any]]):
     """View of a tokenised data set from the longest source to the shortest, filled up to a multiple of rows.
 
     The fill rows carry no label, so they count nowhere; `restore_order` drops them.
@@ -33,10 +37,9 @@ class SortedByLength(Dataset):
         return self._num_rows
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        if index < len(self.order):
-            return self.dataset[int(self.order[index])]
-        row = dict(self.dataset[int(self.order[-1])])
-        return {**row, "labels": [IGNORED]} if "labels" in row else row
+        row: dict[str, Any] = self.dataset[int(self.order[min(index, len(self.order) - 1)])]
+        is_fill = index >= len(self.order) and "labels" in row
+        return {**row, "labels": [IGNORED]} if is_fill else row
 
     def restore_order(self, rows: Any) -> Any:
         """Array of one row per sentence, or a tuple of such arrays, in the data set's own order."""
@@ -45,27 +48,71 @@ class SortedByLength(Dataset):
         return rows[np.argsort(self.order, kind="stable")] if isinstance(rows, np.ndarray) else rows
 
 
-def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Source and target lengths in tokens, with `</s>`, of every row: from their columns, else counted.
+def in_data_order(dataset: Any, rows: Any, pad_id: int | None = None) -> Any:
+    """What an evaluation gathered, one row per sentence, in the order of its data.
 
     Args:
-        dataset: Rows with `input_ids` and `labels`; the columns `source_length` and `target_length` save counting.
-
-    Returns:
-        Two int64 arrays of one entry a row; a row without `labels` has target length 0.
-
-    Raises:
-        ValueError: Of a data set that is not tokenised.
+        dataset: What was evaluated.
+        rows: An array, or a tuple of arrays.
+        pad_id: Given for generated ids: takes the place of the -100 that joins batches of different lengths.
     """
-    names = ("source_length", "target_length")
-    if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
-        return number_column(dataset, names[0]), number_column(dataset, names[1])
-    columns = getattr(dataset, "column_names", None)
-    if isinstance(columns, list) and "input_ids" not in columns:
-        raise ValueError(
-            f"`dataset` must have the columns input_ids and labels, got {', '.join(columns)}. Tokenise it: "
-            "tokenize_corpus(dataset, tokenizer) of vaswani_transformer.data."
-        )
-    rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in dataset]
-    lengths = np.array(rows, dtype=np.int64).reshape(-1, 2)
-    return lengths[:, 0], lengths[:, 1]
+    if pad_id is not None and isinstance(rows, np.ndarray):
+        rows = np.where(rows == IGNORED, pad_id, rows)
+    return dataset.restore_order(rows) if isinstance(dataset, SortedByLength) else rows
+
+
+def compute_in_order(
+    compute_metrics: Callable[[EvalPrediction], dict[str, float]], dataset: Any, pad_id: int | None
+) -> Callable[[EvalPrediction], dict[str, float]]:
+    """The same metrics of what `in_data_order` makes of a prediction."""
+
+    def compute(prediction: EvalPrediction) -> dict[str, float]:
+        predictions = in_data_order(dataset, prediction.predictions, pad_id)
+        labels, inputs = (in_data_order(dataset, each) for each in (prediction.label_ids, prediction.inputs))
+        return compute_metrics(EvalPrediction(predictions, labels, inputs, prediction.losses))
+
+    return compute
+
+
+class TokenSums:
+    """Loss, unsmoothed loss and target tokens of an evaluation, summed over its batches.
+
+    Paper: section 5 and Table 3, perplexity per token of the unsmoothed likelihood.
+    """
+
+    def __init__(self) -> None:
+        self._sums = torch.zeros(3, dtype=torch.float64)
+
+    def add(self, outputs: Mapping[str, Any], labels: torch.Tensor) -> torch.Tensor:
+        """Adds the summed losses of a batch; returns its loss per target token.
+
+        Args:
+            outputs: Of a forward pass with `num_items_in_batch=1`.
+            labels: Target tokens, (B, T), -100 where nothing is to be predicted.
+        """
+        loss: torch.Tensor = outputs["loss"].sum()
+        num_tokens = labels.ne(IGNORED).sum()
+        self._sums += torch.stack([loss, unsmoothed_loss(outputs).sum(), num_tokens.to(loss.dtype)]).cpu().double()
+        return loss / num_tokens.clamp(min=1)
+
+    def metrics(self, accelerator: Accelerator) -> dict[str, float]:
+        """`loss`, `nll` and `perplexity` per target token, over all processes; empty without labels."""
+        sums = self._sums
+        if accelerator.num_processes > 1:
+            sums = accelerator.reduce(sums.to(accelerator.device))
+        loss, nll, num_tokens = sums.tolist()
+        if num_tokens == 0:
+            return {}
+        nll /= num_tokens
+        return {"loss": loss / num_tokens, "nll": nll, "perplexity": perplexity(nll)}
+
+
+def unsmoothed_loss(outputs: Mapping[str, Any]) -> torch.Tensor:
+    """Unsmoothed loss of a forward pass; without smoothing the model reports it as the loss."""
+    loss: torch.Tensor = outputs["loss"] if outputs.get("nll") is None else outputs["nll"]
+    return loss
+
+
+def perplexity(nll: float) -> float:
+    """exp(nll), infinite where that is no number."""
+    return math.exp(nll) if nll < 700 else math.inf

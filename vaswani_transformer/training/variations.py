@@ -11,7 +11,7 @@ import dataclasses
 import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,12 @@ from transformers.utils import logging
 from ..analysis.table_3 import VARIATIONS, Variation
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import corpus_sentences, load_corpus, train_tokenizer
-from ..evaluation.labels import DECODING, describe_search
-from ..evaluation.report import RESULTS_FILE as TEST_RESULTS
+from ..evaluation.decoding import DECODING
 from ..evaluation.report import evaluate_to_files
+from ..evaluation.results import RESULTS_FILE as TEST_RESULTS
+from ..evaluation.results import describe_search
 from .folder import check_same_recipe, read_results, start_or_resume
-from .recipes import RECIPE_FILE, Recipe
+from .recipe import RECIPE_FILE, Recipe
 from .run import train
 from .scores import read_test_results
 
@@ -63,11 +64,14 @@ def scaled_variation(variation: Variation, recipe: Recipe) -> Recipe:
     row = VaswaniTransformerConfig.from_preset(variation.preset)
     smoothing = recipe.label_smoothing, variation.label_smoothing, _PAPER_BASE.label_smoothing
     max_steps = _scaled_size("max_steps", recipe.max_steps, variation.max_steps, _PAPER_BASE.max_steps)
+    sizes: dict[str, Any] = {
+        name: _scaled_size(name, getattr(own, name), getattr(row, name), getattr(base, name)) for name in _SIZES
+    }
     return dataclasses.replace(
         recipe,
         name=f"{recipe.name}-{variation.name}",
         description=f"Row {variation.name} of Table 3 with {recipe.name} as its base.",
-        **{name: _scaled_size(name, getattr(own, name), getattr(row, name), getattr(base, name)) for name in _SIZES},
+        **sizes,
         dropout=_scaled_rate("dropout", own.dropout, row.dropout, base.dropout),
         label_smoothing=_scaled_rate("label_smoothing", *smoothing),
         position_encoding=row.position_encoding,
@@ -162,16 +166,16 @@ def train_variations(
         KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
     """
     variations = _chosen(rows)
-    _check_recipe(recipe)
+    training_data, validation_data = _checked_data(recipe)
     chosen = [scaled_variation(variation, recipe) for variation in variations]
     seeds = (recipe.seed,) if seeds is None else seeds
     planned = [dataclasses.replace(row, seed=seed) for seed in seeds for row in chosen]  # all: refused before training
-    tokenizer = _prepare_folder(recipe, Path(output_dir))
+    tokenizer = _prepare_folder(recipe, training_data, Path(output_dir))
     for row in planned:
         folder = Path(output_dir) / f"{row.name.removeprefix(f'{recipe.name}-')}-seed{row.seed}"
         try:
             with FileLock(f"{folder}.lock", timeout=0):
-                _train_row(dataclasses.replace(row, tokenizer=tokenizer), folder, options)
+                _train_row(dataclasses.replace(row, tokenizer=tokenizer), folder, validation_data, options)
         except Timeout:
             logger.warning(f"{folder.name} is being trained by another process and left to it.")
         except KeyboardInterrupt as interrupt:
@@ -187,9 +191,14 @@ def _chosen(rows: Sequence[str] | None) -> list[Variation]:
     return list(VARIATIONS) if rows is None else [known[name] for name in known if name in rows]
 
 
-def _check_recipe(recipe: Recipe) -> None:
-    """Raises on what would keep every row from being trained and measured."""
-    if recipe.data_arguments("train") is None or recipe.data_arguments("validation") is None:
+def _checked_data(recipe: Recipe) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Training and validation data of all rows, as `data.load_corpus` takes them.
+
+    Raises:
+        ValueError: One of them is missing, or this is one of the processes of a launcher.
+    """
+    training, validation = recipe.data_arguments("train"), recipe.data_arguments("validation")
+    if training is None or validation is None:
         raise ValueError(
             "`train_source` and `validation_source` must be given with their targets, got a recipe without training "
             "or validation data. Pass the four files, or a dataset."
@@ -199,9 +208,10 @@ def _check_recipe(recipe: Recipe) -> None:
             f"`rows` must be trained by processes of their own, got {num_processes} of one launcher. Start a command "
             "for each GPU, all with the same `output_dir`; or train one row on all by its recipe, such as table3-A1."
         )
+    return training, validation
 
 
-def _prepare_folder(recipe: Recipe, output_dir: Path) -> str:
+def _prepare_folder(recipe: Recipe, training_data: Mapping[str, Any], output_dir: Path) -> str:
     """Makes the folder this recipe's, for ever, and returns the place of the vocabulary that all rows share."""
     output_dir.mkdir(parents=True, exist_ok=True)
     with FileLock(output_dir / ".lock"):
@@ -210,32 +220,32 @@ def _prepare_folder(recipe: Recipe, output_dir: Path) -> str:
             check_same_recipe(first, dataclasses.replace(recipe, seed=first.seed))
         else:
             recipe.save(output_dir)
-        return recipe.tokenizer or str(_shared_tokenizer(recipe, output_dir.resolve()))
+        return recipe.tokenizer or str(_shared_tokenizer(recipe, training_data, output_dir.resolve()))
 
 
-def _shared_tokenizer(recipe: Recipe, output_dir: Path) -> Path:
+def _shared_tokenizer(recipe: Recipe, training_data: Mapping[str, Any], output_dir: Path) -> Path:
     """Folder of the vocabulary, trained once; whole as soon as it is there."""
     folder, beside = output_dir / "tokenizer", output_dir / "tokenizer.part"
     if not folder.is_dir():
         shutil.rmtree(beside, ignore_errors=True)
-        sentences = corpus_sentences(load_corpus(**recipe.data_arguments("train")))
+        sentences = corpus_sentences(load_corpus(**training_data))
         train_tokenizer(sentences=sentences, vocab_size=recipe.vocab_size).save_pretrained(beside)
         os.rename(beside, folder)
     return folder
 
 
-def _train_row(recipe: Recipe, folder: Path, options: dict[str, Any]) -> None:
-    """Trains and measures one row, as far as that is not done."""
+def _train_row(recipe: Recipe, folder: Path, validation_data: Mapping[str, Any], options: dict[str, Any]) -> None:
+    """Trains one row and measures it on the validation set, as far as that is not done."""
     if (folder / RECIPE_FILE).is_file():
         own = Recipe.load(folder)
         recipe = dataclasses.replace(recipe, tokenizer=own.tokenizer)  # how its place is spelt is no difference
         check_same_recipe(own, recipe)
     if read_results(folder).get("train_steps") != recipe.max_steps:
         logger.info(f"{folder.name}: {recipe.max_steps:,} updates.")
-        train(recipe, folder, **start_or_resume(folder, recipe), **options)
+        train(recipe, folder, **{**start_or_resume(folder, recipe), **options})
     if not _is_measured(folder, recipe):
         decoding = {name: getattr(recipe, name) for name in DECODING}
-        evaluate_to_files(folder, recipe.data_arguments("test"), **decoding)
+        evaluate_to_files(folder, validation_data, **decoding)
 
 
 def _is_measured(folder: Path, recipe: Recipe) -> bool:

@@ -24,22 +24,8 @@ Example:
 
 from __future__ import annotations
 
-from functools import cache
-
-from vaswani_transformer.data.builtin.dictionary import word_dictionary
-from vaswani_transformer.data.builtin.splits import (
-    PHENOMENA,
-    SPLITS,
-    BuiltinPair,
-    generate,
-)
-
-BUILTIN_LANGUAGES = ("en", "de")
-
-
-@cache
-def _load(split: str) -> list[BuiltinPair]:
-    return list(generate()[split])
+from .dictionary import word_dictionary
+from .splits import PHENOMENA, SPLITS, BuiltinPair, generate
 
 
 def load_builtin_corpus(split: str) -> list[BuiltinPair]:
@@ -52,11 +38,11 @@ def load_builtin_corpus(split: str) -> list[BuiltinPair]:
         The pairs of the split in a fixed order. The list is shared between calls: do not change it.
 
     Raises:
-        ValueError: ``split`` is none of the three.
+        ValueError: `split` is none of the three.
     """
     if split not in SPLITS:
         raise ValueError(f"`split` must be one of {', '.join(SPLITS)}, got {split!r}. Choose one of these splits.")
-    return _load(split)
+    return generate()[split]
 
 
-__all__ = ["BUILTIN_LANGUAGES", "PHENOMENA", "BuiltinPair", "load_builtin_corpus", "word_dictionary"]
+__all__ = ["PHENOMENA", "BuiltinPair", "load_builtin_corpus", "word_dictionary"]

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vaswani_transformer.data.builtin import english, german
-from vaswani_transformer.data.builtin.lexicon import Verb
-from vaswani_transformer.data.builtin.phrases import Notes, NounPhrase, Phrase
+from . import english, german
+from .lexicon import BE, Verb
+from .phrases import Notes, NounPhrase, Phrase
 
-PLURALS = ("1pl", "3pl")
 MODALS = ("can", "must", "have_to", "want", "may", "should", "would_like", "could", "had_to", "wanted")
 # tense -> English auxiliary, or the head of a chain with "to"
 _AUXILIARY = {
@@ -30,11 +29,11 @@ _GERMAN_MODAL = {"have_to": "must"}
 
 @dataclass
 class Clause:
-    """One finite clause; ``predicate`` replaces ``verb`` after "to be"."""
+    """One finite clause; `predicate` goes with "to be"."""
 
     subject: NounPhrase
     tense: str
-    verb: Verb | None = None
+    verb: Verb = BE
     predicate: Phrase | None = None
     negated: bool = False
     dative: NounPhrase | None = None
@@ -46,14 +45,14 @@ class Clause:
     adverb: Phrase | None = None
 
     @property
-    def verb_key(self) -> str:
-        """The name of the verb in held-out combinations."""
-        return self.verb.key if self.verb else "be"
-
-    @property
     def uses_kein(self) -> bool:
         """Whether the negation is "kein" rather than "nicht"."""
         return bool(self.negated and self.accusative and self.accusative.indefinite)
+
+    @property
+    def object(self) -> NounPhrase | None:
+        """The accusative as it is said: under "kein" if that negates the clause."""
+        return self.accusative.negated() if self.accusative and self.uses_kein else self.accusative
 
 
 def _be(clause: Clause) -> str:
@@ -79,9 +78,9 @@ def _full_verb(clause: Clause) -> str:
 
 
 def english_verbs(clause: Clause, with_do: bool) -> tuple[str, str]:
-    """Auxiliary ("" for none) and main verb; ``with_do`` asks for do-support."""
+    """Auxiliary ("" for none) and main verb; `with_do` asks for do-support."""
     verb, tense = clause.verb, clause.tense
-    if verb is None:
+    if verb is BE:
         return _be(clause), ""
     if tense == "progressive":
         return english.BE_PRESENT[clause.subject.person], english.present_participle(verb)
@@ -96,28 +95,17 @@ def english_verbs(clause: Clause, with_do: bool) -> tuple[str, str]:
 
 
 def _english_rest(clause: Clause, skip: str) -> list[str]:
-    """Everything after the main verb; ``skip`` names the part that stands elsewhere."""
-    verb = clause.verb
-    particle = [verb.en_particle] if verb and verb.en_particle else []
-    accusative = [_negated(clause).en_object] if clause.accusative and skip != "accusative" else []
-    dative = [clause.dative.en_object] if clause.dative and skip != "dative" else []
-    if verb and verb.kind == "giveto":
-        objects = [*accusative, "to", *dative]
-    elif verb and verb.kind == "play":
-        objects = ["the", *accusative]
-    else:
-        objects = [*dative, *accusative]
-    parts = [*particle, *objects]
+    """Everything after the main verb; `skip` names the part that stands elsewhere."""
+    accusative = clause.object.en_object if clause.object and skip != "accusative" else ""
+    dative = clause.dative.en_object if clause.dative and skip != "dative" else ""
+    objects = {"giveto": [accusative, "to", dative], "play": ["the", accusative]}
+    parts = [clause.verb.en_particle, *objects.get(clause.verb.kind, [dative, accusative])]
     for name in ("complement", "predicate", "companion", "place"):
         phrase = getattr(clause, name)
         parts += [phrase.en] if phrase and skip != name else []
     if clause.tense == "perfect" and clause.negated:
         parts.append("yet")
     return parts + ([clause.time.en] if clause.time and skip != "time" else [])
-
-
-def _negated(clause: Clause) -> NounPhrase:
-    return clause.accusative.negated() if clause.uses_kein else clause.accusative
 
 
 def _english_adverb(clause: Clause) -> list[str]:
@@ -127,7 +115,7 @@ def _english_adverb(clause: Clause) -> list[str]:
 
 
 def english_statement(clause: Clause, skip: str = "", subject: str | None = None) -> str:
-    """Declarative word order without the part named ``skip``; ``subject`` replaces the subject's text."""
+    """Declarative word order without the part named `skip`; `subject` replaces the subject's text."""
     auxiliary, main = english_verbs(clause, clause.negated)
     head = [subject if subject is not None else clause.subject.en]
     if auxiliary == "can" and clause.negated:
@@ -139,7 +127,7 @@ def english_statement(clause: Clause, skip: str = "", subject: str | None = None
 
 
 def english_question(clause: Clause, opening: str = "", skip: str = "") -> str:
-    """Question word order after ``opening``, without the part named ``skip``."""
+    """Question word order after `opening`, without the part named `skip`."""
     auxiliary, main = english_verbs(clause, True)
     negation = "not" if clause.negated else ""
     parts = [opening, auxiliary, clause.subject.en, negation, *_english_adverb(clause), main]
@@ -149,7 +137,7 @@ def english_question(clause: Clause, opening: str = "", skip: str = "") -> str:
 def german_verbs(clause: Clause) -> tuple[str, str]:
     """Finite verb and right bracket of a main clause."""
     person, verb, tense = clause.subject.person, clause.verb, clause.tense
-    if verb is None:
+    if verb is BE:
         return (german.BE_PAST if tense == "past" else german.BE)[person], ""
     if tense in ("past", "perfect"):
         return (german.BE if verb.uses_sein else german.HAVE)[person], verb.de_participle
@@ -162,8 +150,8 @@ def german_verbs(clause: Clause) -> tuple[str, str]:
 
 def _note_verbs(clause: Clause, clause_type: str, notes: Notes) -> None:
     verb = clause.verb
-    if verb:
-        notes.combinations.add(("verb", clause.verb_key, clause_type))
+    if verb is not BE:
+        notes.combinations.add(("verb", verb.key, clause_type))
         for label, holds in (
             ("separable_verb", verb.de_prefix),
             ("modal_verb", clause.tense in MODALS),
@@ -179,7 +167,7 @@ def _note_verbs(clause: Clause, clause_type: str, notes: Notes) -> None:
 def _german_adverbs(clause: Clause) -> tuple[str, str, str]:
     """Early adverb ("gerade", "oft"), late adverb ("schon", "gern") and the word for not."""
     early = "gerade" if clause.tense == "progressive" else (clause.adverb.de if clause.adverb else "")
-    late = {"likes": "gern"}.get(clause.tense, "")
+    late = "gern" if clause.tense == "likes" else ""
     if clause.tense == "perfect" and not clause.negated:
         late = "schon"
     negation = "nicht" if clause.negated and not clause.uses_kein else ""
@@ -192,7 +180,7 @@ def _german_middle(clause: Clause, skip: str, notes: Notes) -> list[str]:
     """The middle field after the subject."""
 
     def text(name: str) -> str:
-        phrase = getattr(clause, name)
+        phrase: Phrase | None = getattr(clause, name)
         if not phrase or skip == name:
             return ""
         phrase.note(notes)
@@ -200,7 +188,7 @@ def _german_middle(clause: Clause, skip: str, notes: Notes) -> list[str]:
 
     early, late, negation = _german_adverbs(clause)
     dative = clause.dative.german("dat", notes) if clause.dative and skip != "dative" else ""
-    accusative = _negated(clause).german("acc", notes) if clause.accusative and skip != "accusative" else ""
+    accusative = clause.object.german("acc", notes) if clause.object and skip != "accusative" else ""
     pronoun = definite = indefinite = ""
     if clause.accusative and not clause.accusative.noun:
         pronoun = accusative
@@ -219,7 +207,7 @@ def _german_middle(clause: Clause, skip: str, notes: Notes) -> list[str]:
 def german_statement(
     clause: Clause, clause_type: str, notes: Notes, *, front: str = "", skip: str = "", subject: str | None = None
 ) -> str:
-    """Verb-second order: the subject (``subject`` replaces its text), or ``front``, stands before the finite verb."""
+    """Verb-second order: the subject (`subject` replaces its text), or `front`, stands before the finite verb."""
     _note_verbs(clause, clause_type, notes)
     finite, bracket = german_verbs(clause)
     if subject is None:
@@ -230,7 +218,7 @@ def german_statement(
 
 
 def german_question(clause: Clause, clause_type: str, notes: Notes, opening: str = "", skip: str = "") -> str:
-    """Verb-first order, or verb-second after the question word ``opening``."""
+    """Verb-first order, or verb-second after the question word `opening`."""
     _note_verbs(clause, clause_type, notes)
     finite, bracket = german_verbs(clause)
     subject = "" if skip == "subject" else clause.subject.german("nom", notes)
@@ -241,12 +229,11 @@ def german_question(clause: Clause, clause_type: str, notes: Notes, opening: str
 def german_subordinate(
     clause: Clause, conjunction: str, clause_type: str, notes: Notes, with_subject: bool = True
 ) -> str:
-    """Verb-final order after ``conjunction`` (or a relative pronoun, then without the subject)."""
+    """Verb-final order after `conjunction` (or a relative pronoun, then without the subject)."""
     _note_verbs(clause, clause_type, notes)
     notes.phenomena.add("verb_final")
     finite, bracket = german_verbs(clause)
-    is_prefix = bool(clause.verb) and bracket and bracket == clause.verb.de_prefix
-    closing = bracket + finite if is_prefix else f"{bracket} {finite}".strip()
+    closing = bracket + finite if bracket == clause.verb.de_prefix else f"{bracket} {finite}"
     subject = clause.subject.german("nom", notes) if with_subject else ""
     parts = [conjunction, subject, *_german_middle(clause, "", notes), closing]
     return " ".join(part for part in parts if part)

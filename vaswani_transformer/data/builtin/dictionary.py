@@ -4,9 +4,9 @@
 
 from __future__ import annotations
 
-from vaswani_transformer.data.builtin import english, german
-from vaswani_transformer.data.builtin import lexicon_words as words
-from vaswani_transformer.data.builtin.lexicon import (
+from . import english, german
+from . import lexicon_words as words
+from .lexicon import (
     Verb,
     adjectives,
     cities,

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from vaswani_transformer.data.builtin.lexicon import Adjective, Verb
+from .lexicon import Adjective, Verb
 
 BE_PRESENT = {"1sg": "am", "2sg": "are", "3sg": "is", "1pl": "are", "3pl": "are"}
 BE_PAST = {"1sg": "was", "2sg": "were", "3sg": "was", "1pl": "were", "3pl": "were"}
@@ -12,7 +12,7 @@ _CONSONANT_SOUND = ("uni", "one")
 
 
 def indefinite_article(next_word: str) -> str:
-    """The article before ``next_word``: "a" or "an"."""
+    """The article before `next_word`: "a" or "an"."""
     if next_word.startswith("honest"):
         return "an"
     if next_word.startswith(_CONSONANT_SOUND):
@@ -21,7 +21,7 @@ def indefinite_article(next_word: str) -> str:
 
 
 def third_person(base: str) -> str:
-    """The third person singular present of ``base``."""
+    """The third person singular present of `base`."""
     if base == "have":
         return "has"
     if base.endswith(("s", "sh", "ch", "x", "o")):
@@ -32,7 +32,7 @@ def third_person(base: str) -> str:
 
 
 def present_participle(verb: Verb) -> str:
-    """The -ing form of ``verb``."""
+    """The -ing form of `verb`."""
     base = verb.en_base
     if verb.doubles:
         return base + base[-1] + "ing"
@@ -44,7 +44,7 @@ def present_participle(verb: Verb) -> str:
 
 
 def is_short(adjective: str) -> bool:
-    """Whether ``adjective`` is compared with -er and -est rather than with more and most."""
+    """Whether `adjective` is compared with -er and -est rather than with more and most."""
     vowels = sum(
         1 for i, letter in enumerate(adjective) if letter in "aeiouy" and (i == 0 or adjective[i - 1] not in "aeiouy")
     )

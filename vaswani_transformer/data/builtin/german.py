@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """German inflection: determiners, adjectives, nouns, verbs, contractions.
 
-Cases are ``nom acc dat gen``; genders are ``m f n`` and ``p`` for the plural.
+Cases are `nom acc dat gen`; genders are `m f n` and `p` for the plural.
 """
 
 from __future__ import annotations
 
 from functools import cache
 
-from vaswani_transformer.data.builtin.lexicon import Adjective, Noun, Verb
+from .lexicon import Adjective, Noun, Verb
 
 DEFINITE = {
     "nom": {"m": "der", "f": "die", "n": "das", "p": "die"},
@@ -69,7 +69,7 @@ _SECOND_PERSON = {"hält": "hältst", "weiß": "weißt"}
 
 
 def determiner(stem: str, case: str, gender: str) -> str:
-    """The form of a determiner: ``der``, ``dies``, ``jed``, ``welch``, ``ein``, ``kein`` or a possessive stem."""
+    """The form of a determiner: `der`, `dies`, `jed`, `welch`, `ein`, `kein` or a possessive stem."""
     if stem == "der":
         return DEFINITE[case][gender]
     if stem in ("dies", "jed", "welch"):
@@ -78,7 +78,7 @@ def determiner(stem: str, case: str, gender: str) -> str:
 
 
 def adjective_ending(stem: str, case: str, gender: str) -> str:
-    """The ending after determiner ``stem`` ("" for none): weak, mixed or strong declension."""
+    """The ending after determiner `stem` ("" for none): weak, mixed or strong declension."""
     if not stem:
         return _STRONG_ADJECTIVE[case][gender]
     if case in ("dat", "gen") or gender == "p":
@@ -109,7 +109,7 @@ def superlative_stem(adjective: Adjective) -> str:
 
 @cache
 def noun_form(noun: Noun, case: str, plural: bool) -> str:
-    """The form of ``noun``: genitive -s or -es, dative plural -n, n-declension."""
+    """The form of `noun`: genitive -s or -es, dative plural -n, n-declension."""
     if plural:
         return noun.de_plural + "n" if case == "dat" and noun.de_plural[-1] not in "ns" else noun.de_plural
     if noun.gender == "mn":
@@ -127,7 +127,7 @@ def _stem(infinitive: str) -> str:
 
 @cache
 def finite(verb: Verb, person: str) -> str:
-    """The present form of ``verb`` for ``person`` (1sg 2sg 3sg 1pl 3pl), without its separable prefix."""
+    """The present form of `verb` for `person` (1sg 2sg 3sg 1pl 3pl), without its separable prefix."""
     if person in ("1pl", "3pl"):
         return verb.de_infinitive
     if person == "3sg" or (person == "1sg" and verb.de_third == "weiß"):
@@ -143,7 +143,7 @@ def finite(verb: Verb, person: str) -> str:
 
 
 def contract(preposition: str, phrase: str) -> str:
-    """``preposition`` and noun phrase joined, with the usual contraction: "in" + "dem Garten" gives "im Garten"."""
+    """`preposition` and noun phrase joined, with the usual contraction: "in" + "dem Garten" gives "im Garten"."""
     article, _, rest = phrase.partition(" ")
     short = _CONTRACTIONS.get(f"{preposition} {article}") if rest else None
     return f"{short} {rest}" if short else f"{preposition} {phrase}"

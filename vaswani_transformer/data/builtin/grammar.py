@@ -8,9 +8,9 @@ from collections.abc import Callable
 from itertools import accumulate
 from random import Random
 
-from vaswani_transformer.data.builtin import patterns_complex as complex_
-from vaswani_transformer.data.builtin import patterns_simple as simple
-from vaswani_transformer.data.builtin.sentence import Draft
+from . import patterns_complex as complex_
+from . import patterns_simple as simple
+from .sentence import Draft
 
 PATTERNS: tuple[tuple[Callable[[Random], Draft], int], ...] = (
     (simple.statement, 17),

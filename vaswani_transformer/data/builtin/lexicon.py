@@ -7,16 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from vaswani_transformer.data.builtin import lexicon_nouns as nouns_table
-from vaswani_transformer.data.builtin import lexicon_words as words_table
-from vaswani_transformer.data.builtin.lexicon_verbs import VERBS as VERB_TABLE
+from . import lexicon_nouns as nouns_table
+from . import lexicon_words as words_table
+from .lexicon_verbs import VERBS as VERB_TABLE
 
 GOODS = ("clothing", "vehicle", "furniture", "thing", "vessel", "instrument", "reading")
 
 
 @dataclass(frozen=True, eq=False)
 class Noun:
-    """A noun of both languages; ``location`` and ``direction`` hold (English, German) prepositions of a place."""
+    """A noun of both languages; `location` and `direction` hold (English, German) prepositions of a place."""
 
     en: str
     en_plural: str
@@ -31,6 +31,11 @@ class Noun:
     def is_mass(self) -> bool:
         """Whether the noun has no plural."""
         return self.en_plural == "-"
+
+    @property
+    def is_human(self) -> bool:
+        """Whether it is a person or a relative."""
+        return self.classes[0] in ("person", "kin")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,16 +80,20 @@ class Verb:
 
 
 def pairs(table: str) -> list[tuple[str, str]]:
-    """Rows ``English|German`` of a table split at spaces, or at lines where it has several."""
+    """Rows `English|German` of a table split at spaces, or at lines where it has several."""
     rows = table.strip().split("\n") if "\n" in table else table.split()
-    return [tuple(row.split("|")) for row in rows]
+    return [_halves(row, "|") for row in rows]
+
+
+def _halves(text: str, separator: str) -> tuple[str, str]:
+    first, second = text.split(separator)
+    return first, second
 
 
 def _parse_noun(row: str) -> Noun:
     en, en_plural, de, gender, de_plural, classes, *place = row.split("|")
-    prepositions = [tuple(cell.split()) for cell in place] or [("", ""), ("", "")]
     labels = (*classes.split(), "place") if place else tuple(classes.split())
-    return Noun(en, en_plural, de, gender, de_plural, labels, *prepositions)
+    return Noun(en, en_plural, de, gender, de_plural, labels, *(_halves(cell, " ") for cell in place))
 
 
 @cache
@@ -96,13 +105,13 @@ def nouns() -> tuple[Noun, ...]:
 
 @cache
 def nouns_of(*classes: str) -> tuple[Noun, ...]:
-    """The nouns that belong to one of ``classes``; a class may also be the English singular of one noun."""
+    """The nouns that belong to one of `classes`; a class may also be the English singular of one noun."""
     return tuple(noun for noun in nouns() if set(classes) & {noun.en, *noun.classes})
 
 
 @cache
 def noun(english: str) -> Noun:
-    """The noun whose English singular is ``english``."""
+    """The noun whose English singular is `english`."""
     return next(entry for entry in nouns() if entry.en == english)
 
 
@@ -119,7 +128,7 @@ def adjectives() -> tuple[Adjective, ...]:
 
 @cache
 def adjectives_for(entry: Noun) -> tuple[Adjective, ...]:
-    """The adjectives that fit ``entry``."""
+    """The adjectives that fit `entry`."""
     labels = {entry.classes[0]} | ({"fruit", "bake", "hot", "bag"} & set(entry.classes))
     fitting = tuple(adjective for adjective in adjectives() if labels & adjective.classes)
     return tuple(a for a in fitting if a.en not in ("big", "small")) if entry.is_mass else fitting
@@ -153,6 +162,9 @@ def _regular_past(base: str, doubles: bool) -> str:
     if base.endswith("y") and base[-2] not in "aeiou":
         return base[:-1] + "ied"
     return base + "ed"
+
+
+BE = parse_verb("be was been|sein ist gewesen sein|person|!none|-")  # not among the verbs that are drawn
 
 
 @cache

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nouns, places and names of the built-in corpus.
 
-A noun row reads ``singular|plural|German singular|gender|German plural|classes``. Gender is m, f or n; ``mn`` is a
-masculine noun of the n-declension (every form but the nominative singular equals the plural). ``-`` as plural marks a
+A noun row reads `singular|plural|German singular|gender|German plural|classes`. Gender is m, f or n; `mn` is a
+masculine noun of the n-declension (every form but the nominative singular equals the plural). `-` as plural marks a
 mass noun. The first class decides which adjectives fit, all classes decide which verbs fit.
 """
 

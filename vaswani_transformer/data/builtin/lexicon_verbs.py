@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Verbs of the built-in corpus.
 
-A verb row reads ``English|German|subject|frame|places``.
+A verb row reads `English|German|subject|frame|places`.
 
-- English: ``base`` for a regular verb (``base+`` doubles the last consonant), ``base past participle`` otherwise; the
-  particle of a phrasal verb follows a comma: ``pick,up``.
-- German: ``infinitive third-person participle``, then ``sein`` where the perfect takes it; a separable prefix is cut
-  off by a hyphen in the infinitive (``ab-holen holt abgeholt``).
-- subject: ``person``, ``animal``, ``public`` (vehicles on a timetable) or noun classes.
-- frame: ``none``; ``acc CLASSES``; ``dat CLASSES``; ``give CLASSES`` (dative person and accusative thing);
-  ``giveto CLASSES`` (the same, English with "to"); ``pp EN DE CASE CLASSES``; ``dir`` and ``loc`` (places);
-  ``put PREPOSITIONS``; ``play``; ``city EN DE``. A frame starting with ``!`` belongs to a stative verb, which takes no
+- English: `base` for a regular verb (`base+` doubles the last consonant), `base past participle` otherwise; the
+  particle of a phrasal verb follows a comma: `pick,up`.
+- German: `infinitive third-person participle`, then `sein` where the perfect takes it; a separable prefix is cut
+  off by a hyphen in the infinitive (`ab-holen holt abgeholt`).
+- subject: `person`, `animal`, `public` (vehicles on a timetable) or noun classes.
+- frame: `none`; `acc CLASSES`; `dat CLASSES`; `give CLASSES` (dative person and accusative thing);
+  `giveto CLASSES` (the same, English with "to"); `pp EN DE CASE CLASSES`; `dir` and `loc` (places);
+  `put PREPOSITIONS`; `play`; `city EN DE`. A frame starting with `!` belongs to a stative verb, which takes no
   progressive and no "likes to".
-- places: classes of places where it may happen (``-`` for none).
+- places: classes of places where it may happen (`-` for none).
 """
 
 VERBS = """

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adjectives, time expressions and small words of the built-in corpus.
 
-An adjective row reads ``English|German|German comparative or -|classes it fits``. Classes are first classes of nouns;
-``people`` stands for person and kin, ``goods`` for everything one can own and
-``coloured`` for what comes in colours. ``feeling`` marks a state of mind
+An adjective row reads `English|German|German comparative or -|classes it fits`. Classes are first classes of nouns;
+`people` stands for person and kin, `goods` for everything one can own and
+`coloured` for what comes in colours. `feeling` marks a state of mind
 or body that explains an action ("because she is tired") and is used as a predicate only when it stands alone.
 """
 

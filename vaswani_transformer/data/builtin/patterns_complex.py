@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from random import Random
 
-from vaswani_transformer.data.builtin import clauses, phrases, times
-from vaswani_transformer.data.builtin import lexicon_words as words
-from vaswani_transformer.data.builtin.clauses import Clause
-from vaswani_transformer.data.builtin.lexicon import Verb, adjectives, nouns_of, pairs, parse_verb, verbs
-from vaswani_transformer.data.builtin.phrases import Notes, NounPhrase, Phrase
-from vaswani_transformer.data.builtin.sampling import Wish, coreferent, person, pronoun_for, sample_clause
-from vaswani_transformer.data.builtin.sentence import Draft, finish
+from . import clauses, phrases, times
+from . import lexicon_words as words
+from .clauses import Clause
+from .lexicon import Verb, adjectives, nouns_of, pairs, parse_verb, verbs
+from .phrases import Notes, NounPhrase, Phrase
+from .sampling import Wish, coreferent, person, pronoun_for, sample_clause
+from .sentence import Draft, finish
 
 _THAT_VERBS = tuple(
     parse_verb(row)
@@ -34,7 +34,7 @@ _CONSEQUENCE = ("future", "can", "have_to", "may", "should", "must", "would_like
 
 
 def _unhappy(rng: Random, tenses: tuple[str, ...], subject: NounPhrase | None, hindered: bool) -> Clause:
-    """A clause that fits a hindrance: negated, or something one has to do; the opposite if not ``hindered``."""
+    """A clause that fits a hindrance: negated, or something one has to do; the opposite if not `hindered`."""
     while True:
         wish = Wish(tenses=tenses, time=0.0, negation=0.8 if hindered else 0.0, human=True, action=True)
         clause = sample_clause(rng, wish, subject=subject)
@@ -156,7 +156,7 @@ def if_when(rng: Random) -> Draft:
         condition = clauses.english_statement(inner), clauses.german_subordinate(inner, "wenn", "if", notes)
     follower = pronoun_for(subject) if rng.random() < 0.4 else coreferent(rng)
     main = sample_clause(rng, Wish(tenses=_CONSEQUENCE, time=0.1), subject=follower)
-    if rng.random() < 0.3 and not follower.pronoun:
+    if rng.random() < 0.3 and not follower.is_pronoun:
         de = f"{clauses.german_statement(main, 'statement', notes)}, {condition[1]}"
         return finish(f"{clauses.english_statement(main)} {conjunction} {condition[0]}", de, notes)
     return _inverted(conjunction, condition, main, notes)
@@ -209,7 +209,7 @@ def relative(rng: Random) -> Draft:
     inner = sample_clause(rng, Wish(time=0.3, negation=0.1), subject=subject)
     main = sample_clause(rng, Wish(tenses=("present", "past", "future", "want", "can"), time=0.0), subject=subject)
     notes = Notes({"relative_clause"})
-    pronoun = _RELATIVE[subject.gender]
+    pronoun = _RELATIVE[subject.referent]
     embedded = clauses.german_subordinate(inner, pronoun, "relative", notes, with_subject=False)
     en = f"{subject.en} {clauses.english_statement(inner, subject='who')}"
     de = f"{subject.german('nom', notes)}, {embedded},"

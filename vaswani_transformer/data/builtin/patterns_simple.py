@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from random import Random
 
-from vaswani_transformer.data.builtin import clauses, english, phrases
-from vaswani_transformer.data.builtin.clauses import Clause
-from vaswani_transformer.data.builtin.lexicon import adjectives_for, nouns_of, numbers
-from vaswani_transformer.data.builtin.phrases import Notes, NounPhrase, Phrase
-from vaswani_transformer.data.builtin.sampling import Wish, person, sample_clause
-from vaswani_transformer.data.builtin.sentence import Draft, copula, finish
+from . import clauses, english, phrases
+from .clauses import Clause
+from .lexicon import adjectives_for, nouns_of, numbers
+from .phrases import Notes, NounPhrase, Phrase
+from .sampling import Wish, person, sample_clause
+from .sentence import Draft, finish
 
 
 def statement(rng: Random) -> Draft:
@@ -53,18 +53,17 @@ def _ask(clause: Clause, opening: tuple[str, str], skip: str, notes: Notes) -> D
     return finish(clauses.english_question(clause, opening[0], skip), de, notes, "?")
 
 
-def _object_question(rng: Random, clause: Clause, notes: Notes) -> Draft:
-    """What, whom, which or how many."""
-    phrase = clause.accusative
-    if phrase.pronoun or phrase.name or phrase.noun.classes[0] in ("person", "kin"):
+def _object_question(rng: Random, clause: Clause, phrase: NounPhrase, notes: Notes) -> Draft:
+    """What, whom, which or how many, for the accusative `phrase`."""
+    noun = phrase.noun
+    if noun is None or noun.is_human:
         return _ask(clause, ("whom", "wen"), "accusative", notes)
-    if phrase.noun.is_mass or rng.random() < 0.3:
+    if noun.is_mass or rng.random() < 0.3:
         return _ask(clause, ("what", "was"), "accusative", notes)
     if phrase.plural and rng.random() < 0.6:
         notes.phenomena.add("plural")
-        noun = phrase.noun
         return _ask(clause, (f"how many {noun.en_plural}", f"wie viele {noun.de_plural}"), "accusative", notes)
-    which = phrases.noun_phrase(rng, phrase.noun, phrase.plural, ("which",))
+    which = phrases.noun_phrase(rng, noun, phrase.plural, ("which",))
     return _ask(clause, (which.en, which.german("acc", notes)), "accusative", notes)
 
 
@@ -82,7 +81,7 @@ def wh(rng: Random) -> Draft:
     if roll < 0.2:
         return _subject_question(clause, notes)
     if clause.accusative and clause.verb.kind != "play" and roll < 0.75:
-        return _object_question(rng, clause, notes)
+        return _object_question(rng, clause, clause.accusative, notes)
     if clause.verb.kind == "dat" and roll < 0.75:
         return _ask(clause, ("whom", "wem"), "dative", notes)
     if clause.verb.kind in ("dir", "city") and roll < 0.8:
@@ -121,25 +120,26 @@ def measure(rng: Random) -> Draft:
     return finish(f"{phrase.en} {verbs[0]} {en} euros", f"{text} {verbs[1]} {de} Euro", notes)
 
 
+def _copula(rng: Random, clause: Clause, notes: Notes, question: float) -> Draft:
+    """A statement with "to be", or with chance `question` the question."""
+    if rng.random() < question:
+        notes.phenomena.add("yes_no_question")
+        return finish(clauses.english_question(clause), clauses.german_question(clause, "yes_no", notes), notes, "?")
+    return finish(clauses.english_statement(clause), clauses.german_statement(clause, "statement", notes), notes)
+
+
 _COMPARED = ("person", "kin", "animal", "vehicle", "clothing", "furniture", "building", "instrument", "food", "town")
-
-
-def _comparable(rng: Random) -> tuple[NounPhrase, NounPhrase]:
-    kind = rng.choice(_COMPARED)
-    first, second = rng.sample([noun for noun in nouns_of(kind) if not noun.is_mass], 2)
-    kinds = () if kind == "kin" else ("the", "the", "possessive", "this", "name")
-    return (
-        phrases.noun_phrase(rng, first, rng.random() < 0.2, kinds, 0.3),
-        phrases.noun_phrase(rng, second, False, kinds, 0.3),
-    )
 
 
 def comparison(rng: Random) -> Draft:
     """As in "faster than" or "as fast as"."""
-    first, second = _comparable(rng)
-    used = {phrase.adjective for phrase in (first, second)}
-    fitting = [a for a in adjectives_for(first.noun) if a.de_comparative != "-" and a not in used]
-    adjective = rng.choice(fitting)
+    kind = rng.choice(_COMPARED)
+    noun, other_noun = rng.sample([noun for noun in nouns_of(kind) if not noun.is_mass], 2)
+    kinds = () if kind == "kin" else ("the", "the", "possessive", "this", "name")
+    first = phrases.noun_phrase(rng, noun, rng.random() < 0.2, kinds, 0.3)
+    second = phrases.noun_phrase(rng, other_noun, False, kinds, 0.3)
+    used = (first.adjective, second.adjective)
+    adjective = rng.choice([a for a in adjectives_for(noun) if a.de_comparative != "-" and a not in used])
     notes = Notes({"comparison"})
     other = second.german("nom", notes)
     if rng.random() < 0.7:
@@ -149,7 +149,7 @@ def comparison(rng: Random) -> Draft:
     else:
         predicate = Phrase(f"as {adjective.en} as {second.en}", f"so {adjective.de} wie {other}")
     tense = rng.choice(("present", "present", "past"))
-    return copula(rng, Clause(first, tense, predicate=predicate), notes, 0.15)
+    return _copula(rng, Clause(first, tense, predicate=predicate), notes, 0.15)
 
 
 def described(rng: Random) -> Draft:
@@ -164,4 +164,4 @@ def described(rng: Random) -> Draft:
     predicate = Phrase(adjective.en, adjective.de)
     past = rng.random() < 0.35
     clause = Clause(subject, "past" if past else "present", predicate=predicate, negated=rng.random() < 0.25)
-    return copula(rng, clause, Notes(), 0.2 if not clause.negated else 0.0)
+    return _copula(rng, clause, Notes(), 0.2 if not clause.negated else 0.0)

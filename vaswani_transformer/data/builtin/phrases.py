@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from vaswani_transformer.data.builtin import english, german
-from vaswani_transformer.data.builtin.lexicon import (
+from . import english, german
+from .lexicon import (
     Adjective,
     Noun,
     adjectives_for,
@@ -49,23 +49,26 @@ class Phrase:
     de: str
     phenomena: tuple[str, ...] = ()
     combinations: tuple[tuple[str, ...], ...] = ()
-    noun: str = ""
 
     def note(self, notes: Notes) -> None:
-        """Adds what this phrase shows to ``notes``."""
+        """Adds what this phrase shows to `notes`."""
         notes.phenomena.update(self.phenomena)
         notes.combinations.update(self.combinations)
 
 
 @dataclass(frozen=True)
 class NounPhrase:
-    """A noun phrase whose case is still open; ``referent`` names the pronoun that stands for it."""
+    """A pronoun, a name or a phrase around a noun whose case is still open.
+
+    `referent` names the pronoun of `PRONOUNS` that stands for it: for a noun its gender, or "p" for the plural, with
+    which determiners and adjectives agree.
+    """
 
     person: str
     referent: str
     en: str
     en_object: str
-    pronoun: str = ""
+    is_pronoun: bool = False
     name: str = ""
     noun: Noun | None = None
     plural: bool = False
@@ -78,47 +81,46 @@ class NounPhrase:
     phenomena: tuple[str, ...] = ()
 
     @property
-    def gender(self) -> str:
-        """The gender that determiners and adjectives agree with; "p" for the plural."""
-        return "p" if self.plural else self.noun.gender[0]
+    def is_human(self) -> bool:
+        """Whether it is somebody."""
+        return self.noun is None or self.noun.is_human
 
     def german(self, case: str, notes: Notes) -> str:
-        """The German phrase in ``case``; what it shows goes into ``notes``."""
+        """The German phrase in `case`; what it shows goes into `notes`."""
         notes.phenomena.update(self.phenomena)
-        if self.pronoun:
-            return PRONOUNS[self.pronoun][{"nom": 4, "acc": 5, "dat": 6}[case]]
-        if self.name:
+        if self.is_pronoun:
+            return PRONOUNS[self.referent][{"nom": 4, "acc": 5, "dat": 6}[case]]
+        if self.noun is None:
             return self.name
-        self._note_case(case, notes)
+        self._note_case(self.noun, case, notes)
         parts = [self.prefix]
         if self.stem:
-            parts.append(german.determiner(self.stem, case, self.gender))
+            parts.append(german.determiner(self.stem, case, self.referent))
         if self.adjective:
-            parts.append(self.adjective_de + german.adjective_ending(self.stem, case, self.gender))
+            parts.append(self.adjective_de + german.adjective_ending(self.stem, case, self.referent))
         parts += [german.noun_form(self.noun, case, self.plural), self.suffix]
         return " ".join(part for part in parts if part)
 
-    def _note_case(self, case: str, notes: Notes) -> None:
+    def _note_case(self, noun: Noun, case: str, notes: Notes) -> None:
         if self.stem and case != "nom":
             notes.phenomena.add({"acc": "accusative", "dat": "dative", "gen": "genitive"}[case])
         if self.plural:
             notes.phenomena.add("plural")
         if self.adjective:
             genders = {"m": "masculine", "f": "feminine", "n": "neuter", "p": "plural"}
-            notes.phenomena.add("adjective_" + genders[self.gender])
-            notes.combinations.add(("noun", self.noun.en, self.adjective.en, case))
+            notes.phenomena.add("adjective_" + genders[self.referent])
+            notes.combinations.add(("noun", noun.en, self.adjective.en, case))
 
     def negated(self) -> NounPhrase:
         """The phrase under "kein"; only for an indefinite one."""
-        bare = self.plural or self.noun.is_mass
-        en = f"any {self.en}" if bare else self.en
+        en = self.en if self.stem else f"any {self.en}"
         return replace(self, en=en, en_object=en, stem="kein", indefinite=True)
 
 
 def pronoun_phrase(key: str) -> NounPhrase:
-    """The personal pronoun ``key`` of `PRONOUNS`."""
+    """The personal pronoun `key` of `PRONOUNS`."""
     row = PRONOUNS[key]
-    return NounPhrase(person=row[0], referent=key, en=row[1], en_object=row[2], pronoun=key)
+    return NounPhrase(person=row[0], referent=key, en=row[1], en_object=row[2], is_pronoun=True)
 
 
 def name_phrase(rng: Random) -> NounPhrase:
@@ -191,7 +193,7 @@ _SIMPLE = {
 def noun_phrase(
     rng: Random, noun: Noun, plural: bool, kinds: tuple[str, ...] = (), adjective_chance: float = 0.45
 ) -> NounPhrase:
-    """A random phrase around ``noun``; ``kinds`` limits the determiners."""
+    """A random phrase around `noun`; `kinds` limits the determiners."""
     plural = plural and not noun.is_mass
     kind = _determiner(rng, noun, plural, kinds)
     prefix = suffix = ""
@@ -219,34 +221,34 @@ def noun_phrase(
 
 
 def prepositional(en: str, de: str, case: str, noun_phrase: NounPhrase, label: str) -> Phrase:
-    """Preposition and noun phrase in ``case``; ``label`` names the phenomenon."""
+    """Preposition and noun phrase in `case`; `label` names the phenomenon."""
     notes = Notes()
     text = german.contract(de, noun_phrase.german(case, notes))
     phenomena = (label, *sorted(notes.phenomena))
     english_text = f"{en} {noun_phrase.en_object}".strip()
-    name = noun_phrase.noun.en if noun_phrase.noun else ""
-    return Phrase(english_text, text, phenomena, tuple(sorted(notes.combinations)), name)
+    return Phrase(english_text, text, phenomena, tuple(sorted(notes.combinations)))
 
 
-def _place_noun(rng: Random, classes: tuple[str, ...]) -> NounPhrase:
+def _place(rng: Random, classes: tuple[str, ...]) -> tuple[Noun, NounPhrase]:
+    """A place, and a phrase around it."""
     kinds = rng.choice((("the",), ("the",), ("the",), ("a",), ("possessive", "owner")))
     noun = rng.choice(nouns_of(*classes))
     if "room" not in noun.classes and kinds[0] == "possessive":
         kinds = ("the",)
-    return noun_phrase(rng, noun, False, kinds, 0.35)
+    return noun, noun_phrase(rng, noun, False, kinds, 0.35)
 
 
 def location(rng: Random, classes: tuple[str, ...]) -> Phrase:
     """A place where something happens: dative."""
-    phrase = _place_noun(rng, classes)
-    en, de = phrase.noun.location
+    place, phrase = _place(rng, classes)
+    en, de = place.location
     return prepositional(en, de, "dat", phrase, "two_way_location")
 
 
-def direction(rng: Random, classes: tuple[str, ...] = ("place",)) -> Phrase:
+def direction(rng: Random) -> Phrase:
     """A place where someone goes: accusative, or dative after "zu"."""
-    phrase = _place_noun(rng, classes)
-    en, de = phrase.noun.direction
+    place, phrase = _place(rng, ("place",))
+    en, de = place.direction
     if de == "zu":
         return prepositional(en, de, "dat", phrase, "preposition_dative")
     return prepositional(en, de, "acc", phrase, "two_way_motion")
@@ -263,25 +265,24 @@ def beside(rng: Random, prepositions: tuple[str, str], classes: tuple[str, ...],
     return prepositional(en, german_ones[index], "acc" if motion else "dat", phrase, label)
 
 
-def city(rng: Random, prepositions: tuple[str, str]) -> Phrase:
+def city(rng: Random, en_preposition: str, de_preposition: str) -> Phrase:
     """A city or country after its preposition."""
     en, de = rng.choice(cities())
-    return Phrase(f"{prepositions[0]} {en}", f"{prepositions[1]} {de}")
+    return Phrase(f"{en_preposition} {en}", f"{de_preposition} {de}")
 
 
-def companion(rng: Random, classes: tuple[str, ...] = ("kin", "person")) -> Phrase:
-    """With, without or for whom."""
-    en, de, case = rng.choice((("with", "mit", "dat"), ("with", "mit", "dat"), ("without", "ohne", "acc")))
-    return _with_person(rng, en, de, case, classes)
+def companion(rng: Random) -> Phrase:
+    """With or without whom."""
+    return _with_person(rng, *rng.choice((("with", "mit", "dat"), ("with", "mit", "dat"), ("without", "ohne", "acc"))))
 
 
 def beneficiary(rng: Random) -> Phrase:
     """For whom something is done."""
-    return _with_person(rng, "for", "für", "acc", ("kin", "person"))
+    return _with_person(rng, "for", "für", "acc")
 
 
-def _with_person(rng: Random, en: str, de: str, case: str, classes: tuple[str, ...]) -> Phrase:
-    noun = rng.choice(nouns_of(*classes))
+def _with_person(rng: Random, en: str, de: str, case: str) -> Phrase:
+    noun = rng.choice(nouns_of("kin", "person"))
     phrase = noun_phrase(rng, noun, rng.random() < 0.15, ("the", "a", "possessive"), 0.35)
     if phrase.plural and phrase.indefinite:
         phrase = noun_phrase(rng, noun, True, ("the",), 0.35)

@@ -9,10 +9,10 @@ from functools import cache
 from itertools import accumulate
 from random import Random
 
-from vaswani_transformer.data.builtin import phrases, times
-from vaswani_transformer.data.builtin.clauses import Clause
-from vaswani_transformer.data.builtin.lexicon import Noun, Verb, nouns_of, verbs
-from vaswani_transformer.data.builtin.phrases import NounPhrase, Phrase
+from . import phrases, times
+from .clauses import Clause
+from .lexicon import Noun, Verb, nouns_of, verbs
+from .phrases import NounPhrase, Phrase
 
 # Verbs of things that happen once: no habit. Verbs of things nobody intends: only told afterwards.
 ONE_TIME = frozenset(
@@ -27,7 +27,6 @@ COUNTED = frozenset(
 )
 FOR_SOMEONE = frozenset("buy cook bake sew draw paint write order carry build".split())
 _SHARED = frozenset("dance work play".split())
-PERSONAL = frozenset("person kin".split())
 _SUBJECT_PRONOUNS = ("i", "i", "you", "you", "m", "f", "we", "p")
 _PAST_TENSES = ("past", "could", "had_to", "wanted")
 _AFFIRMATIVE = ("progressive", "likes", "would_like", "must")
@@ -52,7 +51,7 @@ class Wish:
 
 @cache
 def tense_choices(verb: Verb) -> tuple[tuple[str, int], ...]:
-    """The tenses that make sense with ``verb``, with weights."""
+    """The tenses that make sense with `verb`, with weights."""
     if verb.en_base == "have":
         return (("present", 10), ("future", 1), ("would_like", 1))
     if verb.en_base == "know":
@@ -76,7 +75,7 @@ def _weighted(rng: Random, choices: tuple[tuple[str, int], ...]) -> str:
 
 
 def choose_tense(rng: Random, verb: Verb, allowed: tuple[str, ...]) -> str:
-    """A tense of ``verb``, among ``allowed`` unless that is empty; "" when none of them makes sense."""
+    """A tense of `verb`, among `allowed` unless that is empty; "" when none of them makes sense."""
     choices = tense_choices(verb)
     if allowed:
         choices = tuple((t, w) for t, w in choices if t in allowed)
@@ -90,7 +89,7 @@ def _weighted_verbs() -> tuple[tuple[Verb, ...], tuple[int, ...]]:
 
 
 def choose_verb(rng: Random, human: bool = False) -> Verb:
-    """A verb; ``human`` asks for one whose subject is a person."""
+    """A verb; `human` asks for one whose subject is a person."""
     rows, weights = _weighted_verbs()
     while True:
         verb = rng.choices(rows, cum_weights=weights)[0]
@@ -123,7 +122,7 @@ def coreferent(rng: Random) -> NounPhrase:
 
 
 def subject_for(rng: Random, verb: Verb) -> NounPhrase:
-    """A subject that can do what ``verb`` says."""
+    """A subject that can do what `verb` says."""
     if verb.subjects[0] == "person" and (len(verb.subjects) == 1 or rng.random() < 0.7):
         return person(rng)
     noun_choice = rng.choice(nouns_of(*(c for c in verb.subjects if c != "person")))
@@ -147,7 +146,7 @@ def _human_object(rng: Random, verb: Verb, subject: NounPhrase) -> NounPhrase | 
     if roll < 0.15 and (not verb.en_particle or verb.kind == "pp" or verb.kind == "dat"):
         keys = [key for key in phrases.PRONOUNS if key != subject.referent and {key, subject.referent} != {"i", "we"}]
         if subject.referent in ("m", "f", "p", "n"):
-            keys = [key for key in keys if key not in ("m", "f", "p")] if subject.pronoun else keys
+            keys = [key for key in keys if key not in ("m", "f", "p")] if subject.is_pronoun else keys
         return phrases.pronoun_phrase(rng.choice(keys))
     if roll < 0.28:
         name = phrases.name_phrase(rng)
@@ -158,9 +157,9 @@ def _human_object(rng: Random, verb: Verb, subject: NounPhrase) -> NounPhrase | 
 def object_for(
     rng: Random, verb: Verb, classes: tuple[str, ...], subject: NounPhrase, definite: bool = False
 ) -> NounPhrase:
-    """An object of one of ``classes`` for ``verb``; ``definite`` keeps to definite determiners."""
+    """An object of one of `classes` for `verb`; `definite` keeps to definite determiners."""
     choice = _object_noun(rng, classes, subject)
-    if choice.classes[0] in PERSONAL:
+    if choice.is_human:
         human = _human_object(rng, verb, subject)
         if human:
             return human
@@ -174,7 +173,7 @@ def object_for(
         kinds = ("the", "the", "bare", "bare", "possessive", "this")
     if choice.is_mass:
         kinds = ("the",) if definite else ()
-    if choice.classes[0] in PERSONAL and plural and not definite:
+    if choice.is_human and plural and not definite:
         kinds = ("the", "the", "possessive", "this")
     return phrases.noun_phrase(rng, choice, plural and choice.classes[0] != "kin", kinds)
 
@@ -209,7 +208,7 @@ def _fill_place(rng: Random, clause: Clause) -> None:
         home = Phrase("home", "nach Hause")
         clause.complement = home if rng.random() < 0.12 else phrases.direction(rng)
     elif verb.kind == "city":
-        clause.complement = phrases.city(rng, verb.frame)
+        clause.complement = phrases.city(rng, *verb.frame)
     elif verb.kind in ("loc", "onto"):
         en, de, *classes = verb.frame
         if classes == ["place"]:
@@ -226,7 +225,7 @@ def _fill_place(rng: Random, clause: Clause) -> None:
 
 
 def time_kind(tense: str) -> str:
-    """The kind of time expression that goes with ``tense`` ("" for none)."""
+    """The kind of time expression that goes with `tense` ("" for none)."""
     if tense in _PAST_TENSES:
         return "past"
     if tense in ("future", "can", "must", "have_to", "want", "may", "should", "would_like"):
@@ -239,7 +238,7 @@ def _add_adverbials(rng: Random, clause: Clause, wish: Wish) -> None:
     plain = not clause.negated and "number" not in (clause.accusative.phenomena if clause.accusative else ())
     if plain and verb.places and rng.random() < 0.35:
         clause.place = phrases.location(rng, verb.places)
-    human = clause.subject.pronoun or clause.subject.name or clause.subject.noun.classes[0] in PERSONAL
+    human = clause.subject.is_human
     if plain and human and verb.en_base in FOR_SOMEONE and rng.random() < 0.3:
         clause.companion = phrases.beneficiary(rng)
     elif plain and human and not clause.place and verb.kind in ("dir", "city") and rng.random() < 0.35:
@@ -274,7 +273,7 @@ def _verb_and_tense(rng: Random, wish: Wish, verb: Verb | None, human: bool) -> 
 def sample_clause(
     rng: Random, wish: Wish, subject: NounPhrase | None = None, verb: Verb | None = None, fronted: bool = False
 ) -> Clause:
-    """A clause that fits ``wish``; ``fronted`` says that the time may leave the middle field."""
+    """A clause that fits `wish`; `fronted` says that the time may leave the middle field."""
     verb, tense = _verb_and_tense(rng, wish, verb, subject is not None)
     clause = Clause(subject or subject_for(rng, verb), tense, verb)
     negatable = tense not in _AFFIRMATIVE and verb.kind != "play" and clause.subject.stem not in ("jed", "ein")
@@ -292,5 +291,5 @@ def sample_clause(
 
 
 def pronoun_for(phrase: NounPhrase) -> NounPhrase:
-    """The personal pronoun that takes ``phrase`` up again."""
+    """The personal pronoun that takes `phrase` up again."""
     return phrases.pronoun_phrase(phrase.referent)

@@ -13,11 +13,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import blake2b
 from random import Random
 
-from vaswani_transformer.data.builtin.grammar import Draft, draft
+from .grammar import draft
+from .sentence import Draft
 
 PHENOMENA = (
     "adjective_masculine",
@@ -74,7 +75,7 @@ class BuiltinPair:
 
 @cache
 def is_held_out(combination: tuple[str, ...]) -> bool:
-    """Whether ``combination`` belongs to the test split alone; a plain statement with a verb never does."""
+    """Whether `combination` belongs to the test split alone; a plain statement with a verb never does."""
     if combination[0] == "verb" and combination[2] in _OPEN_TYPES:
         return False
     digest = blake2b("|".join(combination).encode(), digest_size=4, key=b"vaswani").digest()
@@ -119,13 +120,13 @@ def _words(pair: BuiltinPair) -> set[str]:
 
 
 def _with_known_words(pool: list[BuiltinPair], train: list[BuiltinPair]) -> list[BuiltinPair]:
-    """The pairs of ``pool`` whose every word form, on both sides, occurs in ``train``."""
-    vocabulary = set().union(*map(_words, train))
+    """The pairs of `pool` whose every word form, on both sides, occurs in `train`."""
+    vocabulary = {word for pair in train for word in _words(pair)}
     return [pair for pair in pool if _words(pair) <= vocabulary]
 
 
-@lru_cache(maxsize=1)
-def generate() -> dict[str, tuple[BuiltinPair, ...]]:
+@cache
+def generate() -> dict[str, list[BuiltinPair]]:
     """All three splits. One seed, no clock, no set order: the same bytes everywhere."""
     rng = Random(_SEED)
     sources: set[str] = set()
@@ -141,7 +142,7 @@ def generate() -> dict[str, tuple[BuiltinPair, ...]]:
         held_out = any(map(is_held_out, candidate.notes.combinations))
         (unseen if held_out else known).append(_as_pair(candidate))
     return {
-        "train": tuple(known[:NUM_TRAIN]),
-        "validation": tuple(known[NUM_TRAIN:]),
-        "test": tuple(_pick_test(_with_known_words(unseen, known[:NUM_TRAIN]))),
+        "train": known[:NUM_TRAIN],
+        "validation": known[NUM_TRAIN:],
+        "test": _pick_test(_with_known_words(unseen, known[:NUM_TRAIN])),
     }

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import lru_cache
 from random import Random
 
-from vaswani_transformer.data.builtin import lexicon_words as words
-from vaswani_transformer.data.builtin.lexicon import nouns_of, numbers, ordinals, pairs
-from vaswani_transformer.data.builtin.phrases import Notes, Phrase, noun_phrase, prepositional
+from . import lexicon_words as words
+from .lexicon import nouns_of, numbers, ordinals, pairs
+from .phrases import Notes, Phrase, noun_phrase, prepositional
 
 _NEXT_HOUR = 12
 _parsed = lru_cache(maxsize=None)(pairs)
@@ -108,7 +108,7 @@ _MAKERS = {
 
 
 def time_phrase(rng: Random, tense: str) -> Phrase:
-    """A time expression for ``tense``: "past", "future" or "habit"."""
+    """A time expression for `tense`: "past", "future" or "habit"."""
     return rng.choice(_MAKERS[tense])(rng, tense)
 
 

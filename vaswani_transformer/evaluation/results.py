@@ -1,14 +1,33 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What the figures of test_results.json are called where people read them; needs no extra."""
+"""What test_results.json holds: written, and in the words in which people read it; needs no extra.
+
+Its keys begin with `test_`: those of `metrics.TranslationScores`, those of `decoding.DECODING`, and what
+`report.evaluate_model` adds.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-# What describes a search: keys of results without `test_`, of recipes and of the generation config.
-DECODING = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")
+from .outputs import open_output
+
+RESULTS_FILE = "test_results.json"
+METRICS = ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")  # what `metrics.score_translations` computes
+
+
+def write_results(results: Mapping[str, Any], path: str | Path) -> None:
+    """Writes results as JSON, atomically.
+
+    Args:
+        results: From `report.evaluate_model`.
+        path: Usually test_results.json in the model's folder; its folder must exist.
+    """
+    with open_output(path) as stream:
+        stream.write((json.dumps(results, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))
 
 
 def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
@@ -37,3 +56,8 @@ def _describe_limit(results: Mapping[str, Any]) -> str:
     if (new_tokens := results.get("test_max_new_tokens")) is not None:
         return f"at most {new_tokens} tokens"
     return f"max_length {results.get('test_max_length')}"
+
+
+def length_ratio(results: Mapping[str, Any]) -> float:
+    """Length of the translations over that of the references, in sacreBLEU's tokens."""
+    return int(results["test_hypothesis_length"]) / max(1, int(results["test_reference_length"]))

@@ -1,0 +1,372 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Starting, stopping, saving and resuming inside the trainer, so that a resumed training is the uninterrupted one.
+
+The methods are hooks of the library's loop, in the order in which it calls them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+import transformers.trainer
+from accelerate import skip_first_batches
+from torch import nn
+from transformers import EarlyStoppingCallback
+from transformers.trainer_callback import ExportableState
+from transformers.trainer_utils import TrainOutput
+from transformers.utils import logging
+
+from ..data import StreamLoader, TokenBatchSampler
+from .averaging import drop_later_snapshots, without_tied
+from .checkpoints import (
+    STAGING_FOLDER,
+    STATE_FILE,
+    best_checkpoint,
+    check_checkpoint,
+    check_no_links,
+    check_same_model,
+    clear_staging,
+    how_to_go_on,
+    naming_the_last_checkpoint,
+    publish_checkpoint,
+    rotate_checkpoints,
+    set_aside_broken,
+    take_up_checkpoint,
+)
+from .foreign_code import check_harmless
+from .fsdp import as_own_class, check_tied, load_into_shards, set_up_fsdp
+from .hub_trainer import HubTrainer
+from .interruption import StopCallback, TrainingInterrupted, stop_signals
+from .running_sums import RunningSums
+
+logger = logging.get_logger(__name__)
+
+
+class ResumableTrainer(HubTrainer):
+    """`Seq2SeqTrainer` that stops, saves and resumes without a trace in weights and logs, sharded by FSDP2 or not.
+
+    What the library's trainer loses at a resume is kept here: the sums between two log lines, what callbacks counted,
+    the end of an epoch, an evaluation that a stop cut short, and the place of a stream. A checkpoint appears under its
+    name only when every process has written its part.
+    """
+
+    _train_batches: TokenBatchSampler | None = None  # of a training set with a length
+    _train_loader: StreamLoader | None = None  # of a stream, whose place lies in the checkpoint
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        self._is_saving = False
+        self._start_counting()
+        super().__init__(*args, **kwargs)
+        self._stop = StopCallback()
+        self.add_callback(self._stop)
+
+    def _start_counting(self) -> None:
+        """Forgets the sums of another training."""
+        self._resumed_from: Path | None = None
+        self._last_saved_step: int | None = None
+        self._last_epoch_end: int | None = None
+        self._nll_since_log: float | torch.Tensor = 0.0
+        self._step_of_last_log = self._first_step = 0
+
+    def create_accelerator_and_postprocess(self) -> None:
+        """As the library's, with FSDP as `set_up_fsdp` says."""
+        super().create_accelerator_and_postprocess()
+        set_up_fsdp(self.accelerator, self.args)
+
+    # ---- beginning a training, perhaps at a checkpoint ----
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
+        """Trains as the library does; SIGINT and SIGTERM save a resumable checkpoint first.
+
+        Args:
+            resume_from_checkpoint: A checkpoint's folder, or True for the newest whole one in `output_dir`.
+            *args: As for the library's trainer.
+            **kwargs: The same.
+
+        Raises:
+            KeyboardInterrupt: After such a signal, when the checkpoint is written.
+            FileNotFoundError: If no checkpoint is whole.
+            ValueError: If the given checkpoint is not whole, of another model or could run code (see
+                `check_harmless`), if its best checkpoint or a link leads elsewhere, or if the loss is no number.
+            OSError: If a checkpoint cannot be written; the message names the last whole one.
+            RuntimeError: If a data worker or another process died; a note to it names the last whole checkpoint.
+        """
+        self._start_counting()
+        if resume_from_checkpoint:
+            self._resumed_from = self._checked_checkpoint(resume_from_checkpoint)
+        with stop_signals(self._stop, self.args.world_size):
+            try:
+                checkpoint = None if self._resumed_from is None else str(self._resumed_from)
+                return super().train(checkpoint, *args, **kwargs)
+            except TrainingInterrupted:
+                if self.state.global_step not in (0, self._last_saved_step):
+                    self._save_checkpoint(self.model_wrapped, trial=None)
+                logger.warning(
+                    f"Stopped after update {self.state.global_step}, whose checkpoint is saved. Go on from it with "
+                    "--resume, or train(resume_from_checkpoint=True)."
+                )
+                raise
+            except RuntimeError as error:  # of a device, of another process or of a data worker that died
+                error.add_note(f"Mend the cause, then {how_to_go_on(self.args.output_dir)}.")
+                raise
+
+    def _checked_checkpoint(self, resume_from_checkpoint: str | bool) -> Path:
+        """The checkpoint to go on from, after all that is refused is looked for."""
+        check_no_links(self.args.output_dir)
+        if resume_from_checkpoint is True:
+            checkpoint = take_up_checkpoint(self.args)
+        else:
+            checkpoint = check_checkpoint(str(resume_from_checkpoint))
+        check_harmless(checkpoint)
+        check_same_model(checkpoint, self.model)
+        if self.is_world_process_zero():
+            logger.info(f"Going on from {checkpoint}.")
+        return checkpoint
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
+        """Loads a checkpoint's weights, also into a model that FSDP shards."""
+        if self.is_fsdp_enabled:
+            load_into_shards(model or self.model, resume_from_checkpoint)
+        else:
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Warns as the library does, but of no tied weight, which a checkpoint holds once."""
+        tied = getattr(self.model, "all_tied_weights_keys", None) or {}
+        missing = [name for name in load_result.missing_keys if name not in tied]
+        super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
+
+    def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
+        """As the library's, but for two values that it takes from the checkpoint.
+
+        The best checkpoint is one of the run's folder, wherever that lay when it was saved; the intervals of logs,
+        evaluations and checkpoints are this run's.
+        """
+        if self._resumed_from is None:
+            return super()._init_training_state(*args, **kwargs)
+        best = best_checkpoint(self._resumed_from)
+        if best is not None:
+            check_harmless(best)
+        place = super()._init_training_state(*args, **kwargs)
+        self.state.best_model_checkpoint = best
+        self.state.compute_steps(self.args, self.state.max_steps)
+        return place
+
+    def _load_callback_state(self) -> None:
+        """Gives callbacks back what they counted; their arguments stay this run's, as the library's way does not."""
+        super()._load_callback_state()
+        for callback in self.callback_handler.callbacks:
+            if isinstance(callback, ExportableState):
+                saved = self._callback_states.get(type(callback).__name__)
+                vars(callback).update(saved["attributes"] if isinstance(saved, dict) else {})
+
+    @property
+    def _callback_states(self) -> dict[str, Any]:
+        return cast("dict[str, Any]", self.state.stateful_callbacks)  # annotated as what its constructor takes
+
+    def _prepare_for_training(self, *args: Any, **kwargs: Any) -> Any:
+        """As the library's; with FSDP both stacks look up their tokens in one module, as FSDP2 shards it only once."""
+        if self.is_fsdp_enabled:
+            self.model.set_input_embeddings(self.model.get_input_embeddings())
+        prepared = super()._prepare_for_training(*args, **kwargs)  # type: ignore[no-untyped-call]
+        if self.is_fsdp_enabled:
+            check_tied(self.model)
+        return prepared
+
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        """An epoch of the library's, the first one after a resume without making the batches before its start."""
+        if self._resumed_from is None:
+            super()._run_epoch(*args, **kwargs)  # type: ignore[no-untyped-call]
+            return
+        self._take_up(self._resumed_from)
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+        if not self.control.should_training_stop:
+            with _skipping_with(self._start_loader_at):
+                super()._run_epoch(*args, **kwargs)  # type: ignore[no-untyped-call]
+
+    def _start_loader_at(self, loader: Any, num_batches: int) -> Any:
+        """The training's data loader without the first batches of each process."""
+        if self._train_loader is not None:
+            return loader  # which knows its place
+        if self._train_batches is None:
+            return skip_first_batches(loader, num_batches)
+        self._train_batches.start_at(num_batches // self.args.gradient_accumulation_steps)
+        return loader
+
+    def _take_up(self, checkpoint: Path) -> None:
+        """Takes up, once, what a checkpoint holds beside the library's state."""
+        self._load_sums(checkpoint)
+        self._load_rng_state(str(checkpoint))
+        if self.is_world_process_zero():
+            drop_later_snapshots(self.args.output_dir, self.state.global_step)
+            set_aside_broken(self.args.output_dir, self.state.global_step)
+        self._resumed_from = None
+        pending = self._callback_states.get("TrainerControl", {}).get("args", {})
+        if pending.get("should_evaluate"):
+            self.control.should_evaluate, self.control.should_save = True, pending["should_save"]
+            super()._maybe_log_save_evaluate(self._tr_loss, None, self.model_wrapped, None, 0, None, 0.0)
+        for callback in self.callback_handler.callbacks:
+            if isinstance(callback, EarlyStoppingCallback):
+                has_ended = callback.early_stopping_patience_counter >= callback.early_stopping_patience
+                self.control.should_training_stop |= has_ended
+
+    def _load_sums(self, checkpoint: Path) -> None:
+        """Goes on with the sums and the stream of a checkpoint."""
+        saved = RunningSums.load(checkpoint, self.args)
+        if saved is None:
+            self._step_of_last_log = self._first_step = self.state.global_step
+            return
+        self._tr_loss.fill_(saved.loss_since_log)
+        self._nll_since_log = saved.nll_since_log
+        self._total_loss_scalar, self._first_step = saved.logged_loss, saved.first_step
+        self._globalstep_last_logged = self._step_of_last_log = saved.step_of_last_log
+        before, now = saved.pairs_and_tokens, self._pairs_and_tokens()
+        if before and now and before != now and self.is_world_process_zero():
+            logger.warning(
+                f"The training data have changed since {checkpoint}: pairs, source and target tokens were {before}, "
+                f"now {now}. The training goes on at its place in an epoch of the new ones."
+            )
+        if self._train_loader is not None and saved.data is not None:
+            self._train_loader.load_state_dict(saved.data)
+
+    def _pairs_and_tokens(self) -> list[int] | None:
+        """Pairs, source and target tokens of the training set, if known."""
+        return (
+            None if self._train_batches is None else [self._train_batches.num_pairs, *self._train_batches.num_tokens]
+        )
+
+    # ---- an update, and what follows it ----
+
+    def autocast_smart_context_manager(self, cache_enabled: bool | None = True) -> Any:
+        """Autocast around the loss under FSDP; elsewhere accelerate has put it around the model's forward."""
+        if self.is_fsdp_enabled:
+            return self.accelerator.autocast()
+        return super().autocast_smart_context_manager(cache_enabled)
+
+    def _maybe_log_save_evaluate(
+        self, tr_loss: Any, grad_norm: Any, model: Any, trial: Any, epoch: float, *args: Any, **kwargs: Any
+    ) -> None:
+        """Logs, evaluates and saves, then stops if that was asked for.
+
+        After the last update of an epoch it waits for the epoch's end, as a resumed training begins with the next one.
+        """
+        if self.state.epoch == epoch + 1 and self._last_epoch_end != self.state.global_step:
+            self._last_epoch_end = self.state.global_step
+            return
+        super()._maybe_log_save_evaluate(tr_loss, grad_norm, model, trial, epoch, *args, **kwargs)
+        self._stop.stop_if_requested(self.args, self.state)
+
+    def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
+        """Evaluates during a training without drawing from its random numbers, so that a stop can repeat it."""
+        if skip_scheduler and self._resumed_from is not None:
+            return {}  # the evaluation before the first update was the first leg's
+        with torch.random.fork_rng(devices=[]):
+            return super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler)
+
+    # ---- saving ----
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Saves a resumable checkpoint beside its place; it is moved there when every process is done."""
+        output_dir = self._get_output_dir(trial)
+        name = f"checkpoint-{self.state.global_step}"
+        staged, checkpoint = os.path.join(output_dir, STAGING_FOLDER, name), os.path.join(output_dir, name)
+        with naming_the_last_checkpoint(output_dir, f"a checkpoint of update {self.state.global_step}"):
+            try:
+                if self.args.should_save:
+                    clear_staging(output_dir)
+                self.accelerator.wait_for_everyone()
+                self._write_checkpoint(model, trial, Path(staged), checkpoint)
+                if self.args.should_save:
+                    publish_checkpoint(Path(staged), Path(output_dir))
+                self.accelerator.wait_for_everyone()
+            finally:
+                if self.args.should_save:  # alone: two processes would delete under each other's hands
+                    clear_staging(output_dir)
+        self._last_saved_step = self.state.global_step
+        if self.args.push_to_hub:
+            self._push_from_checkpoint(checkpoint)
+        if self.args.should_save:
+            rotate_checkpoints(Path(checkpoint), self.args.save_total_limit, self.state.best_model_checkpoint)
+
+    def _write_checkpoint(self, model: nn.Module, trial: Any, staged: Path, checkpoint: str) -> None:
+        """Lets the library write all parts into a folder, as those of a checkpoint at another place."""
+        for callback in self.callback_handler.callbacks:
+            if isinstance(callback, ExportableState):  # the library saves only those that the state knows
+                self._callback_states.setdefault(type(callback).__name__, {})
+        self._is_saving = True
+        try:
+            super()._save_checkpoint(model, trial)
+        finally:
+            self._is_saving = False
+        if Path(self.state.best_model_checkpoint or "") == staged:
+            self.state.best_model_checkpoint = checkpoint
+            if self.args.should_save:
+                self.state.save_to_json(str(staged / STATE_FILE))
+        self._save_sums(staged)
+        self.accelerator.wait_for_everyone()
+
+    def _save_sums(self, checkpoint: Path) -> None:
+        """Adds to a checkpoint what `_load_sums` takes from it."""
+        sums = RunningSums(
+            loss_since_log=self._tr_loss.item(),
+            nll_since_log=float(self._nll_since_log),
+            step_of_last_log=self._globalstep_last_logged,
+            logged_loss=self._total_loss_scalar,
+            first_step=self._first_step,
+            data=None if self._train_loader is None else self._train_loader.state_dict(),
+            pairs_and_tokens=self._pairs_and_tokens(),
+        )
+        sums.save(checkpoint, self.args.process_index)
+
+    def _get_output_dir(self, trial: Any) -> str:
+        """Folder of the run; while a checkpoint is being saved, the one where that is done."""
+        folder = super()._get_output_dir(trial)
+        return os.path.join(folder, STAGING_FOLDER) if self._is_saving else folder
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        """Saves a model that FSDP2 has wrapped as the class it was, each tied tensor once."""
+        if self.is_fsdp_enabled and state_dict:
+            state_dict = without_tied(self.model, state_dict)
+        with as_own_class(self.model):
+            super()._save(output_dir, state_dict)
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        """Pushes a checkpoint that is in its place; the library asks for it before."""
+        if not self._is_saving:
+            super()._push_from_checkpoint(checkpoint_folder)
+
+    # ---- the end ----
+
+    def _finalize_training(self, *args: Any, **kwargs: Any) -> TrainOutput:
+        """Ends the training as the library does; the loss that no line tells yet is that of all processes."""
+        if self._resumed_from is not None:
+            self._take_up(self._resumed_from)
+        self._tr_loss = self.accelerator.reduce(self._tr_loss, "mean")
+        output: TrainOutput = super()._finalize_training(*args, **kwargs)  # type: ignore[no-untyped-call]
+        return output._replace(training_loss=output.metrics["train_loss"])
+
+    def _load_best_model(self) -> None:
+        """Loads the weights of the best checkpoint."""
+        if self.is_fsdp_enabled:
+            self._load_from_checkpoint(str(self.state.best_model_checkpoint))
+        else:
+            super()._load_best_model()
+
+
+@contextlib.contextmanager
+def _skipping_with(skip: Callable[[Any, int], Any]) -> Iterator[None]:
+    """Lets the library's loop skip batches by another function than its own, which makes every batch it skips."""
+    library: Any = transformers.trainer
+    own = library.skip_first_batches
+    library.skip_first_batches = skip
+    try:
+        yield
+    finally:
+        library.skip_first_batches = own
