@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import warnings
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -63,7 +62,9 @@ def export_onnx(model: str | Path, output_dir: str | Path) -> Path:
     Example:
         >>> export_onnx("runs/quickstart", "runs/quickstart-onnx")
     """
-    check_packages("onnx", "onnxscript")
+    with requiring("export", "for ONNX"):
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
     check_output_folder(output_dir)
     loaded, tokenizer = load_for_inference(model, device="cpu")
     loaded.float()  # type: ignore[no-untyped-call]  # the library's
@@ -75,13 +76,6 @@ def export_onnx(model: str | Path, output_dir: str | Path) -> Path:
             _export_decoder(loaded).save(folder / DECODER_FILE)
         _save_other_files(loaded, tokenizer, folder)
     return Path(output_dir)
-
-
-def check_packages(*names: str) -> None:
-    """Raises ImportError if one of these packages of the extra [export] is missing."""
-    with requiring("export", "for ONNX"):
-        for name in names:
-            import_module(name)
 
 
 def cache_names(prefix: str, kind: str, num_layers: int) -> list[str]:
