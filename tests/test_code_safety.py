@@ -166,7 +166,6 @@ def test_code_that_travels_has_no_way_to_files_programs_or_the_network(path):
 # ---- dependencies ----
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-# What is declared though no file of ours imports it, and why.
 
 
 def name_of(requirement):
