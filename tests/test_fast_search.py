@@ -26,7 +26,7 @@ from transformers import (
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from vaswani_transformer import decoding_vaswani_transformer as decoding
+from vaswani_transformer import decoder_session_vaswani_transformer as decoder_session
 from vaswani_transformer import fast_search_vaswani_transformer as fast_search
 from vaswani_transformer import generation_vaswani_transformer as generation
 from vaswani_transformer import linear_vaswani_transformer as linear
@@ -293,8 +293,10 @@ def test_search_equals_the_librarys_on_hundreds_of_random_batches(searches, dtyp
 
 
 def test_sentences_whose_result_is_known_leave_the_batch(searches, monkeypatch):
-    rows, step = [], decoding.DecoderSession.step
-    monkeypatch.setattr(decoding.DecoderSession, "step", lambda *args: rows.append(args[1].numel()) or step(*args))
+    rows, step = [], decoder_session.DecoderSession.step
+    monkeypatch.setattr(
+        decoder_session.DecoderSession, "step", lambda *args: rows.append(args[1].numel()) or step(*args)
+    )
     sentences = [[5, 2], [6, 2], [7, 2], [5, 6, 7, 8, 9, 5, 6, 7, 8, 9, 5, 6, 2]]
     ours, theirs = both(searches, random_model(0), pad(sentences), suppress_tokens=[2])
     assert_equal(ours, theirs)
@@ -540,9 +542,9 @@ def test_adapted_encoders_do_not_slow_the_search(searches):
 def test_switching_onednn_off_switches_packed_weights_off():
     model = random_model(0, torch.float32)
     with torch.no_grad():
-        first = decoding.DecoderProjections.of(model)
+        first = decoder_session.DecoderProjections.of(model)
         with torch.backends.mkldnn.flags(enabled=False):
-            second = decoding.DecoderProjections.of(model)
+            second = decoder_session.DecoderProjections.of(model)
     assert first is not second
     assert second.head._packed is None
 
@@ -606,7 +608,7 @@ def by_another_type(model):
     ],
 )
 def test_search_knows_the_newest_weights(searches, change, is_packed, monkeypatch):
-    monkeypatch.setattr(decoding, "can_pack", lambda: is_packed and linear.can_pack())
+    monkeypatch.setattr(decoder_session, "can_pack", lambda: is_packed and linear.can_pack())
     model, batch = random_model(0, torch.float32), pad(random_sentences(0, 3))
     model.model.decoder.layers[0].fc1.weight.data.mul_(64).round_().div_(64)  # their sum is the same in any order
     before = model.generate(**batch, return_dict_in_generate=True).sequences_scores
@@ -620,7 +622,7 @@ def test_search_knows_the_newest_weights(searches, change, is_packed, monkeypatc
 def test_weights_are_copied_once_while_they_stay_the_same():
     model = random_model(0, torch.float32)
     with torch.no_grad():
-        assert decoding.DecoderProjections.of(model) is decoding.DecoderProjections.of(model)
+        assert decoder_session.DecoderProjections.of(model) is decoder_session.DecoderProjections.of(model)
 
 
 def test_a_model_that_has_searched_can_be_copied_pickled_saved_and_forgotten(tmp_path):
@@ -629,17 +631,17 @@ def test_a_model_that_has_searched_can_be_copied_pickled_saved_and_forgotten(tmp
     assert copy.deepcopy(model).generate(**batch).tolist() == expected
     assert pickle.loads(pickle.dumps(model)).generate(**batch).tolist() == expected
     model.save_pretrained(tmp_path)
-    kept = len(decoding.DecoderProjections._kept)
+    kept = len(decoder_session.DecoderProjections._kept)
     del model
     gc.collect()
-    assert len(decoding.DecoderProjections._kept) < kept
+    assert len(decoder_session.DecoderProjections._kept) < kept
 
 
 def test_threads_search_with_one_model():
     model = random_model(0, torch.float32)
     batches = [pad(random_sentences(seed)) for seed in range(20)]
     expected = [model.generate(**batch).tolist() for batch in batches]
-    decoding.DecoderProjections._kept.clear()
+    decoder_session.DecoderProjections._kept.clear()
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda batch: model.generate(**batch).tolist(), batches)) == expected
 
@@ -691,8 +693,8 @@ def test_top_k_shows_scores_that_are_no_numbers(monkeypatch, few):
 
 @pytest.mark.parametrize("is_packed", [True, False])
 def test_parts_of_the_rows_give_what_all_rows_give(searches, monkeypatch, is_packed):
-    monkeypatch.setattr(decoding, "_LARGEST_PRODUCT", 5 * VOCABULARY)
-    monkeypatch.setattr(decoding, "can_pack", lambda: is_packed and linear.can_pack())
+    monkeypatch.setattr(decoder_session, "_LARGEST_PRODUCT", 5 * VOCABULARY)
+    monkeypatch.setattr(decoder_session, "can_pack", lambda: is_packed and linear.can_pack())
     batch = pad(random_sentences(3, 6))
     for options in ({}, {"num_beams": 1}, {"min_new_tokens": 3}, {"repetition_penalty": 1.2}):
         assert_equal(*both(searches, random_model(3), batch, **options))

@@ -16,7 +16,7 @@ FILES = {
     "attention_vaswani_transformer.py",
     "linear_vaswani_transformer.py",
     "configuration_vaswani_transformer.py",
-    "decoding_vaswani_transformer.py",
+    "decoder_session_vaswani_transformer.py",
     "dropout_vaswani_transformer.py",
     "fast_search_vaswani_transformer.py",
     "generation_vaswani_transformer.py",

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny import make_model
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import DynamicCache, EncoderDecoderCache
+from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 from transformers.modeling_outputs import BaseModelOutput
 
 BACKENDS = ["eager", "sdpa"]
@@ -142,6 +142,23 @@ def test_missing_decoder_input_is_explained(tiny_model):
         tiny_model(SOURCE)
 
 
+@pytest.mark.parametrize("got", ["none", "both"])
+@pytest.mark.parametrize("prefix", ["", "decoder_"])
+def test_ids_and_their_embeddings_are_refused_together_and_apart(tiny_model, prefix, got):
+    stack = tiny_model.model.decoder if prefix else tiny_model.model.encoder
+    inputs = {"input_ids": TARGET, "inputs_embeds": torch.zeros(3, 6, 16)} if got == "both" else {}
+    states = {"encoder_hidden_states": STATES.last_hidden_state} if prefix else {}
+    with pytest.raises(
+        ValueError, match=f"Exactly one of `{prefix}input_ids` and `{prefix}inputs_embeds` must be given, got {got}"
+    ):
+        stack(**inputs, **states)
+
+
+def test_decoder_without_the_encoders_output_is_refused(tiny_model):
+    with pytest.raises(ValueError, match="`encoder_hidden_states` must be given"):
+        tiny_model.model.decoder(TARGET)
+
+
 # --------------------------------------------------------------------------------------------------------- caches
 
 
@@ -209,8 +226,13 @@ class ForbidReading(TorchDispatchMode):
 
 
 @torch.no_grad()
-def test_decoding_step_does_not_wait_for_the_device(tiny_model, monkeypatch):
-    inputs = good_inputs(decoder_input_ids=TARGET[:, 3:4], past_key_values=filled_cache(tiny_model, 3))
+@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+def test_decoding_step_does_not_wait_for_the_device(tiny_model, monkeypatch, static):
+    cache = filled_cache(tiny_model, 3)
+    if static:
+        cache = EncoderDecoderCache(*(StaticCache(tiny_model.config, max_cache_len=length) for length in (6, 7)))
+        tiny_model(**good_inputs(decoder_input_ids=TARGET[:, :3], past_key_values=cache))
+    inputs = good_inputs(decoder_input_ids=TARGET[:, 3:4], past_key_values=cache)
     del inputs["attention_mask"]  # the library reads masks to see whether anything is padded
     inputs["encoder_outputs"] = tiny_model.get_encoder()(inputs.pop("input_ids"))
     monkeypatch.setattr(torch.Tensor, "tolist", None)

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fused loss: the same numbers and gradients as from logits, and where it steps aside."""
 
+import warnings
+
 import pytest
 import torch
 from tiny import make_model
 from torch import nn
 from torch.distributed.fsdp import fully_shard
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from vaswani_transformer import loss_vaswani_transformer as losses
 from vaswani_transformer.loss_vaswani_transformer import can_fuse, fused_translation_loss, translation_loss
@@ -48,28 +51,109 @@ def test_fused_gradients_are_those_of_finite_differences(drawn):
     assert torch.autograd.gradcheck(lambda h, w: fused_translation_loss(h, w, labels, 0.1)[0], inputs)
 
 
+class Operations(TorchDispatchMode):
+    """Records the sizes of what torch's operators return, by the operators' names."""
+
+    def __init__(self):
+        super().__init__()
+        self.sizes = {}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        output = function(*args, **(kwargs or {}))
+        if isinstance(output, torch.Tensor):
+            self.sizes.setdefault(function.overloadpacket.__name__, []).append(output.numel())
+        return output
+
+    def largest(self):
+        return max(map(max, self.sizes.values()))
+
+    def num_products(self):
+        return sum(len(self.sizes.get(name, [])) for name in ("mm", "addmm", "addmm_"))
+
+
+@pytest.mark.parametrize("chunk_logits", [1, 2 * V, 5 * V + 3, 10_000])
+def test_fused_loss_holds_the_logits_of_one_chunk_at_a_time(drawn, monkeypatch, chunk_logits):
+    monkeypatch.setattr(losses, "_CHUNK_LOGITS", chunk_logits)
+    states, weight, labels = drawn
+    with Operations() as operations:
+        fused_translation_loss(states.requires_grad_(), weight.requires_grad_(), labels, 0.1)
+    num_tokens = int((labels != losses.IGNORE_INDEX).sum())
+    rows = min(max(1, chunk_logits // V), num_tokens)
+    assert operations.largest() == max(rows * V, num_tokens * D)  # logits of a chunk, or gradients of the states
+    assert operations.num_products() == 3 * -(-num_tokens // rows)
+
+
+def test_fused_loss_gives_torch_no_reason_to_warn(drawn, monkeypatch):
+    monkeypatch.setattr(losses, "_CHUNK_LOGITS", 5 * V)
+    states, weight, labels = drawn
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fused_translation_loss(states.requires_grad_(), weight.requires_grad_(), labels, 0.1)[0].backward()
+
+
 @pytest.mark.parametrize("frozen", ["states", "weight"])
 def test_fused_loss_computes_no_gradient_of_what_is_frozen(drawn, frozen):
     states, weight, labels = drawn
-    (states if frozen == "weight" else weight).requires_grad_()
-    fused_translation_loss(states, weight, labels, 0.1)[0].backward()
-    assert (states if frozen == "states" else weight).grad is None
-    assert (weight if frozen == "states" else states).grad.abs().sum() > 0
+    frozen, learning = (states, weight) if frozen == "states" else (weight, states)
+    learning.requires_grad_()
+    expected = torch.autograd.grad(translation_loss(states @ weight.T, labels, 0.1)[0], learning)[0]
+    with Operations() as operations:
+        loss, _ = fused_translation_loss(states, weight, labels, 0.1)
+    loss.backward()
+    assert operations.num_products() == 2  # the logits, one gradient
+    assert frozen.grad is None
+    assert torch.allclose(learning.grad, expected, rtol=1e-12, atol=1e-14)
 
 
+def test_fused_loss_computes_no_gradient_when_everything_is_frozen(drawn):
+    with Operations() as operations:
+        fused_translation_loss(*drawn, 0.1)
+    assert operations.num_products() == 1
+    assert "scatter_add_" not in operations.sizes  # which turns probabilities into a gradient
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_only_the_smoothed_loss_carries_gradients(drawn, fused):
+    states, weight, labels = drawn
+    weight.requires_grad_()
+    arguments = (states, weight, labels) if fused else (states @ weight.T, labels)
+    loss, nll = (fused_translation_loss if fused else translation_loss)(*arguments, 0.1)
+    assert loss.requires_grad and not nll.requires_grad
+
+
+def test_nothing_is_smoothed_unless_asked_for(drawn):
+    states, weight, labels = drawn
+    for loss, nll in (translation_loss(states @ weight.T, labels), fused_translation_loss(states, weight, labels)):
+        expected = nn.functional.cross_entropy((states @ weight.T).flatten(0, 1), labels.flatten())
+        assert torch.allclose(loss, expected, rtol=1e-12) and nll is None
+
+
+@pytest.fixture
+def memory_begins_as_nan():
+    """Lets torch fill new memory with NaN, so that nothing stays unwritten unseen."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("memory_begins_as_nan")
 def test_fused_loss_of_nothing_is_zero(drawn):
     states, weight, labels = drawn
-    loss, _ = fused_translation_loss(
-        states.requires_grad_(), weight, torch.full_like(labels, losses.IGNORE_INDEX), 0.1
-    )
+    nothing = torch.full_like(labels, losses.IGNORE_INDEX)
+    loss, _ = fused_translation_loss(states.requires_grad_(), weight.requires_grad_(), nothing, 0.1)
     loss.backward()
     assert loss.item() == 0.0
     assert not states.grad.any()
+    assert not weight.grad.any()
 
 
-def test_fused_loss_refuses_an_impossible_smoothing(drawn):
-    with pytest.raises(ValueError, match=r"`label_smoothing` must lie in \[0, 1\], got 1.5"):
-        fused_translation_loss(*drawn, label_smoothing=1.5)
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("smoothing", [1.5, -0.1])
+def test_loss_refuses_an_impossible_smoothing(drawn, fused, smoothing):
+    states, weight, labels = drawn
+    arguments = (states, weight, labels) if fused else (states @ weight.T, labels)
+    with pytest.raises(ValueError, match=rf"`label_smoothing` must lie in \[0, 1\], got {smoothing}"):
+        (fused_translation_loss if fused else translation_loss)(*arguments, label_smoothing=smoothing)
 
 
 @pytest.mark.parametrize("autocast", [False, True])
@@ -85,6 +169,20 @@ def test_fused_loss_in_bf16_is_near_that_in_fp32(drawn, autocast):
     assert (got[2].dtype, got[3].dtype) == (dtype, dtype)
     for own, other in zip(got, expected, strict=True):
         assert torch.allclose(own.float(), other, rtol=0.05, atol=0.02)
+
+
+def test_fused_gradients_of_many_chunks_in_bf16_are_summed_in_fp32(monkeypatch):
+    torch.manual_seed(0)
+    states, weight, labels = (
+        torch.randn(1, 400, D).bfloat16(),
+        torch.randn(V, D).bfloat16(),
+        torch.randint(V, (1, 400)),
+    )
+    expected = with_gradients(lambda h, w: translation_loss(h @ w.T, labels, 0.1), states.double(), weight.double())
+    monkeypatch.setattr(losses, "_CHUNK_LOGITS", 2 * V)
+    got = with_gradients(lambda h, w: fused_translation_loss(h, w, labels, 0.1), states, weight)
+    error = (got[3].double() - expected[3]).norm() / expected[3].norm()
+    assert error < 0.005  # of one rounding; every chunk's rounded sum would make it several times as large
 
 
 # ---- in the model ----

@@ -11,7 +11,11 @@ from tiny import make_config, make_model
 from torch import nn
 from transformers import AutoModel, AutoModelForSeq2SeqLM, DynamicCache, EncoderDecoderCache, StaticCache
 
-from vaswani_transformer import VaswaniTransformerForConditionalGeneration, VaswaniTransformerModel
+from vaswani_transformer import (
+    VaswaniTransformerEncoder,
+    VaswaniTransformerForConditionalGeneration,
+    VaswaniTransformerModel,
+)
 
 SHAPES = {
     "equal": {},
@@ -176,6 +180,24 @@ def test_loss_divides_by_num_items_in_batch_when_given(tiny_model, batch):
         batch["source"], batch["mask"], labels=batch["labels"], num_items_in_batch=10 * real_tokens
     ).loss
     torch.testing.assert_close(scaled, plain / 10)
+
+
+def test_logits_are_kept_whole_beside_labels(tiny_model, batch):
+    out = tiny_model(batch["source"], batch["mask"], labels=batch["labels"], logits_to_keep=1)
+    assert out.logits.shape[:2] == batch["labels"].shape
+
+
+@pytest.mark.parametrize("use_cache", [None, False, True])
+def test_a_loss_comes_with_a_cache_only_when_asked_for(tiny_model, batch, use_cache):
+    out = tiny_model(batch["source"], batch["mask"], labels=batch["labels"], use_cache=use_cache)
+    assert (out.past_key_values is not None) == bool(use_cache)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_beam_search_becomes_the_default_with_learning_alone(batch, training):
+    model = VaswaniTransformerForConditionalGeneration(make_config()).train(training)
+    model(batch["source"], batch["mask"], labels=batch["labels"])
+    assert model.generation_config.num_beams == (4 if training else None)
 
 
 def test_loss_is_zero_with_gradient_zero_when_every_label_is_ignored(tiny_model, batch):
@@ -402,6 +424,13 @@ def test_decoder_inputs_are_labels_shifted_right_behind_the_start_token(tiny_mod
     assert tiny_model.prepare_decoder_input_ids_from_labels(labels).tolist() == [[1, 7, 8], [1, 9, 2]]
 
 
+@pytest.mark.parametrize("name", ["decoder_start_token_id", "pad_token_id"])
+def test_decoder_inputs_cannot_be_made_without_the_special_tokens(name):
+    model = make_model(**{name: None})
+    with pytest.raises(ValueError, match="`decoder_start_token_id` and `pad_token_id` must be set"):
+        model(input_ids=torch.tensor([[5, 2]]), labels=torch.tensor([[7, 2]]))
+
+
 def all_tied(model):
     base = getattr(model, "model", model)
     weights = [base.shared.weight, base.encoder.embed_tokens.weight, base.decoder.embed_tokens.weight]
@@ -441,10 +470,32 @@ def test_reloaded_model_gives_the_same_logits(tmp_path, batch):
     assert torch.equal(again(**inputs).logits, model(**inputs).logits)
 
 
-def test_resizing_the_vocabulary_keeps_the_weights_tied(tiny_model):
-    tiny_model.resize_token_embeddings(311)
+@pytest.mark.parametrize(("size", "multiple", "expected"), [(311, None, 311), (290, None, 290), (290, 8, 296)])
+def test_resizing_the_vocabulary_keeps_the_weights_tied(tiny_model, size, multiple, expected):
+    tiny_model.resize_token_embeddings(size, pad_to_multiple_of=multiple)
     assert all_tied(tiny_model)
-    assert tiny_model.lm_head.out_features == tiny_model.config.vocab_size == 311
+    assert tiny_model.lm_head.out_features == tiny_model.config.vocab_size == expected
+
+
+def test_a_new_input_embedding_is_that_of_both_stacks(tiny_model):
+    new = nn.Embedding(300, 16)
+    tiny_model.set_input_embeddings(new)
+    stacks = tiny_model.model.encoder, tiny_model.model.decoder
+    assert tiny_model.get_input_embeddings() is stacks[0].embed_tokens is stacks[1].embed_tokens is new
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_encoder_alone_is_resized(tied):
+    encoder = VaswaniTransformerEncoder(make_config(tie_word_embeddings=tied))
+    encoder.resize_token_embeddings(311)
+    assert encoder.embed_tokens.num_embeddings == encoder.config.vocab_size == 311
+
+
+def test_the_check_names_nine_tensors_and_counts_the_others(tmp_path):
+    make_model(num_encoder_layers=1).save_pretrained(tmp_path)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, num_encoder_layers=2)  # 12 tensors a layer
+    with pytest.raises(ValueError, match=r"got missing( model\.encoder\.layers\.1\.[\w.]+,){8} \S+ and 3 more\. "):
+        model.check_loaded_weights()
 
 
 def test_checkpoint_with_a_missing_tensor_is_named_by_the_check(tmp_path):
@@ -459,6 +510,20 @@ def test_checkpoint_with_a_missing_tensor_is_named_by_the_check(tmp_path):
         ValueError, match=r"missing model\.encoder\.layers\.0\.fc1.*unexpected model\.encoder\.layers\.9"
     ):
         model.check_loaded_weights()
+
+
+def test_tensors_missing_from_a_checkpoint_are_initialised_as_those_of_a_new_model(tmp_path):
+    from safetensors.torch import load_file, save_file
+
+    make_model(attention_bias=True).save_pretrained(tmp_path)
+    tensors, layer = load_file(tmp_path / "model.safetensors"), "model.encoder.layers.0."
+    for name in ("final_layer_norm.weight", "final_layer_norm.bias", "self_attn.q_proj.bias", "fc1.weight"):
+        del tensors[layer + name]
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    layer = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).model.encoder.layers[0]
+    assert layer.final_layer_norm.weight.eq(1).all()
+    assert not layer.final_layer_norm.bias.any() and not layer.self_attn.q_proj.bias.any()
+    assert 0.9 < layer.fc1.weight.abs().max() / math.sqrt(6 / (16 + 32)) <= 1
 
 
 def test_pickled_weights_are_refused(tmp_path):

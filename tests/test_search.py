@@ -233,6 +233,28 @@ def test_scores_of_greedy_search_count_the_end():
     assert ended >= 3
 
 
+@pytest.mark.parametrize("output_logits", [False, True], ids=["own search", "the library's"])
+def test_scores_of_greedy_search_count_the_end_when_it_is_the_padding_too(output_logits):
+    """Some sentences end by themselves, some at limits of their own."""
+    ended = 0
+    for seed in range(6):
+        model, sentences = random_model(seed).double(), random_sentences(seed, 4)
+        options = {"num_beams": 1, "suppress_tokens": [0], "output_logits": output_logits}
+        options |= {"max_new_tokens_over_source": 2, "return_dict_in_generate": True}
+        found = model.generate(**pad(sentences), **options, pad_token_id=2)
+        expected = model.generate(**pad(sentences), **options)
+        assert found.sequences_scores.tolist() == expected.sequences_scores.tolist()
+        ended += (expected.sequences == 2).any(dim=1).sum().item()
+    assert 0 < ended < 6 * 4
+
+
+def test_scores_of_greedy_search_know_the_shortest_output():
+    model, source = random_model(0).double(), torch.tensor([[5, 6, 2]])
+    out = model.generate(source, num_beams=1, forced_bos_token_id=2, return_dict_in_generate=True)
+    assert generated_tokens(out.sequences[0]) == [2]
+    assert out.sequences_scores.item() == pytest.approx(log_probability(model, source, [2]), abs=1e-12)
+
+
 def test_attentions_of_the_search_cover_prefix_and_source():
     model = random_model(0)
     batch = pad([[5, 6, 7, 2], [5, 2]])

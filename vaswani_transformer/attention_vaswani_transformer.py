@@ -6,7 +6,6 @@ Shapes: B batch, S source length, L any length, D d_model, H heads, K d_k (or d_
 is added to scores) for "attend".
 """
 
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -19,8 +18,8 @@ from .linear_vaswani_transformer import Linear
 
 _LARGEST_FLASH_HEAD = 256
 
-# Takes the place of a configuration where masks are made: masks that "eager" and "sdpa" read.
-_DENSE_MASKS = SimpleNamespace(_attn_implementation="sdpa")
+# Takes the place of a model's configuration where masks are made: masks that "eager" and "sdpa" read.
+_DENSE_MASKS = VaswaniTransformerConfig.from_preset("base", attn_implementation="sdpa")
 
 
 def _is_flash(backend: str | None) -> bool:
@@ -36,12 +35,24 @@ def check_flash_head_sizes(config: VaswaniTransformerConfig, backend: str | None
         )
 
 
+def _backend(config: VaswaniTransformerConfig, output_attentions: bool | None, is_masked_cross: bool) -> str:
+    """The configured backend, unless it has no weights to give or would be wrong.
+
+    It would be flash attention over padded sources: the library's wrapper then drops the target tokens that stand
+    where the source has padding.
+    """
+    if output_attentions:
+        return "eager"
+    backend = config._attn_implementation or "eager"
+    return "sdpa" if is_masked_cross and _is_flash(backend) else backend
+
+
 def mask_config(
     config: VaswaniTransformerConfig, output_attentions: bool | None, is_cross: bool = False
-) -> VaswaniTransformerConfig | SimpleNamespace:
-    """What the library's mask functions are given as `config`: it tells them which kind of mask the layers will read.
+) -> VaswaniTransformerConfig:
+    """What the library's mask functions are given as `config`, which tells them what kind of mask the layers read.
 
-    `MultiHeadAttention` leaves the configured backend in two cases; these masks are for what it then uses.
+    Where `_backend` leaves the configured one, that is a boolean mask.
     """
     return _DENSE_MASKS if output_attentions or (is_cross and _is_flash(config._attn_implementation)) else config
 
@@ -85,7 +96,9 @@ def scaled_dot_product_attention(
 
 
 class MultiHeadAttention(nn.Module):
-    """h heads of scaled dot-product attention, each over its own projections, concatenated and projected.
+    """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
+
+    The heads' W_i^Q stand side by side in `q_proj`, as do W_i^K in `k_proj` and W_i^V in `v_proj`; W^O is `out_proj`.
 
     Paper: section 3.2.2.
     """
@@ -93,7 +106,7 @@ class MultiHeadAttention(nn.Module):
     def __init__(
         self,
         config: VaswaniTransformerConfig,
-        layer_idx: int | None = None,
+        layer_idx: int = 0,
         is_causal: bool = False,
         is_cross: bool = False,
     ) -> None:
@@ -127,22 +140,11 @@ class MultiHeadAttention(nn.Module):
         q = self._split_heads(self.q_proj(hidden_states), self.d_k)
         k, v = self._keys_and_values(hidden_states, key_value_states, past_key_values)
         is_masked_cross = key_value_states is not None and attention_mask is not None
-        backend = self._backend(kwargs.get("output_attentions"), is_masked_cross)
+        backend = _backend(self.config, kwargs.get("output_attentions"), is_masked_cross)
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(backend, scaled_dot_product_attention)
         dropout = self.dropout if self.training else 0.0
         out, weights = attend(self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
         return self.out_proj(out.flatten(2)), weights  # (B, L, H, K) -> (B, L, D)
-
-    def _backend(self, output_attentions: bool | None, is_masked_cross: bool) -> str | None:
-        """The configured backend, unless it has no weights to give or would be wrong.
-
-        It would be flash attention over padded sources: the library's wrapper then drops the target tokens that stand
-        where the source has padding.
-        """
-        if output_attentions:
-            return "eager"
-        backend = self.config._attn_implementation
-        return "sdpa" if is_masked_cross and _is_flash(backend) else backend
 
     def _keys_and_values(
         self,
@@ -151,23 +153,24 @@ class MultiHeadAttention(nn.Module):
         past_key_values: EncoderDecoderCache | None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values (B, H, S, K) of self- or cross-attention, through the cache if there is one."""
-        is_cross, cached = key_value_states is not None, past_key_values
-        if is_cross and cached is not None and cached.is_updated.get(self.layer_idx):
-            layer = cached.cross_attention_cache.layers[self.layer_idx]
+        is_cross = key_value_states is not None
+        if is_cross and past_key_values is not None and past_key_values.is_updated.get(self.layer_idx):
+            layer: Any = past_key_values.cross_attention_cache.layers[self.layer_idx]
             return layer.keys, layer.values
-        states = key_value_states if is_cross else hidden_states
+        states = hidden_states if key_value_states is None else key_value_states
         k = self._split_heads(self.k_proj(states), self.d_k)
         v = self._split_heads(self.v_proj(states), self.d_v)
-        if cached is not None:
-            cache = cached.cross_attention_cache if is_cross else cached.self_attention_cache
-            k, v = cache.update(k, v, self.layer_idx)
-            if is_cross:
-                cached.is_updated[self.layer_idx] = True
+        if past_key_values is None:
+            return k, v
+        if not is_cross:
+            return past_key_values.self_attention_cache.update(k, v, self.layer_idx)
+        k, v = past_key_values.cross_attention_cache.update(k, v, self.layer_idx)
+        past_key_values.is_updated[self.layer_idx] = True
         return k, v
 
     @staticmethod
     def _split_heads(states: torch.Tensor, width: int) -> torch.Tensor:
-        return states.unflatten(-1, (-1, width)).transpose(1, 2)  # (B, L, H * K) -> (B, H, L, K)
+        return states.view(*states.shape[:-1], -1, width).transpose(1, 2)  # (B, L, H * K) -> (B, H, L, K)
 
 
 __all__ = ["MultiHeadAttention", "check_flash_head_sizes", "mask_config", "scaled_dot_product_attention"]

@@ -4,7 +4,7 @@
 
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from huggingface_hub.dataclasses import strict
@@ -42,6 +42,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "table3-big": _BIG,
 }
 
+_SIZES = (
+    *("vocab_size", "d_model", "d_ff", "num_heads", "d_k", "d_v", "num_encoder_layers", "num_decoder_layers"),
+    "max_position_embeddings",
+)
 # What a config.json from elsewhere may ask for before its weights are looked at: layers are Python objects, and the
 # table of sinusoids is in no file of weights.
 _MOST_LAYERS = 1000
@@ -49,7 +53,7 @@ _LARGEST_TABLE = 2**28  # numbers, 1 GiB
 _LARGEST_SIZE = 2**31 - 1
 _MOST_LABELS = 10_000  # the library names each, though no translation has any
 
-POSITION_ENCODINGS = ("sinusoidal", "learned")
+_POSITION_ENCODINGS = ("sinusoidal", "learned")
 
 # What a checkpoint folder tells a reader without this package: which class of which of its files to load.
 _AUTO_MAP = {
@@ -116,8 +120,12 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     d_model: int = 512
     d_ff: int = 2048
     num_heads: int = 8
-    d_k: int | None = None
-    d_v: int | None = None
+    if TYPE_CHECKING:  # None is replaced when the configuration is made: whoever reads them finds numbers
+        d_k: int = 0
+        d_v: int = 0
+    else:
+        d_k: int | None = None
+        d_v: int | None = None
     num_encoder_layers: int = 6
     num_decoder_layers: int = 6
     dropout: float | int = 0.1
@@ -140,31 +148,20 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         self._check_sizes()
         self._check_rates()
-        self._check_kind(**kwargs)
+        self._check_library_fields(**kwargs)
         self._resolve_head_sizes()
-        if self.position_encoding not in POSITION_ENCODINGS:
-            raise ValueError(
-                f"`position_encoding` must be one of {', '.join(POSITION_ENCODINGS)}, got "
-                f"{self.position_encoding!r}. The paper's is sinusoidal."
-            )
-        if self.position_encoding == "sinusoidal" and self.d_model % 2:
-            raise ValueError(
-                f"`d_model` must be even with sinusoidal positions (pairs of sine and cosine), got {self.d_model}. "
-                'Choose an even width or position_encoding="learned".'
-            )
-        super().__post_init__(**kwargs)
+        self._check_positions()
+        super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]  # the library's
 
     def _check_sizes(self) -> None:
-        names = ("vocab_size", "d_model", "d_ff", "num_heads", "num_encoder_layers", "num_decoder_layers")
-        for name in (*names, "max_position_embeddings"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}. Pass a larger number.")
-        for name in (*names, "max_position_embeddings", "d_k", "d_v"):
-            largest = _MOST_LAYERS if name.endswith("_layers") else _LARGEST_SIZE
-            if (getattr(self, name) or 0) > largest:
-                raise ValueError(
-                    f"`{name}` must be at most {largest}, got {getattr(self, name)}. Pass a smaller number."
-                )
+        for name in _SIZES:
+            size, largest = getattr(self, name), _MOST_LAYERS if name.endswith("_layers") else _LARGEST_SIZE
+            if size is None:  # of d_k and d_v, which are then derived
+                continue
+            if size < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {size}. Pass a larger number.")
+            if size > largest:
+                raise ValueError(f"`{name}` must be at most {largest}, got {size}. Pass a smaller number.")
         if self.max_position_embeddings * self.d_model > _LARGEST_TABLE:
             raise ValueError(
                 f"`max_position_embeddings` times `d_model` must be at most {_LARGEST_TABLE}, got "
@@ -179,7 +176,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         if not (math.isfinite(self.layer_norm_eps) and self.layer_norm_eps > 0.0):
             raise ValueError(f"`layer_norm_eps` must be a positive number, got {self.layer_norm_eps}. Pass 1e-6.")
 
-    def _check_kind(self, torch_dtype: Any = None, num_labels: Any = None, **_: Any) -> None:
+    def _check_library_fields(self, torch_dtype: Any = None, num_labels: Any = None, **_: Any) -> None:
         dtype = torch_dtype if self.dtype is None else self.dtype
         if isinstance(num_labels, int) and num_labels > _MOST_LABELS:
             raise ValueError(
@@ -199,16 +196,26 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                         f"{self.d_model} and num_heads {self.num_heads}. Change one of them or set `d_k` and `d_v`."
                     )
                 setattr(self, name, self.d_model // self.num_heads)
-            if getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}. None derives it.")
             if self.num_heads * getattr(self, name) > _LARGEST_SIZE:
                 raise ValueError(
                     f"`num_heads` times `{name}` must be at most {_LARGEST_SIZE}, got {self.num_heads} times "
                     f"{getattr(self, name)}. Pass smaller numbers."
                 )
 
+    def _check_positions(self) -> None:
+        if self.position_encoding not in _POSITION_ENCODINGS:
+            raise ValueError(
+                f"`position_encoding` must be one of {', '.join(_POSITION_ENCODINGS)}, got "
+                f"{self.position_encoding!r}. The paper's is sinusoidal."
+            )
+        if self.position_encoding == "sinusoidal" and self.d_model % 2:
+            raise ValueError(
+                f"`d_model` must be even with sinusoidal positions (pairs of sine and cosine), got {self.d_model}. "
+                'Choose an even width or position_encoding="learned".'
+            )
+
     @classmethod
-    def from_preset(cls, name: str, **overrides: Any) -> "VaswaniTransformerConfig":
+    def from_preset(cls, name: str, **overrides: Any) -> Self:
         """The configuration of one of the paper's models.
 
         Args:
@@ -290,6 +297,6 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         return {**super().to_dict(), "auto_map": dict(_AUTO_MAP), "custom_pipelines": self._hub_pipelines()}
 
 
-VaswaniTransformerConfig.register_for_auto_class()
+VaswaniTransformerConfig.register_for_auto_class()  # type: ignore[no-untyped-call]  # the library's
 
-__all__ = ["POSITION_ENCODINGS", "PRESETS", "VaswaniTransformerConfig"]
+__all__ = ["PRESETS", "VaswaniTransformerConfig"]

@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers.utils import is_torchdynamo_compiling
 
 _STEPS = 2**16  # a random number has 16 bits
 
@@ -26,10 +25,12 @@ class Dropout(nn.Dropout):
         `residual`, of the same shape, is added to that without further memory.
         """
         num_kept = round((1.0 - self.p) * _STEPS)
-        if not self.training or input.device.type != "cpu" or is_torchdynamo_compiling() or num_kept in (0, _STEPS):
+        if not self.training or input.device.type != "cpu" or torch.compiler.is_compiling() or num_kept in (0, _STEPS):
             dropped = super().forward(input)
             return dropped if residual is None else residual + dropped
-        return _MaskedScale.apply(input, _random_mask(input, num_kept), _STEPS / num_kept, residual)
+        mask, scale = _random_mask(input, num_kept), _STEPS / num_kept
+        output: torch.Tensor = _MaskedScale.apply(input, mask, scale, residual)  # type: ignore[no-untyped-call]  # torch's
+        return output
 
 
 def _random_mask(like: torch.Tensor, num_kept: int) -> torch.Tensor:

@@ -11,7 +11,7 @@ Shapes: B sentences of the batch, A of them still searched, N beams, C candidate
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from transformers import (
@@ -21,17 +21,16 @@ from transformers import (
     StoppingCriteria,
     StoppingCriteriaList,
 )
-from transformers.generation import (
-    EosTokenCriteria,
-    MaxLengthCriteria,
+from transformers.generation.logits_process import (
     MinLengthLogitsProcessor,
     MinNewTokensLengthLogitsProcessor,
     SuppressTokensLogitsProcessor,
 )
+from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 
-from .decoding_vaswani_transformer import DecoderSession, is_plain
+from .decoder_session_vaswani_transformer import DecoderSession, is_plain
 from .inputs_vaswani_transformer import check_batch, check_mask, check_states
-from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, SourceLengthCriteria, check_scores
+from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, check_scores
 
 _BLOCK = 200  # tokens of which only the best is looked at first
 _FEW_SCORES = 2**17  # which are not worth the search of blocks
@@ -62,10 +61,9 @@ def can_search(
 def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) -> bool:
     """Whether a search here ends by itself where `criterion` would end it."""
     if type(criterion) is MaxLengthCriteria:
-        return criterion.max_length >= generation_config.max_length
+        return bool(criterion.max_length >= generation_config.max_length)
     ends = generation_config._eos_token_tensor
-    is_end = type(criterion) is EosTokenCriteria and ends is not None and torch.equal(criterion.eos_token_id, ends)
-    return is_end or type(criterion) is SourceLengthCriteria
+    return type(criterion) is EosTokenCriteria and ends is not None and torch.equal(criterion.eos_token_id, ends)
 
 
 class ForbiddenTokens(LogitsProcessor):
@@ -74,7 +72,7 @@ class ForbiddenTokens(LogitsProcessor):
     def __init__(self, tokens: torch.Tensor, until: float) -> None:
         self.tokens, self.until = tokens, until
 
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """(rows, V) scores, -inf for the tokens while prefixes are shorter than `until`."""
         if input_ids.shape[1] < self.until:
             scores[:, self.tokens] = -torch.inf
@@ -83,6 +81,7 @@ class ForbiddenTokens(LogitsProcessor):
     @classmethod
     def instead_of(cls, processor: LogitsProcessor, vocab_size: int) -> LogitsProcessor:
         """What does in place what `processor` does; itself, if it does something else."""
+        until: float
         if type(processor) is MinLengthLogitsProcessor:
             tokens, until = processor.eos_token_id, processor.min_length
         elif type(processor) is MinNewTokensLengthLogitsProcessor:
@@ -163,15 +162,15 @@ class SearchTask:
         elif self.is_row_by_row:
             start = 0
             for part in parts:
-                yield self.processors(prefixes[start : start + len(part)], part)
+                yield self.processors(prefixes[start : start + len(part)], part)  # type: ignore[arg-type]  # LongTensor there
                 start += len(part)
         else:
             copies = [part.clone() for part in parts]
             with torch.inference_mode(False), torch.no_grad():
                 whole = torch.cat(copies) if len(copies) > 1 else copies[0].clone()
                 check_scores(whole.amax(dim=1))
-                result = self.processors(prefixes.clone(), whole).to(whole.dtype)
-            yield result
+                result = self.processors(prefixes.clone(), whole)  # type: ignore[arg-type]  # LongTensor there
+            yield result.to(whole.dtype)
 
     def ended(self, tokens: torch.Tensor, limits: torch.Tensor, length: int) -> torch.Tensor:
         """Which hypotheses end with `tokens` (A, C) as their `length`-th, under limits (A, 1)."""
@@ -216,6 +215,14 @@ class Hypotheses:
         return sequences, beams
 
 
+class Candidates(NamedTuple):
+    """The best continuations of a step, best first."""
+
+    scores: torch.Tensor  # (A, C) log-probabilities
+    tokens: torch.Tensor  # (A, C) the last token of each
+    parents: torch.Tensor  # (A, C) the beam that each continues
+
+
 class BeamSearch:
     """Section 6.1's search, sentence by sentence what the library's loop under the same rule finds.
 
@@ -238,8 +245,10 @@ class BeamSearch:
         self._is_open = torch.ones(num_sentences, dtype=torch.bool)  # whether their result can change
         self._running = torch.zeros_like(self._scores)  # log-probabilities of running hypotheses
         self._running[:, 1:] = 10 * NO_HYPOTHESIS
-        self._tokens, self._parents = task.prompt[:, -1:].expand(-1, num_beams), None
-        self._prefixes = task.prompt.unsqueeze(1).expand(-1, num_beams, -1)  # for processors
+        # The newest token of each beam, the beam that it continues and, for processors, all before it.
+        self._tokens = task.prompt[:, -1:].expand(-1, num_beams)
+        self._parents = torch.arange(num_beams).expand(num_sentences, -1)
+        self._prefixes = task.prompt[:, :-1].unsqueeze(1).expand(-1, num_beams, -1)
 
     @torch.inference_mode()
     def run(self, padding: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -254,9 +263,9 @@ class BeamSearch:
         """
         for length in range(1, int(self._task.limits.max()) + 1):
             candidates = self._continuations()
-            is_end = self._task.ended(candidates[1], self._rule.limits, length)
-            self._finish(*candidates, is_end, length)
-            self._run_on(*candidates, is_end, length)
+            is_end = self._task.ended(candidates.tokens, self._rule.limits, length)
+            self._finish(candidates, is_end, length)
+            self._run_on(candidates, is_end, length)
             if not self._is_open.any():
                 break
             self._drop_finished()
@@ -269,11 +278,11 @@ class BeamSearch:
         sequences = torch.cat((prompt, tokens.masked_fill(tokens == -1, padding)), dim=2)
         return sequences.flatten(0, 1), beams.flatten(0, 1), scores.flatten()
 
-    def _continuations(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """(A, C) log-probabilities of the best continuations, best first, their last tokens and their parents."""
+    def _continuations(self) -> Candidates:
+        """What the decoder and the processors give for the newest tokens."""
         session = self._task.session
         parts = session.log_probabilities(session.step(self._tokens, self._parents))
-        if self._task.processors and self._parents is not None:
+        if self._task.processors:
             parents = self._parents.unsqueeze(-1).expand(-1, -1, self._prefixes.shape[2])
             self._prefixes = torch.cat((self._prefixes.gather(1, parents), self._tokens.unsqueeze(-1)), dim=-1)
         parts = self._task.processed(parts, self._prefixes.flatten(0, 1))
@@ -283,29 +292,27 @@ class BeamSearch:
         num_sentences, width = len(self._sentences), scores.shape[1]
         scores = (scores.view(num_sentences, -1, width) + self._running.unsqueeze(-1)).flatten(1)  # (A, N * k)
         scores, order = scores.topk(self._num_candidates)
-        return scores, tokens.view(num_sentences, -1).gather(1, order), order // width
+        return Candidates(scores, tokens.view(num_sentences, -1).gather(1, order), order // width)
 
-    def _finish(
-        self, scores: torch.Tensor, tokens: torch.Tensor, parents: torch.Tensor, is_end: torch.Tensor, length: int
-    ) -> None:
+    def _finish(self, candidates: Candidates, is_end: torch.Tensor, length: int) -> None:
         """Adds the hypotheses that end among the best N to the best finished ones."""
-        can_end = is_end & (scores > NO_HYPOTHESIS) & self._is_open.unsqueeze(1)
+        can_end = is_end & (candidates.scores > NO_HYPOTHESIS) & self._is_open.unsqueeze(1)
         can_end[:, self._num_beams :] = False
         if not can_end.any():
             return
-        scores = torch.where(can_end, scores / self._rule.penalty(length), -torch.inf)
+        scores = torch.where(can_end, candidates.scores / self._rule.penalty(length), -torch.inf)
         scores, order = torch.cat((self._scores[self._sentences], scores), dim=1).topk(self._num_beams)
-        new = torch.stack((torch.full_like(tokens, length), tokens, parents), dim=-1)
+        lengths = torch.full_like(candidates.tokens, length)
+        new = torch.stack((lengths, candidates.tokens, candidates.parents), dim=-1)
         ends = torch.cat((self._ends[self._sentences], new), dim=1)
         self._scores[self._sentences] = scores
         self._ends[self._sentences] = ends.gather(1, order.unsqueeze(-1).expand(-1, -1, 3))
 
-    def _run_on(
-        self, scores: torch.Tensor, tokens: torch.Tensor, parents: torch.Tensor, is_end: torch.Tensor, length: int
-    ) -> None:
+    def _run_on(self, candidates: Candidates, is_end: torch.Tensor, length: int) -> None:
         """Takes the best N continuations that do not end, and finds out whose result can still change."""
-        self._running, order = torch.where(is_end, scores + 10 * NO_HYPOTHESIS, scores).topk(self._num_beams)
-        self._tokens, self._parents = tokens.gather(1, order), parents.gather(1, order)
+        scores = torch.where(is_end, candidates.scores + 10 * NO_HYPOTHESIS, candidates.scores)
+        self._running, order = scores.topk(self._num_beams)
+        self._tokens, self._parents = candidates.tokens.gather(1, order), candidates.parents.gather(1, order)
         self._hypotheses.add(self._sentences, self._tokens, self._parents)
         finished = self._scores[self._sentences]
         self._is_open = self._is_open & self._rule.can_improve(self._running, finished, length).squeeze(1)
@@ -335,8 +342,8 @@ def greedy_search(task: SearchTask, padding: int, with_scores: bool) -> tuple[to
         with_scores: Whether to compute log-probabilities.
 
     Returns:
-        (B, P + T) prompts and tokens, and (B, T) the model's own log-probabilities of the latter, 0 behind the ends or
-        everywhere.
+        (B, P + T) prompts and tokens, and (B, T) the model's own log-probabilities of the latter, 0 behind the ends;
+        (B, 0) without scores.
     """
     num_sentences = len(task.limits)
     sequences, log_probs = task.prompt, task.prompt.new_empty(num_sentences, 0, dtype=task.session.dtype)
@@ -344,17 +351,13 @@ def greedy_search(task: SearchTask, padding: int, with_scores: bool) -> tuple[to
     tokens = task.prompt[:, -1:]
     for length in range(1, int(task.limits.max()) + 1):
         logits = list(task.session.logits(task.session.step(tokens)))
-        all_log_probs = torch.cat(logits).log_softmax(dim=-1) if with_scores else None
+        own = torch.cat(logits).log_softmax(dim=-1) if with_scores else None  # processors may change the logits
         best = [part.max(dim=1, keepdim=True) for part in task.processed(iter(logits), sequences[sentences])]
         check_scores(torch.cat([part.values for part in best]))
         tokens = torch.cat([part.indices for part in best]).masked_fill(~is_open.unsqueeze(1), padding)
-        column = sequences.new_full((num_sentences, 1), padding)
-        column[sentences] = tokens
-        sequences = torch.cat((sequences, column), dim=1)
-        own = log_probs.new_zeros(num_sentences, 1)
-        if all_log_probs is not None:
-            own[sentences] = all_log_probs.gather(1, tokens) * is_open.unsqueeze(1)
-        log_probs = torch.cat((log_probs, own), dim=1)
+        sequences = _extended(sequences, sentences, tokens, padding)
+        if own is not None:
+            log_probs = _extended(log_probs, sentences, own.gather(1, tokens) * is_open.unsqueeze(1), 0)
         is_open = is_open & ~task.ended(tokens, task.limits[sentences].unsqueeze(1), length).squeeze(1)
         if not is_open.any():
             break
@@ -363,6 +366,13 @@ def greedy_search(task: SearchTask, padding: int, with_scores: bool) -> tuple[to
             task.session.keep(kept)
             sentences, is_open, tokens = sentences[kept], is_open[kept], tokens[kept]
     return sequences, log_probs
+
+
+def _extended(rows: torch.Tensor, places: torch.Tensor, column: torch.Tensor, filler: int) -> torch.Tensor:
+    """Rows (B, T) with one more column: (A, 1) at some places, `filler` at the others."""
+    last = rows.new_full((len(rows), 1), filler)
+    last[places] = column
+    return torch.cat((rows, last), dim=1)
 
 
 def top_k(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:

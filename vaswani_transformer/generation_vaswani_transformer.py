@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decoding of section 6.1 inside the library's `generate`: GNMT length penalty, provable stop, input + 50.
 
+`generate` calls `_prepare_generation_config` and `_prepare_generated_length`, then `_sample` or `_beam_search`. These
+two search by themselves (fast_search) where that covers what is asked, else with the library's loops; the rule by
+which hypotheses are scored and the search stops (search) is the same.
+
 Shapes: B sentences, N beams, T target length.
 """
 
@@ -11,34 +15,30 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
-from transformers.generation import (
-    ForcedEOSTokenLogitsProcessor,
+from transformers import GenerationMixin, LogitsProcessorList, StoppingCriteriaList
+from transformers.generation.logits_process import ForcedEOSTokenLogitsProcessor
+from transformers.generation.stopping_criteria import MaxLengthCriteria
+from transformers.generation.utils import (
     GenerateBeamEncoderDecoderOutput,
     GenerateEncoderDecoderOutput,
-    MaxLengthCriteria,
 )
-from transformers.generation.utils import GenerateOutput
 
+from .configuration_vaswani_transformer import VaswaniTransformerConfig
 from .fast_search_vaswani_transformer import BeamSearch, SearchTask, can_search, greedy_search
-from .inputs_vaswani_transformer import check_batch, check_token_ids
+from .inputs_vaswani_transformer import check_batch, check_decoding, check_prefix_length, check_token_ids
 from .search_vaswani_transformer import (
     GNMT_OFFSET,
     NEVER_POSITIVE,
     NO_HYPOTHESIS,
+    PAPER_ALPHA,
     CheckedScores,
     ChosenLogProbabilities,
     ExactLogits,
     ForcedEndAtLimit,
     SearchRule,
     SourceLengthCriteria,
-    check_length_penalty,
-    check_length_penalty_offset,
     scores_of_chosen,
 )
-
-PAPER_ALPHA = 0.6
-_MOST_BEAMS = 10_000  # a generation config from elsewhere may ask for any number; they would fill the memory
 
 
 @dataclass
@@ -50,10 +50,10 @@ class VaswaniTransformerGenerateOutput(GenerateEncoderDecoderOutput):
     tokens make no difference.
     """
 
-    sequences_scores: torch.FloatTensor | None = None
+    sequences_scores: torch.Tensor | None = None
 
 
-class VaswaniTransformerGenerationMixin:
+class VaswaniTransformerGenerationMixin(GenerationMixin):
     """What `generate` does differently for this model: the paper's score, stop and limit.
 
     The generation config's key `max_new_tokens_over_source` (50) limits the output of each sentence to its source
@@ -66,6 +66,11 @@ class VaswaniTransformerGenerationMixin:
 
     Paper: section 6.1.
     """
+
+    # The library types its mixin's `self` as a protocol that none of its models fulfils, and tensors of ids as
+    # torch.LongTensor, which nothing in torch returns: hence the ignored [misc] and [arg-type] below.
+    config: VaswaniTransformerConfig
+    generation_config: Any  # the library's, with our keys
 
     def _set_default_generation(self) -> None:
         """Section 6.1's scores and limit, for whatever search `generate` runs; a generation_config.json replaces them.
@@ -89,28 +94,30 @@ class VaswaniTransformerGenerationMixin:
             own.num_beams = 4
             own.length_penalty = PAPER_ALPHA if own.length_penalty is None else own.length_penalty
 
-    def _prepare_generation_config(
-        self, generation_config: GenerationConfig | None, **kwargs: Any
-    ) -> tuple[GenerationConfig, dict]:
+    def _prepare_generation_config(self, generation_config: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Decides whether the limit over the source holds for this call, and checks the length penalty."""
         is_given = "max_new_tokens_over_source" in kwargs
         over_source = kwargs.pop("max_new_tokens_over_source", None)
         offset = kwargs.pop("length_penalty_offset", None)
-        own = generation_config is None or generation_config is self.generation_config
-        given = kwargs if own else {**generation_config.to_dict(), **kwargs}
-        prepared, model_kwargs = super()._prepare_generation_config(generation_config, **kwargs)
+        own = self.generation_config
+        is_own = generation_config is None or generation_config is own
+        given = kwargs if is_own else {**generation_config.to_dict(), **kwargs}
+        prepared: Any
+        prepared, model_kwargs = super()._prepare_generation_config(  # type: ignore[misc]
+            generation_config, **kwargs
+        )
         if not is_given:
             over_source = getattr(prepared, "max_new_tokens_over_source", None)
         if given.get("max_length") is not None or given.get("max_new_tokens") is not None:
             over_source = None
-        if given.get("length_penalty") is None and self.generation_config.length_penalty is None:
-            is_ours = hasattr(self.generation_config, "max_new_tokens_over_source")
-            prepared.length_penalty = PAPER_ALPHA if is_ours else 1.0  # 1.0 is the library's own default
+        if given.get("length_penalty") is None and own.length_penalty is None:
+            has_our_keys = hasattr(own, "max_new_tokens_over_source")
+            prepared.length_penalty = PAPER_ALPHA if has_our_keys else 1.0  # 1.0 is the library's own default
         if offset is None:
             offset = getattr(prepared, "length_penalty_offset", None)
         prepared.length_penalty_offset = GNMT_OFFSET if offset is None else offset
-        _check_decoding(prepared, over_source)
         prepared.max_new_tokens_over_source = over_source
+        check_decoding(prepared)
         if over_source is not None:
             prepared.max_length = prepared.max_new_tokens = None
         return prepared, model_kwargs
@@ -123,11 +130,11 @@ class VaswaniTransformerGenerationMixin:
         if prefixes is not None:
             check_token_ids("decoder_input_ids", prefixes)
             check_batch(prefixes.shape[0], batch_size)
-        return super()._prepare_decoder_input_ids_for_generation(
+        return super()._prepare_decoder_input_ids_for_generation(  # type: ignore[misc]
             batch_size, model_input_name, model_kwargs, *args, **kwargs
         )
 
-    def _prepare_generated_length(self, generation_config: GenerationConfig, **kwargs: Any) -> GenerationConfig:
+    def _prepare_generated_length(self, generation_config: Any, *args: Any, **kwargs: Any) -> Any:
         """Sizes the buffers for the longest limit in the batch; each sentence still ends at its own."""
         over_source = generation_config.max_new_tokens_over_source
         if over_source is not None:
@@ -135,94 +142,104 @@ class VaswaniTransformerGenerationMixin:
             if self.config.position_encoding == "learned":
                 room = self.config.max_position_embeddings - kwargs["input_ids_length"] + 1
                 generation_config.max_new_tokens = min(generation_config.max_new_tokens, room)
-        prepared = super()._prepare_generated_length(generation_config=generation_config, **kwargs)
-        _check_prefix(kwargs["input_ids_length"], prepared.max_length)
+        prepared = super()._prepare_generated_length(generation_config, *args, **kwargs)  # type: ignore[misc]
+        check_prefix_length(kwargs["input_ids_length"], prepared.max_length)
         return prepared
 
     def _get_stopping_criteria(self, *args: Any, **kwargs: Any) -> StoppingCriteriaList:
         """The library's criteria, without its reminder of a position limit that sinusoids do not have."""
-        criteria = super()._get_stopping_criteria(*args, **kwargs)
+        criteria = super()._get_stopping_criteria(*args, **kwargs)  # type: ignore[misc]
         if self.config.position_encoding == "sinusoidal":
             for criterion in criteria:
                 if isinstance(criterion, MaxLengthCriteria):
                     criterion.max_position_embeddings = None
         return criteria
 
-    def _sample(
+    def _sample(  # type: ignore[override]  # the rest comes by name
         self,
         input_ids: torch.LongTensor,
         logits_processor: LogitsProcessorList,
         stopping_criteria: StoppingCriteriaList,
-        generation_config: GenerationConfig,
+        generation_config: Any,
         **kwargs: Any,
-    ) -> GenerateOutput | torch.LongTensor:
+    ) -> Any:
         """Greedy search and sampling, each row ending at its own limit."""
-        check_token_ids("decoder_input_ids", input_ids, self.config.vocab_size)
-        prompt_length = input_ids.shape[1]
-        limits = _output_limits(generation_config, prompt_length, kwargs)
-        stopping_criteria.append(SourceLengthCriteria(limits, prompt_length))
-        logits_processor = _with_own_limits(logits_processor, limits, prompt_length)
+        prompt_length, with_scores = input_ids.shape[1], generation_config.return_dict_in_generate
+        limits, logits_processor = self._own_limits(input_ids, logits_processor, generation_config, kwargs)
         if can_search(self, stopping_criteria, generation_config, kwargs):
             task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
-            found = greedy_search(task, self._padding(generation_config), generation_config.return_dict_in_generate)
+            found = greedy_search(task, self._padding(generation_config), with_scores)
             sequences, chosen = (each.clone() for each in found)  # no tensors of inference mode
-            if not generation_config.return_dict_in_generate:
+            if not with_scores:
                 return sequences
-            scores = scores_of_chosen(chosen, sequences[:, prompt_length:], generation_config)
-            return VaswaniTransformerGenerateOutput(sequences=sequences, sequences_scores=scores)
+            scores = scores_of_chosen(chosen, sequences[:, prompt_length:], limits, generation_config)
+            return VaswaniTransformerGenerateOutput(sequences, sequences_scores=scores)  # type: ignore[arg-type]
         log_probs = ChosenLogProbabilities()
-        if generation_config.return_dict_in_generate:
+        if with_scores:
             logits_processor.insert(0, log_probs)
-        with self._in_own_precision(logits_processor) as logits_processor:
-            output = super()._sample(
+        stopping_criteria.append(SourceLengthCriteria(limits, prompt_length))
+        with _in_own_precision(self, logits_processor) as logits_processor:
+            output: Any = super()._sample(  # type: ignore[misc]
                 input_ids,
                 logits_processor=logits_processor,
                 stopping_criteria=stopping_criteria,
                 generation_config=generation_config,
                 **kwargs,
             )
-        if not generation_config.return_dict_in_generate:
+        if not with_scores:
             return output
-        scores = log_probs.sequences_scores(output.sequences[:, prompt_length:], generation_config)
+        scores = log_probs.sequences_scores(output.sequences[:, prompt_length:], limits, generation_config)
         return VaswaniTransformerGenerateOutput(**output, sequences_scores=scores)
 
-    def _beam_search(
+    def _beam_search(  # type: ignore[override]  # the rest comes by name
         self,
         input_ids: torch.LongTensor,
         logits_processor: LogitsProcessorList,
         stopping_criteria: StoppingCriteriaList,
-        generation_config: GenerationConfig,
+        generation_config: Any,
         **kwargs: Any,
-    ) -> GenerateOutput | torch.LongTensor:
-        """The library's beam search under the paper's rule; rows (B * N, T) of one sentence are neighbours.
-
-        Unused places after the end hold `<pad>`; the library would fill them with `</s>`, since its test for a pad
-        token takes id 0 for "none".
-        """
-        check_token_ids("decoder_input_ids", input_ids, self.config.vocab_size)
-        prompt_length = input_ids.shape[1]
-        limits = _output_limits(generation_config, prompt_length, kwargs)[:: generation_config.num_beams]
-        stopping_criteria.append(SourceLengthCriteria(limits, prompt_length))
-        logits_processor = _with_own_limits(logits_processor, limits, prompt_length)
-        padding = self._padding(generation_config)
+    ) -> Any:
+        """Beam search under the paper's rule; rows (B * N, T) of one sentence are neighbours."""
+        limits, logits_processor = self._own_limits(input_ids, logits_processor, generation_config, kwargs)
         rule = SearchRule(
             alpha=generation_config.length_penalty,
             offset=generation_config.length_penalty_offset,
             limits=limits.unsqueeze(1),
             num_wanted=generation_config.num_return_sequences,
-            is_bounded=all(type(processor).__name__ in NEVER_POSITIVE for processor in logits_processor),
+            is_bounded=all(type(processor) in NEVER_POSITIVE for processor in logits_processor),
         )
         if can_search(self, stopping_criteria, generation_config, kwargs):
             task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
             search = BeamSearch(task, rule, generation_config.num_beams, generation_config.early_stopping is True)
-            sequences, beams, scores = (each.clone() for each in search.run(padding))
+            found = search.run(self._padding(generation_config))
+            sequences, beams, scores = (each.clone() for each in found)  # no tensors of inference mode
             if not generation_config.return_dict_in_generate:
                 return sequences
-            return GenerateBeamEncoderDecoderOutput(sequences=sequences, sequences_scores=scores, beam_indices=beams)
+            return GenerateBeamEncoderDecoderOutput(sequences, scores, beam_indices=beams)  # type: ignore[arg-type]
+        return self._library_beam_search(
+            rule, input_ids, logits_processor, stopping_criteria, generation_config, **kwargs
+        )
+
+    def _library_beam_search(
+        self,
+        rule: SearchRule,
+        input_ids: torch.LongTensor,
+        logits_processor: LogitsProcessorList,
+        stopping_criteria: StoppingCriteriaList,
+        generation_config: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """The library's loop under `rule`, which travels through it as its `length_penalty`.
+
+        Unused places after the end hold `<pad>`; the library would fill them with `</s>`, since its test for a pad
+        token takes id 0 for "none".
+        """
+        prompt_length, padding = input_ids.shape[1], self._padding(generation_config)
+        stopping_criteria.append(SourceLengthCriteria(rule.limits.squeeze(1), prompt_length))
         generation_config._pad_token_tensor = torch.tensor(-1)
         generation_config.length_penalty = rule
-        with self._in_own_precision(logits_processor, torch.nn.LogSoftmax(dim=-1)) as logits_processor:
-            output = super()._beam_search(
+        with _in_own_precision(self, logits_processor, torch.nn.LogSoftmax(dim=-1)) as logits_processor:
+            output: Any = super()._beam_search(  # type: ignore[misc]
                 input_ids,
                 logits_processor=logits_processor,
                 stopping_criteria=stopping_criteria,
@@ -238,32 +255,40 @@ class VaswaniTransformerGenerationMixin:
             output.beam_indices[scores == -torch.inf] = -1
         return output
 
-    def _padding(self, generation_config: GenerationConfig) -> int:
+    def _own_limits(
+        self,
+        input_ids: torch.Tensor,
+        logits_processor: LogitsProcessorList,
+        generation_config: Any,
+        model_kwargs: dict[str, Any],
+    ) -> tuple[torch.Tensor, LogitsProcessorList]:
+        """(B,) largest number of generated tokens of each sentence, and the processors that force the end there.
+
+        The limit is that of the buffers, or source length + 50 if that is less.
+        """
+        check_token_ids("decoder_input_ids", input_ids, self.config.vocab_size)
+        prompt_length, mask = input_ids.shape[1], model_kwargs.get("attention_mask")
+        encoded = model_kwargs["encoder_outputs"][0]
+        limits = torch.full((len(encoded),), generation_config.max_length - prompt_length, device=encoded.device)
+        over_source = generation_config.max_new_tokens_over_source
+        if over_source is not None:
+            source_lengths = torch.full_like(limits, encoded.shape[1]) if mask is None else (mask != 0).sum(dim=-1)
+            limits = torch.minimum(source_lengths + over_source, limits)
+        limits = limits[:: generation_config.num_beams]  # rows (B * N) of one sentence are neighbours
+        processors = LogitsProcessorList(
+            ForcedEndAtLimit(limits, prompt_length, processor.eos_token_id)
+            if isinstance(processor, ForcedEOSTokenLogitsProcessor)
+            else processor
+            for processor in logits_processor
+        )
+        return limits, processors
+
+    def _padding(self, generation_config: Any) -> int:
         """The token that fills places behind the end."""
         pad = generation_config._pad_token_tensor
-        return self.config.pad_token_id if pad is None else int(pad)
+        return (self.config.pad_token_id or 0) if pad is None else int(pad)
 
-    @contextlib.contextmanager
-    def _in_own_precision(
-        self, logits_processor: LogitsProcessorList, normalize: torch.nn.Module | None = None
-    ) -> Iterator[LogitsProcessorList]:
-        """The processors, behind one that refuses NaN and one that undoes the rounding of float64 logits to fp32.
-
-        Args:
-            logits_processor: Of the call.
-            normalize: What the library applies to the logits before any processor; None is nothing.
-        """
-        if self.dtype != torch.float64:
-            yield LogitsProcessorList([CheckedScores(), *logits_processor])
-            return
-        exact = ExactLogits(normalize)
-        hook = self.register_forward_hook(exact.record)
-        try:
-            yield LogitsProcessorList([exact, CheckedScores(), *logits_processor])
-        finally:
-            hook.remove()
-
-    def _update_finished_beams(
+    def _update_finished_beams(  # type: ignore[override]  # the rest comes by name
         self,
         *,
         topk_log_probs: torch.Tensor,
@@ -303,7 +328,7 @@ class VaswaniTransformerGenerationMixin:
         length_penalty.scores = finished[1]
         return finished
 
-    def _check_early_stop_heuristic(
+    def _check_early_stop_heuristic(  # type: ignore[override]  # the rest comes by name
         self,
         *,
         is_early_stop_heuristic_unsatisfied: torch.Tensor,
@@ -320,69 +345,26 @@ class VaswaniTransformerGenerationMixin:
         )
 
 
-def _with_own_limits(processors: LogitsProcessorList, limits: torch.Tensor, prompt_length: int) -> LogitsProcessorList:
-    """The processors of a call, of which those that force the end do it at each sentence's own limit."""
-    return LogitsProcessorList(
-        ForcedEndAtLimit(limits, prompt_length, processor.eos_token_id)
-        if isinstance(processor, ForcedEOSTokenLogitsProcessor)
-        else processor
-        for processor in processors
-    )
+@contextlib.contextmanager
+def _in_own_precision(
+    model: Any, logits_processor: LogitsProcessorList, normalize: torch.nn.Module | None = None
+) -> Iterator[LogitsProcessorList]:
+    """The processors, behind one that refuses NaN and one that undoes the rounding of float64 logits to fp32.
 
-
-def _check_decoding(generation_config: GenerationConfig, over_source: int | None) -> None:
-    num_beams = generation_config.num_beams
-    if num_beams is not None and not (type(num_beams) is int and 1 <= num_beams <= _MOST_BEAMS):
-        raise ValueError(
-            f"`num_beams` must be a whole number from 1 to {_MOST_BEAMS}, got {num_beams!r}. The paper uses 4; 1 is "
-            "greedy search."
-        )
-    num_returned = generation_config.num_return_sequences
-    if num_returned is not None and not (type(num_returned) is int and num_returned >= 1):
-        raise ValueError(
-            f"`num_return_sequences` must be a whole number of at least 1, got {num_returned!r}. 1 gives the best."
-        )
-    for name in ("eos_token_id", "pad_token_id", "bos_token_id", "decoder_start_token_id"):
-        _check_token_id(name, getattr(generation_config, name))
-    check_length_penalty(generation_config.length_penalty)
-    check_length_penalty_offset(generation_config.length_penalty_offset)
-    if over_source is not None and (type(over_source) is not int or over_source < 0):
-        raise ValueError(
-            f"`max_new_tokens_over_source` must be a whole number of at least 0 or None, got {over_source!r}."
-        )
-
-
-def _check_token_id(name: str, value: Any) -> None:
-    if value is None or torch.is_tensor(value):
+    Args:
+        model: That generates.
+        logits_processor: Of the call.
+        normalize: What the library applies to the logits before any processor; None is nothing.
+    """
+    if model.dtype != torch.float64:
+        yield LogitsProcessorList([CheckedScores(), *logits_processor])
         return
-    ids = value if isinstance(value, (list, tuple)) else [value]
-    if not ids or not all(type(each) is int and abs(each) < 2**31 for each in ids):
-        raise ValueError(
-            f"`{name}` must be a token's id, a list of some or None, got {value!r}. `<pad>` is 0, `<s>` 1, `</s>` 2."
-        )
-
-
-def _check_prefix(prefix_length: int, max_length: int) -> None:
-    if prefix_length >= max_length:
-        raise ValueError(
-            f"`decoder_input_ids` must be shorter than the limit of {max_length} tokens, `<s>` and forced prefix "
-            f"included, got {prefix_length}. Raise `max_length`, or limit the new tokens alone by `max_new_tokens` or "
-            "`max_new_tokens_over_source`; learned positions end at `max_position_embeddings`."
-        )
-
-
-def _output_limits(generation_config: GenerationConfig, prompt_length: int, model_kwargs: dict) -> torch.Tensor:
-    """(rows,) largest number of generated tokens of each row: that of the buffers, or source length + 50."""
-    attention_mask = model_kwargs.get("attention_mask")
-    encoded = model_kwargs["encoder_outputs"][0]
-    buffer = torch.full((encoded.shape[0],), generation_config.max_length - prompt_length, device=encoded.device)
-    over_source = generation_config.max_new_tokens_over_source
-    if over_source is None:
-        return buffer
-    source_lengths = buffer.new_full(buffer.shape, encoded.shape[1])
-    if attention_mask is not None:
-        source_lengths = (attention_mask != 0).sum(dim=-1)
-    return torch.minimum(source_lengths + over_source, buffer)
+    exact = ExactLogits(normalize)
+    hook = model.register_forward_hook(exact.record)
+    try:
+        yield LogitsProcessorList([exact, CheckedScores(), *logits_processor])
+    finally:
+        hook.remove()
 
 
 __all__ = ["VaswaniTransformerGenerateOutput", "VaswaniTransformerGenerationMixin"]

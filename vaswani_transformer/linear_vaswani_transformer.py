@@ -18,7 +18,6 @@ import torch
 from torch import nn
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
-from transformers.utils import is_torchdynamo_compiling
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +26,8 @@ _FEWEST_PRODUCTS = 2**21  # N * I * O; below, the call costs more than it saves
 
 class Linear(nn.Linear):
     """`nn.Linear`, computed by `linear`."""
+
+    init_fan_out: int  # outputs of the matrix that this is a part of, where it is initialised as a part
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """(..., I) -> (..., O)."""
@@ -41,8 +42,10 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
     rows = input.reshape(-1, input.shape[-1])
     needs_grad = input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     if torch.is_grad_enabled() and needs_grad:
-        return _Linear.apply(rows, weight, bias).view(*input.shape[:-1], -1)
-    return multiply(rows, weight, bias).view(*input.shape[:-1], -1)
+        product: torch.Tensor = _Linear.apply(rows, weight, bias)  # type: ignore[no-untyped-call]  # torch's
+    else:
+        product = multiply(rows, weight, bias)
+    return product.view(*input.shape[:-1], -1)
 
 
 def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
@@ -60,11 +63,11 @@ def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
         and input.shape[-1] == weight.shape[1]
         and input.numel() * weight.shape[0] >= _FEWEST_PRODUCTS
         and not torch.is_autocast_enabled("cpu")
-        and not is_torchdynamo_compiling()
-        and not torch.jit.is_tracing()
+        and not torch.compiler.is_compiling()
+        and not torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]  # torch's
         and not is_in_torch_dispatch_mode()
         and forward_ad._current_level < 0
-        and torch.backends.mkldnn.enabled
+        and bool(torch.backends.mkldnn.enabled)
         and onednn_is_faster()
     )
 
@@ -80,12 +83,14 @@ def multiply(
         bias: Added to each row; None is nothing.
         activation: "relu" or "none", applied on the way.
     """
-    return torch.ops.mkldnn._linear_pointwise(rows, weight, bias, activation, [], "")
+    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, activation, [], "")
+    return product
 
 
 def pack(weight: torch.Tensor) -> torch.Tensor:
     """A copy of weight (O, I) in the order in which oneDNN reads it, which tells when there are few rows."""
-    return torch.ops.mkldnn._reorder_linear_weight(weight, 64)  # any number of rows but 1 gives the same order
+    packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, 64)  # the same order for any rows but 1
+    return packed
 
 
 @functools.cache

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
 from transformers.modeling_outputs import Seq2SeqLMOutput
-from transformers.utils import is_torchdynamo_compiling
 
 from .linear_vaswani_transformer import Linear, linear, multiply, runs_on_onednn
 
@@ -30,7 +29,7 @@ _CHUNK_LOGITS_OF_ONEDNN = 2**23
 class VaswaniTransformerLMOutput(Seq2SeqLMOutput):
     """`Seq2SeqLMOutput` with `nll`, the loss before label smoothing; None where nothing was smoothed."""
 
-    nll: torch.FloatTensor | None = None
+    nll: torch.Tensor | None = None
 
 
 def translation_loss(
@@ -91,7 +90,7 @@ def can_fuse(head: nn.Module) -> bool:
         and type(head.weight) is nn.Parameter
         and "forward" not in vars(head)
         and sum(map(len, hooks)) == (2 if is_fsdp else 0)
-        and not is_torchdynamo_compiling()
+        and not torch.compiler.is_compiling()
     )
 
 
@@ -122,7 +121,7 @@ def fused_translation_loss(
     is_real = labels != IGNORE_INDEX
     divisor = _divisor(num_items_in_batch, labels.to(states.device))
     states, labels = states[is_real.to(states.device)], labels[is_real].to(states.device)  # (N, D), (N,)
-    loss, nll = _FusedLoss.apply(states, weight, labels, label_smoothing)
+    loss, nll = _FusedLoss.apply(states, weight, labels, label_smoothing)  # type: ignore[no-untyped-call]  # torch's
     return loss / divisor, nll / divisor if label_smoothing else None
 
 
@@ -145,7 +144,7 @@ class _FusedLoss(torch.autograd.Function):
     def forward(
         ctx: Any, states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, smoothing: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Both sums; keeps the gradients of the first for the backward pass, in the inputs' own precision."""
+        """Both sums; keeps the gradients of the first for the backward pass."""
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         with torch.autocast(device, enabled=False):
@@ -153,18 +152,14 @@ class _FusedLoss(torch.autograd.Function):
                 states.to(dtype), weight.to(dtype), labels, smoothing, ctx.needs_input_grad[:2]
             )
         ctx.save_for_backward(states_grad, weight_grad)
-        ctx.dtypes = states.dtype, weight.dtype
         ctx.mark_non_differentiable(nll)
         return loss, nll
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, loss_grad: torch.Tensor, nll_grad: Any) -> tuple[torch.Tensor | None, ...]:
-        """Gradients of states and weight."""
-        grads = [
-            None if grad is None else (grad * loss_grad).to(dtype)
-            for grad, dtype in zip(ctx.saved_tensors, ctx.dtypes, strict=True)
-        ]
+        """Gradients of states and weight; autograd rounds them to the precision of these."""
+        grads = [None if grad is None else grad * loss_grad for grad in ctx.saved_tensors]
         return *grads, None, None
 
 
@@ -177,16 +172,15 @@ def _loss_and_gradients(
     and words, enters only as sums: of the weight's rows for states, of the states for the weight.
     """
     num_tokens, vocab_size = states.shape[0], weight.shape[0]
-    chunk = max(1, min(_CHUNK_LOGITS // vocab_size, num_tokens))
     is_onednn = runs_on_onednn(states, weight)
-    if states.device.type == "cpu":
-        chunk = min(chunk, _CHUNK_TOKENS_ON_CPU, max(1, _CHUNK_LOGITS_OF_ONEDNN // vocab_size) if is_onednn else chunk)
+    chunk = _chunk_size(states, vocab_size, is_onednn)
     precise = torch.promote_types(states.dtype, torch.float32)
     states_grad = torch.empty_like(states) if needs_grad[0] else None
     weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else None
     mean_row = weight.mean(dim=0, dtype=precise)  # its product with a state is the mean of the state's logits
     loss, nll = states.new_zeros(2, dtype=precise)
-    buffer = None if is_onednn else states.new_empty(chunk, vocab_size)  # every chunk's logits, in the same memory
+    # Every chunk's logits, in the same memory; oneDNN makes its own.
+    buffer = states.new_empty(0 if is_onednn else chunk, vocab_size)
     for start in range(0, max(1, num_tokens), chunk):  # once without tokens, too: the gradients are then zero
         rows = slice(start, start + chunk)
         part, right = states[rows], labels[rows].unsqueeze(1)  # (C, D), (C, 1)
@@ -212,6 +206,16 @@ def _loss_and_gradients(
     if weight_grad is not None:
         weight_grad -= states.sum(dim=0, dtype=precise) * (smoothing / vocab_size)
     return loss, nll, states_grad, weight_grad
+
+
+def _chunk_size(states: torch.Tensor, vocab_size: int, is_onednn: bool) -> int:
+    """Number of tokens whose logits the fused loss holds at a time."""
+    sizes = [states.shape[0], _CHUNK_LOGITS // vocab_size]
+    if states.device.type == "cpu":
+        sizes.append(_CHUNK_TOKENS_ON_CPU)
+    if is_onednn:
+        sizes.append(_CHUNK_LOGITS_OF_ONEDNN // vocab_size)
+    return max(1, min(sizes))
 
 
 def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor, is_first: bool) -> None:

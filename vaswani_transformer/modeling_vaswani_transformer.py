@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 from torch import nn
-from transformers import Cache, DynamicCache, EncoderDecoderCache, GenerationMixin, PreTrainedModel
+from transformers import Cache, DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -20,8 +20,7 @@ from transformers.modeling_outputs import (
     BaseModelOutputWithPastAndCrossAttentions,
     Seq2SeqModelOutput,
 )
-from transformers.utils import TransformersKwargs, can_return_tuple, is_torchdynamo_compiling
-from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.generic import TransformersKwargs, can_return_tuple, merge_with_config_defaults
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention_vaswani_transformer import MultiHeadAttention, check_flash_head_sizes, mask_config
@@ -29,8 +28,7 @@ from .configuration_vaswani_transformer import VaswaniTransformerConfig
 from .dropout_vaswani_transformer import Dropout
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from .inputs_vaswani_transformer import (
-    check_batch,
-    check_cache,
+    check_decoder_inputs,
     check_labels,
     check_mask,
     check_states,
@@ -69,13 +67,15 @@ class PostNormLayer(GradientCheckpointingLayer):
         self.fc2 = Linear(config.d_ff, config.d_model)
         self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
-    def feed_forward(self, hidden_states: torch.Tensor) -> torch.Tensor:
-        """max(0, x W1 + b1) W2 + b2, for each position by itself (equation 2)."""
-        return self.fc2(self.activation_dropout(nn.functional.relu(self.fc1(hidden_states))))  # D -> F -> D
+    def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
+        """FFN(x) = max(0, x W1 + b1) W2 + b2, for each position by itself (equation 2): D -> F -> D."""
+        output: torch.Tensor = self.fc2(self.activation_dropout(nn.functional.relu(self.fc1(x))))
+        return output
 
-    def add_and_norm(self, hidden_states: torch.Tensor, sublayer: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
-        """LayerNorm(x + Dropout(Sublayer(x)))."""
-        return norm(self.dropout(sublayer, residual=hidden_states))
+    def add_and_norm(self, x: torch.Tensor, sublayer: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
+        """LayerNorm(x + Dropout(Sublayer(x))), given x and Sublayer(x)."""
+        output: torch.Tensor = norm(self.dropout(sublayer, residual=x))
+        return output
 
 
 class EncoderLayer(PostNormLayer):
@@ -117,7 +117,7 @@ class DecoderLayer(PostNormLayer):
         encoder_hidden_states: torch.Tensor,  # positional: it needs gradients through checkpointing
         attention_mask: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
         **kwargs: Any,
     ) -> torch.Tensor:
         """(B, T, D) with the encoder's output (B, S, D) -> (B, T, D)."""
@@ -138,7 +138,7 @@ class DecoderLayer(PostNormLayer):
         return self.add_and_norm(hidden_states, self.feed_forward(hidden_states), self.final_layer_norm)
 
 
-# -------------------------------------------------------------------------------------- stacks (3.1, 3.4, 3.5)
+# ------------------------------------------------------------------------------------ loading and initialisation
 
 
 class VaswaniTransformerPreTrainedModel(PreTrainedModel):
@@ -150,9 +150,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     """
 
     config: VaswaniTransformerConfig
-    config_class = VaswaniTransformerConfig
     base_model_prefix = "model"
-    main_input_name = "input_ids"
     supports_gradient_checkpointing = True
     _no_split_modules = ["EncoderLayer", "DecoderLayer"]
     _skip_keys_device_placement = ["past_key_values"]
@@ -163,7 +161,8 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         """As the library's; reads safetensors only, and remembers what did not fit for `check_loaded_weights`."""
         kwargs.setdefault("use_safetensors", True)
-        model, info = super().from_pretrained(*args, output_loading_info=True, **kwargs)
+        loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
+        model, info = loaded
         model._loading_info = {
             key: sorted(map(str, info.get(key) or ())) for key in ("missing_keys", "unexpected_keys")
         }
@@ -191,12 +190,11 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         Raises:
             ValueError: Names the tensors.
         """
-        info = getattr(self, "_loading_info", {})
-        problems = [
-            f"{key.removesuffix('_keys')} {', '.join(names[:9])}" + f" and {len(names) - 9} more" * (len(names) > 9)
-            for key, names in info.items()
-            if names
-        ]
+        problems = []
+        for key, names in getattr(self, "_loading_info", {}).items():
+            if names:
+                more = f" and {len(names) - 9} more" if len(names) > 9 else ""
+                problems.append(f"{key.removesuffix('_keys')} {', '.join(names[:9])}{more}")
         if problems:
             raise ValueError(
                 f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got {'; '.join(problems)}. "
@@ -224,19 +222,21 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
 
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
-    ) -> nn.Module:
+    ) -> Any:
         """As the library's, which knows of one embedding: untied, the decoder has a second."""
         decoder = getattr(self.base_model, "decoder", None)
         if decoder is not None and not self.config.tie_word_embeddings:
             old = decoder.embed_tokens
             new = self._get_resized_embeddings(old, new_num_tokens, pad_to_multiple_of, mean_resizing)
             decoder.embed_tokens = new.requires_grad_(old.weight.requires_grad)
-        return super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
+        return super()._resize_token_embeddings(  # type: ignore[no-untyped-call]  # the library's
+            new_num_tokens, pad_to_multiple_of, mean_resizing
+        )
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
         """Initialises the parameters and buffers that `module` itself holds."""
-        if isinstance(module, nn.Embedding) or module is self.get_output_embeddings():
+        if isinstance(module, nn.Embedding) or module is getattr(self, "lm_head", None):
             init.normal_(module.weight, mean=0.0, std=self.config.d_model**-0.5)
         elif isinstance(module, nn.Linear):
             fan_out = getattr(module, "init_fan_out", module.out_features)
@@ -250,6 +250,9 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         elif isinstance(module, SinusoidalPositionalEncoding):
             positions = torch.arange(module.table.shape[0], device=module.table.device)
             init.copy_(module.table, sinusoids(positions, module.d_model))
+
+
+# -------------------------------------------------------------------------------------- stacks (3.1, 3.4, 3.5)
 
 
 class _Stack(VaswaniTransformerPreTrainedModel):
@@ -282,21 +285,25 @@ class _Stack(VaswaniTransformerPreTrainedModel):
             check_states(names[1], inputs_embeds, self.config.d_model)
             return inputs_embeds
         check_token_ids(names[0], input_ids, vocab_size)
-        return self.embed_tokens(input_ids)
+        embedded: torch.Tensor = self.embed_tokens(input_ids)
+        return embedded
 
-    def _embed(self, inputs_embeds: torch.Tensor, past_key_values: Cache | None = None) -> torch.Tensor:
-        """(B, L, D) Dropout(embeddings * sqrt(d_model) + positions)."""
+    def _embed(self, inputs_embeds: torch.Tensor, cache: Cache | None = None) -> torch.Tensor:
+        """(B, L, D) Dropout(embeddings * sqrt(d_model) + positions), behind the tokens in the cache."""
         length = inputs_embeds.shape[1]
-        start = past_key_values.get_seq_length() if past_key_values is not None else 0
+        start = 0 if cache is None else cache.get_seq_length()
         position_ids = torch.arange(length, device=inputs_embeds.device) + start
         # A static cache counts on the device; its size is a bound known without asking the device.
-        num_positions = past_key_values.layers[0].max_cache_len if torch.is_tensor(start) else start + length
+        num_positions = (
+            cache.layers[0].max_cache_len if cache is not None and torch.is_tensor(start) else start + length
+        )
         positions = self.embed_positions(position_ids, num_positions)
-        return self.dropout(inputs_embeds * self.embed_scale + positions.to(inputs_embeds))
+        states: torch.Tensor = self.dropout(inputs_embeds * self.embed_scale + positions.to(inputs_embeds))
+        return states
 
 
 # Before 5.23 the library takes the decoder's depth for negative indices of the encoder's hidden states, too.
-_ENCODER_DEPTH = (
+_ENCODER_DEPTH: dict[str, Any] = (
     {"num_hidden_layers_key": "num_encoder_layers"}
     if "num_hidden_layers_key" in OutputRecorder.__dataclass_fields__
     else {}
@@ -317,15 +324,15 @@ class VaswaniTransformerEncoder(_Stack):
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__(config)
         self.layers = nn.ModuleList([EncoderLayer(config, index) for index in range(config.num_encoder_layers)])
-        self.post_init()
+        self.post_init()  # type: ignore[no-untyped-call]  # the library's
 
-    @merge_with_config_defaults
-    @capture_outputs
+    @merge_with_config_defaults  # type: ignore[untyped-decorator]  # the library's
+    @capture_outputs  # type: ignore[untyped-decorator]  # the library's
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        inputs_embeds: torch.FloatTensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutput:
         """Encodes source sentences.
@@ -337,17 +344,21 @@ class VaswaniTransformerEncoder(_Stack):
 
         Returns:
             `last_hidden_state` (B, S, D).
+
+        Raises:
+            TypeError: An input is no tensor of token ids.
+            ValueError: Not exactly one input, another shape, or a token id outside the vocabulary.
         """
-        inputs_embeds = self._token_embeddings(input_ids, inputs_embeds, self.config.vocab_size)
-        check_mask("attention_mask", attention_mask, *inputs_embeds.shape[:2])
-        attention_mask = create_bidirectional_mask(
+        embeddings = self._token_embeddings(input_ids, inputs_embeds, self.config.vocab_size)
+        check_mask("attention_mask", attention_mask, *embeddings.shape[:2])
+        mask = create_bidirectional_mask(
             config=mask_config(self.config, kwargs.get("output_attentions")),
-            inputs_embeds=inputs_embeds,
+            inputs_embeds=embeddings,
             attention_mask=attention_mask,
         )
-        hidden_states = self._embed(inputs_embeds)
+        hidden_states = self._embed(embeddings)
         for layer in self.layers:
-            hidden_states = layer(hidden_states, attention_mask, **kwargs)
+            hidden_states = layer(hidden_states, mask, **kwargs)
         return BaseModelOutput(last_hidden_state=hidden_states)
 
 
@@ -366,18 +377,18 @@ class VaswaniTransformerDecoder(_Stack):
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__(config)
         self.layers = nn.ModuleList([DecoderLayer(config, index) for index in range(config.num_decoder_layers)])
-        self.post_init()
+        self.post_init()  # type: ignore[no-untyped-call]  # the library's
 
-    @merge_with_config_defaults
-    @capture_outputs
+    @merge_with_config_defaults  # type: ignore[untyped-decorator]  # the library's
+    @capture_outputs  # type: ignore[untyped-decorator]  # the library's
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        encoder_hidden_states: torch.FloatTensor | None = None,
+        encoder_hidden_states: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
-        past_key_values: Cache | None = None,
-        inputs_embeds: torch.FloatTensor | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPastAndCrossAttentions:
@@ -394,41 +405,42 @@ class VaswaniTransformerDecoder(_Stack):
 
         Returns:
             `last_hidden_state` (B, T, D) and `past_key_values`.
+
+        Raises:
+            TypeError: An input is no tensor of token ids, or the cache of another kind.
+            ValueError: Not exactly one input, another shape, or a token id outside the vocabulary.
         """
         if encoder_hidden_states is None:
             raise ValueError("`encoder_hidden_states` must be given. Pass the encoder's `last_hidden_state`.")
-        inputs_embeds = self._token_embeddings(
-            input_ids, inputs_embeds, self.config.vocab_size if past_key_values is None else None, "decoder_"
+        # Of tokens behind a cache the ids are not compared with the vocabulary: that would wait for the device.
+        vocab_size = self.config.vocab_size if past_key_values is None else None
+        embeddings = self._token_embeddings(input_ids, inputs_embeds, vocab_size, prefix="decoder_")
+        check_decoder_inputs(
+            embeddings, encoder_hidden_states, attention_mask, encoder_attention_mask, past_key_values
         )
-        batch, length = inputs_embeds.shape[:2]
-        check_states("encoder_hidden_states", encoder_hidden_states, self.config.d_model)
-        check_batch(batch, encoder_hidden_states.shape[0])
-        check_cache(past_key_values, batch)
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         cache = None if past_key_values is None else past_key_values.self_attention_cache
-        check_mask("decoder_attention_mask", attention_mask, batch, length, cache)
-        check_mask("attention_mask", encoder_attention_mask, batch, encoder_hidden_states.shape[1])
-        hidden_states = self._embed(inputs_embeds, cache)
         output_attentions = kwargs.get("output_attentions")
-        attention_mask = create_causal_mask(
+        causal_mask = create_causal_mask(
             config=mask_config(self.config, output_attentions),
-            inputs_embeds=inputs_embeds,
+            inputs_embeds=embeddings,
             attention_mask=attention_mask,
             past_key_values=cache,
         )
-        encoder_attention_mask = create_bidirectional_mask(
+        cross_mask = create_bidirectional_mask(
             config=mask_config(self.config, output_attentions, is_cross=True),
-            inputs_embeds=inputs_embeds,
+            inputs_embeds=embeddings,
             attention_mask=encoder_attention_mask,
             encoder_hidden_states=encoder_hidden_states,
         )
+        hidden_states = self._embed(embeddings, cache)
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states,
                 encoder_hidden_states,
-                attention_mask=attention_mask,
-                encoder_attention_mask=encoder_attention_mask,
+                attention_mask=causal_mask,
+                encoder_attention_mask=cross_mask,
                 past_key_values=past_key_values,
                 **kwargs,
             )
@@ -460,29 +472,29 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
             self.shared = nn.Embedding(config.vocab_size, config.d_model)
         self.encoder = VaswaniTransformerEncoder(config)
         self.decoder = VaswaniTransformerDecoder(config)
-        self.post_init()
+        self.post_init()  # type: ignore[no-untyped-call]  # the library's
 
     def get_input_embeddings(self) -> nn.Module:
         """The shared embedding; the encoder's, if nothing is shared."""
         return self.shared if self.config.tie_word_embeddings else self.encoder.embed_tokens
 
-    def set_input_embeddings(self, value: nn.Module) -> None:
+    def set_input_embeddings(self, value: Any) -> None:
         """Replaces the shared embedding in both stacks; the encoder's alone, if nothing is shared."""
         self.encoder.embed_tokens = value
         if self.config.tie_word_embeddings:
             self.shared = self.decoder.embed_tokens = value
 
-    @can_return_tuple
+    @can_return_tuple  # type: ignore[untyped-decorator]  # the library's
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_input_ids: torch.Tensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
-        encoder_outputs: BaseModelOutput | tuple | None = None,
-        past_key_values: Cache | None = None,
-        inputs_embeds: torch.FloatTensor | None = None,
-        decoder_inputs_embeds: torch.FloatTensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple[Any, ...] | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqModelOutput:
@@ -509,15 +521,17 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
                 "`label_smoothing_factor` needs them of its collator: DataCollatorForSeq2Seq(tokenizer, model=model)."
             )
         if encoder_outputs is None:
-            encoder_outputs = self.encoder(
+            encoded = self.encoder(
                 input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
             )
-        elif not isinstance(encoder_outputs, BaseModelOutput):
-            encoder_outputs = BaseModelOutput(*encoder_outputs)
+        elif isinstance(encoder_outputs, BaseModelOutput):
+            encoded = encoder_outputs
+        else:
+            encoded = BaseModelOutput(*encoder_outputs)
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
-            encoder_hidden_states=encoder_outputs.last_hidden_state,
+            encoder_hidden_states=encoded.last_hidden_state,
             encoder_attention_mask=attention_mask,
             past_key_values=past_key_values,
             inputs_embeds=decoder_inputs_embeds,
@@ -530,15 +544,13 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
             decoder_hidden_states=decoder_outputs.hidden_states,
             decoder_attentions=decoder_outputs.attentions,
             cross_attentions=decoder_outputs.cross_attentions,
-            encoder_last_hidden_state=encoder_outputs.last_hidden_state,
-            encoder_hidden_states=encoder_outputs.hidden_states,
-            encoder_attentions=encoder_outputs.attentions,
+            encoder_last_hidden_state=encoded.last_hidden_state,
+            encoder_hidden_states=encoded.hidden_states,
+            encoder_attentions=encoded.attentions,
         )
 
 
-class VaswaniTransformerForConditionalGeneration(
-    VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin, GenerationMixin
-):
+class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin):
     """The original Transformer with its output projection, tied to the embedding: the translation model.
 
     Once it was trained or loaded, `generate` decodes as section 6.1 says unless told otherwise: beam 4, length penalty
@@ -560,27 +572,27 @@ class VaswaniTransformerForConditionalGeneration(
         super().__init__(config)
         self.model = VaswaniTransformerModel(config)
         self.lm_head = Linear(config.d_model, config.vocab_size, bias=False)
-        self.post_init()
+        self.post_init()  # type: ignore[no-untyped-call]  # the library's
         self._set_default_generation()
 
-    @can_return_tuple
+    @can_return_tuple  # type: ignore[untyped-decorator]  # the library's
     def forward(
         self,
-        input_ids: torch.LongTensor | None = None,
+        input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
-        decoder_input_ids: torch.LongTensor | None = None,
+        decoder_input_ids: torch.Tensor | None = None,
         decoder_attention_mask: torch.Tensor | None = None,
-        encoder_outputs: BaseModelOutput | tuple | None = None,
-        past_key_values: Cache | None = None,
-        inputs_embeds: torch.FloatTensor | None = None,
-        decoder_inputs_embeds: torch.FloatTensor | None = None,
-        labels: torch.LongTensor | None = None,
+        encoder_outputs: BaseModelOutput | tuple[Any, ...] | None = None,
+        past_key_values: EncoderDecoderCache | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        decoder_inputs_embeds: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
         use_cache: bool | None = None,
         smoothing: float = 0.0,
         num_items_in_batch: torch.Tensor | int | None = None,
         return_logits: bool = True,
         logits_to_keep: int | torch.Tensor = 0,
-        **kwargs: Unpack[TransformersKwargs],
+        **kwargs: Any,
     ) -> VaswaniTransformerLMOutput:
         """Scores target sentences, and with `labels` their loss.
 
@@ -594,7 +606,7 @@ class VaswaniTransformerForConditionalGeneration(
             inputs_embeds: (B, S, D) instead of `input_ids`, before scaling.
             decoder_inputs_embeds: (B, T, D) instead of `decoder_input_ids`, before scaling.
             labels: (B, T) target tokens ending in `</s>`, without `<s>`; -100 is ignored.
-            use_cache: Whether to return a cache; never while training on `labels`.
+            use_cache: Whether to return a cache; None: as the config says, and not with `labels`.
             smoothing: Label smoothing, the paper's 0.1. (The library takes any argument named label... for labels.)
             num_items_in_batch: What the summed loss is divided by; None: the real target tokens of this call.
             return_logits: False lets the loss go without logits, which saves most of training's memory.
@@ -610,12 +622,12 @@ class VaswaniTransformerForConditionalGeneration(
         """
         if labels is not None:
             check_token_ids("labels", labels, self.config.vocab_size, ignore_index=IGNORE_INDEX)
-            labels, use_cache = labels.long(), False if use_cache is None else use_cache
-            if self.training and not is_torchdynamo_compiling():
+            labels, use_cache = labels.long(), bool(use_cache)
+            if self.training and not torch.compiler.is_compiling():
                 self.set_default_search()
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
-        outputs: Seq2SeqModelOutput = self.model(
+        outputs = self.model(
             input_ids=input_ids,
             attention_mask=attention_mask,
             decoder_input_ids=decoder_input_ids,
@@ -628,16 +640,17 @@ class VaswaniTransformerForConditionalGeneration(
             **kwargs,
         )
         states, logits, loss, nll = outputs.last_hidden_state, None, None, None
-        to_learn = labels, smoothing, num_items_in_batch
-        if labels is not None:
-            check_labels(labels, states)
-        if labels is None or return_logits or not can_fuse(self.lm_head):
+        if labels is None:
             kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
-            logits = self.lm_head(states if labels is not None else states[:, kept])  # (B, T, D) -> (B, T, V)
-        if labels is not None and logits is not None:
-            loss, nll = translation_loss(logits, *to_learn)
-        elif labels is not None:
-            loss, nll = fused_translation_loss(states, self.lm_head.weight, *to_learn)
+            logits = self.lm_head(states[:, kept])  # (B, T, D) -> (B, T, V)
+        else:
+            check_labels(labels, states)
+            if return_logits or not can_fuse(self.lm_head):
+                logits = self.lm_head(states)  # (B, T, D) -> (B, T, V)
+                loss, nll = translation_loss(logits, labels, smoothing, num_items_in_batch)
+            else:
+                weight = self.lm_head.weight
+                loss, nll = fused_translation_loss(states, weight, labels, smoothing, num_items_in_batch)
         return VaswaniTransformerLMOutput(
             loss=loss,
             logits=logits,
@@ -653,13 +666,21 @@ class VaswaniTransformerForConditionalGeneration(
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Labels (B, T) shifted right behind `<s>`; -100 becomes padding. Collators of the library call this."""
-        shifted = labels.new_full(labels.shape, self.config.decoder_start_token_id)
-        shifted[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE_INDEX, self.config.pad_token_id)
+        start, pad = self.config.decoder_start_token_id, self.config.pad_token_id
+        if start is None or pad is None:
+            raise ValueError(
+                "`decoder_start_token_id` and `pad_token_id` must be set in the config to make decoder inputs from "
+                f"labels, got {start} and {pad}. `<s>` is 1 and `<pad>` 0; or pass `decoder_input_ids`."
+            )
+        shifted = labels.new_full(labels.shape, start)
+        shifted[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE_INDEX, pad)
         return shifted
 
 
-VaswaniTransformerModel.register_for_auto_class("AutoModel")
-VaswaniTransformerForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
+VaswaniTransformerModel.register_for_auto_class("AutoModel")  # type: ignore[no-untyped-call]  # the library's
+VaswaniTransformerForConditionalGeneration.register_for_auto_class(  # type: ignore[no-untyped-call]  # the library's
+    "AutoModelForSeq2SeqLM"
+)
 
 __all__ = [
     "VaswaniTransformerDecoder",

@@ -53,12 +53,15 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         [{'translation_text': 'Ein Hund rennt.'}]
     """
 
-    _load_tokenizer = True
-    _load_processor = False
-    _load_image_processor = False
-    _load_feature_extractor = False
-    _load_video_processor = False
+    _load_tokenizer: Any = True
+    _load_processor: Any = False
+    _load_image_processor: Any = False
+    _load_feature_extractor: Any = False
+    _load_video_processor: Any = False
     _pipeline_calls_generate = True
+
+    model: Any  # of any architecture
+    tokenizer: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -80,7 +83,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     def _check_languages(self, **languages: str | None) -> None:
         """Refuses languages that a model of one pair does not have."""
         pair = getattr(self.model.config, "language_pair", None)
-        for (name, language), own in zip(languages.items(), pair or (), strict=False):
+        if pair is None:
+            return
+        for (name, language), own in zip(languages.items(), pair, strict=True):
             if language not in (None, own):
                 raise ValueError(
                     f"`{name}` must be {own} or left out for this model, which translates {pair[0]} to {pair[1]}, got "
@@ -89,7 +94,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     def _sanitize_parameters(
         self, src_lang: str | None = None, tgt_lang: str | None = None, **generate_kwargs: Any
-    ) -> tuple[dict, dict, dict]:
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         self._check_languages(src_lang=src_lang, tgt_lang=tgt_lang)
         asked = _PAIR_TASK.fullmatch(self.task or "")
         languages = {
@@ -98,27 +103,30 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         }
         return {name: value for name, value in languages.items() if value}, generate_kwargs, {}
 
-    def __call__(self, inputs: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """Translates a text, a list of texts, a generator or a data set of texts; see the class."""
         if isinstance(inputs, tuple):
             inputs = list(inputs)
         is_collection = isinstance(inputs, Sized) and not isinstance(inputs, str)
         if is_collection and kwargs.get("batch_size") is None and self._batch_size is None:
             kwargs["batch_size"] = _ANY_NUMBER
-        if not isinstance(inputs, list):
-            return super().__call__(inputs, **kwargs)
-        results = super().__call__(inputs, **kwargs) if inputs else []
-        return [result[0] for result in results] if all(len(result) == 1 for result in results) else results
+        is_list = isinstance(inputs, list)
+        if is_list and not inputs:
+            return []
+        results = super().__call__(inputs, *args, **kwargs)  # type: ignore[no-untyped-call]  # the library's
+        if is_list and all(len(result) == 1 for result in results):
+            return [result[0] for result in results]
+        return results
 
     def get_iterator(
         self,
-        inputs: Iterable[str],
+        inputs: Any,
         num_workers: int,
         batch_size: int,
         preprocess_params: dict[str, Any],
         forward_params: dict[str, Any],
         postprocess_params: dict[str, Any],
-    ) -> Iterator[list[dict[str, str]]]:
+    ) -> Iterable[list[dict[str, str]]]:
         """Results in the order of the texts, which are read a pool at a time and batched with those of like length."""
         if batch_size < 1:
             raise ValueError(f"`batch_size` must be at least 1, got {batch_size}. Leave it out for batches by length.")
@@ -126,7 +134,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         if num_workers or batch_size == 1 or not is_ours or _IN_ORDER & forward_params.keys():
             batch_size = 1 if batch_size == _ANY_NUMBER else batch_size
             params = preprocess_params, forward_params, postprocess_params
-            return super().get_iterator(inputs, num_workers, batch_size, *params)
+            one_by_one: Iterable[list[dict[str, str]]] = super().get_iterator(inputs, num_workers, batch_size, *params)
+            return one_by_one
 
         def results() -> Iterator[list[dict[str, str]]]:
             is_indexed = isinstance(inputs, Sized) and hasattr(inputs, "__getitem__")
@@ -135,7 +144,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                 encoded = [self.preprocess(text, **preprocess_params) for text in pool]
                 found: list[Any] = [None] * len(pool)
                 for batch in _batches([each["input_ids"].shape[1] for each in encoded], batch_size):
-                    outputs = self.forward(self._together([encoded[index] for index in batch]), **forward_params)
+                    together = self._together([encoded[index] for index in batch])
+                    outputs = self.forward(together, **forward_params)  # type: ignore[no-untyped-call]  # the library's
                     for index, sequences in zip(batch, outputs["sequences"], strict=True):
                         found[index] = self.postprocess({"sequences": sequences.unsqueeze(0)}, **postprocess_params)
                 yield from found
@@ -152,7 +162,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             for name in padding.keys() & encoded[0].keys()
         }
 
-    def preprocess(
+    def preprocess(  # type: ignore[override]  # the library's takes anything
         self, text: str, src_lang: str | None = None, tgt_lang: str | None = None
     ) -> dict[str, torch.Tensor]:
         """(1, S) source tokens, their mask, and (1, 1) whether the text is blank."""
@@ -163,7 +173,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         check_text_length(text)
         is_blank = not text.strip()
         encoded = self._encode("" if is_blank else text, src_lang, tgt_lang)
-        length, longest = encoded["input_ids"].shape[1], self._longest_training_source
+        length = encoded["input_ids"].shape[1]
+        longest = getattr(self.model.generation_config, "longest_training_source", None)  # if its training told
         if longest is not None and length > longest:
             logger.warning_once(
                 f"A text of {length} tokens is longer than the longest training sentence ({longest} tokens). It is "
@@ -171,11 +182,6 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             )
         keys = ("input_ids", "attention_mask", "forced_bos_token_id")
         return {**{key: encoded[key] for key in keys if key in encoded}, "is_blank": torch.tensor([[is_blank]])}
-
-    @property
-    def _longest_training_source(self) -> int | None:
-        """Tokens of the longest source sentence the model was trained on, if its training told."""
-        return getattr(self.model.generation_config, "longest_training_source", None)
 
     def _encode(self, text: str, src_lang: str | None, tgt_lang: str | None) -> dict[str, Any]:
         if not hasattr(self.tokenizer, "_build_translation_inputs"):
@@ -189,7 +195,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             self.tokenizer._build_translation_inputs(text, return_tensors="pt", src_lang=src_lang, tgt_lang=tgt_lang)
         )
 
-    def _forward(self, model_inputs: dict[str, torch.Tensor], **generate_kwargs: Any) -> dict[str, torch.Tensor]:
+    def _forward(  # type: ignore[override]  # the library's types are those of no pipeline
+        self, model_inputs: dict[str, torch.Tensor], **generate_kwargs: Any
+    ) -> dict[str, torch.Tensor]:
         """(B, n, T) output tokens; those of blank texts are all padding."""
         is_blank = model_inputs.pop("is_blank").view(-1, 1, 1)
         if not self.model.can_generate():
@@ -201,7 +209,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         sequences = sequences.view(is_blank.shape[0], -1, sequences.shape[-1])  # (B * n, T) -> (B, n, T)
         return {"sequences": sequences.masked_fill(is_blank, self.tokenizer.pad_token_id)}
 
-    def postprocess(self, model_outputs: dict[str, torch.Tensor]) -> list[dict[str, str]]:
+    def postprocess(  # type: ignore[override]  # there are no parameters
+        self, model_outputs: dict[str, torch.Tensor]
+    ) -> list[dict[str, str]]:
         """One dictionary for each returned sequence of one text."""
         texts = self.tokenizer.batch_decode(model_outputs["sequences"][0], skip_special_tokens=True)
         return [{"translation_text": text} for text in texts]
@@ -241,7 +251,7 @@ def register_translation_pipeline() -> None:
     tables for the whole process; calling it again changes nothing.
     """
     library.REMOVED_TASKS.pop("translation", None)
-    registry = library.PIPELINE_REGISTRY
+    registry: Any = library.PIPELINE_REGISTRY
     if "translation" not in registry.supported_tasks:
         registry.register_pipeline(
             "translation", VaswaniTransformerTranslationPipeline, pt_model=AutoModelForSeq2SeqLM, type="text"
@@ -250,14 +260,15 @@ def register_translation_pipeline() -> None:
         registry.check_task = _with_language_pairs(registry.check_task)
 
 
-def _with_language_pairs(check_task: Callable[[str], tuple]) -> Callable[[str], tuple]:
+def _with_language_pairs(check_task: Callable[[str], Any]) -> Any:
     """The registry's look-up, taking `translation_xx_to_yy` for `translation`."""
 
-    def check(task: str) -> tuple:
+    def check(task: str) -> Any:
         return check_task("translation" if _PAIR_TASK.fullmatch(task) else task)
 
-    check.knows_language_pairs = True
-    return check
+    marked: Any = check
+    marked.knows_language_pairs = True
+    return marked
 
 
 __all__ = ["VaswaniTransformerTranslationPipeline", "register_translation_pipeline"]

@@ -34,6 +34,8 @@ class SinusoidalPositionalEncoding(nn.Module):
     Paper: section 3.5.
     """
 
+    table: torch.Tensor
+
     def __init__(self, num_positions: int, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
@@ -41,7 +43,7 @@ class SinusoidalPositionalEncoding(nn.Module):
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
         """Keeps the table in fp32 when the model changes its dtype."""
-        super()._apply(fn, *args, **kwargs)
+        super()._apply(fn, *args, **kwargs)  # type: ignore[no-untyped-call]  # torch's
         if self.table.dtype != torch.float32:
             self.table = sinusoids(torch.arange(self.table.shape[0], device=self.table.device), self.d_model)
         return self
@@ -59,7 +61,9 @@ class LearnedPositionalEncoding(nn.Embedding):
     Paper: section 3.5, Table 3 row E.
     """
 
-    def forward(self, position_ids: torch.Tensor, num_positions: int) -> torch.Tensor:
+    def forward(  # type: ignore[override]  # called as the sinusoids are
+        self, position_ids: torch.Tensor, num_positions: int
+    ) -> torch.Tensor:
         """Encodings (L, D) of `position_ids` (L,), all of them below `num_positions`.
 
         Raises:

@@ -5,41 +5,22 @@
 Shapes: B sentences, N beams, V vocabulary, T target length; rows are B, or B * N with those of one sentence together.
 """
 
-import math
 import threading
-from dataclasses import dataclass
-from numbers import Real
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import GenerationConfig, LogitsProcessor, StoppingCriteria
+from transformers import LogitsProcessor, StoppingCriteria
 from transformers.generation import logits_process
 
 # Log-probability of a running hypothesis that does not exist: the library adds -1e9, any real one is far above.
 NO_HYPOTHESIS = -1.0e8
 
+PAPER_ALPHA = 0.6  # exponent of the length penalty in section 6.1
 GNMT_OFFSET = 5  # of the length penalty in Wu et al. 2016
 
-# Processors of the library that never lift a log-probability above 0, on which the stopping bound rests.
-NEVER_POSITIVE = {
-    "EncoderNoRepeatNGramLogitsProcessor",
-    "ForcedBOSTokenLogitsProcessor",
-    "ForcedEndAtLimit",
-    "LogitNormalization",
-    "MinLengthLogitsProcessor",
-    "MinNewTokensLengthLogitsProcessor",
-    "NoBadWordsLogitsProcessor",
-    "NoRepeatNGramLogitsProcessor",
-    "PrefixConstrainedLogitsProcessor",
-    "RepetitionPenaltyLogitsProcessor",
-    "SuppressTokensAtBeginLogitsProcessor",
-    "SuppressTokensLogitsProcessor",
-    "TemperatureLogitsWarper",
-    "TopKLogitsWarper",
-    "TopPLogitsWarper",
-}
-
-# Processors of the library that treat each row by itself, whatever its place in the batch.
+# Processors of the library that treat each row by itself, whatever its place in the batch, and that never lift a
+# log-probability above 0.
 ROW_BY_ROW = {
     logits_process.ForcedBOSTokenLogitsProcessor,
     logits_process.LogitNormalization,
@@ -69,28 +50,6 @@ def gnmt_length_penalty(length: torch.Tensor | int, alpha: float, offset: float 
     return ((offset + length) / (offset + 1)) ** alpha
 
 
-def check_length_penalty(alpha: float | None) -> None:
-    """Raises ValueError unless `alpha` is None or can be the exponent of `gnmt_length_penalty`."""
-    if alpha is not None and not (_is_finite(alpha) and abs(alpha) <= 10.0):
-        raise ValueError(
-            f"`length_penalty` must be a finite number in [-10, 10], got {alpha!r}. The paper uses 0.6; below 0 long "
-            "output is punished."
-        )
-
-
-def check_length_penalty_offset(offset: float | None) -> None:
-    """Raises ValueError unless `offset` is None or can be that of `gnmt_length_penalty`."""
-    if offset is not None and not (_is_finite(offset) and offset >= 0):
-        raise ValueError(
-            f"`length_penalty_offset` must be a finite number of at least 0, got {offset!r}. The paper's, which is "
-            "GNMT's, is 5; 0 divides by length^alpha."
-        )
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, Real) and math.isfinite(value)
-
-
 def check_scores(scores: torch.Tensor) -> None:
     """Raises ValueError if the model gave no numbers: what follows would be no translation."""
     if scores.isnan().any():
@@ -112,7 +71,7 @@ class SourceLengthCriteria(StoppingCriteria):
         self.limits = limits
         self.prompt_length = prompt_length
 
-    def __call__(self, input_ids: torch.LongTensor, scores: Any, **kwargs: Any) -> torch.BoolTensor:
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
         """(rows,) True where the row's sentence has reached its limit; rows of one sentence are neighbours."""
         generated = input_ids.shape[1] - self.prompt_length
         return (self.limits <= generated).repeat_interleave(input_ids.shape[0] // self.limits.shape[0])
@@ -130,13 +89,21 @@ class ForcedEndAtLimit(LogitsProcessor):
     def __init__(self, limits: torch.Tensor, prompt_length: int, eos_token_id: torch.Tensor) -> None:
         self.limits, self.prompt_length, self.eos_token_id = limits, prompt_length, eos_token_id
 
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """(rows, V) scores, at the last place of a sentence 0 for the end and -inf for all else."""
         is_last = self.limits <= input_ids.shape[1] - self.prompt_length + 1
         forced = torch.full_like(scores, -torch.inf)
         forced[:, self.eos_token_id] = 0.0
         rows = is_last.repeat_interleave(scores.shape[0] // self.limits.shape[0])
         return torch.where(rows.unsqueeze(1), forced, scores)
+
+
+# All that never lift a log-probability above 0, on which the stopping bound rests.
+NEVER_POSITIVE = ROW_BY_ROW | {
+    ForcedEndAtLimit,
+    logits_process.EncoderNoRepeatNGramLogitsProcessor,
+    logits_process.PrefixConstrainedLogitsProcessor,
+}
 
 
 @dataclass
@@ -149,7 +116,8 @@ class SearchRule:
         limits: (B, 1) largest number of generated tokens of each sentence.
         num_wanted: Hypotheses to return for each sentence.
         is_bounded: Whether no processor can lift a log-probability above 0.
-        scores: (B, N) of the best finished hypotheses so far, best first; -inf where there is none.
+        scores: (B, N) of the best finished hypotheses so far, best first; -inf where there is none. Kept here for the
+            library's loop alone, which does not return it.
     """
 
     alpha: float
@@ -157,7 +125,7 @@ class SearchRule:
     limits: torch.Tensor
     num_wanted: int
     is_bounded: bool
-    scores: torch.Tensor | None = None
+    scores: torch.Tensor = field(init=False)
 
     def penalty(self, length: torch.Tensor | int) -> torch.Tensor | float:
         """What the log-probability of a hypothesis of `length` generated tokens is divided by."""
@@ -184,7 +152,7 @@ class SearchRule:
 class CheckedScores(LogitsProcessor):
     """Refuses a model's scores that are no numbers."""
 
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """(rows, V) scores, unchanged."""
         check_scores(scores.amax(dim=-1))
         return scores
@@ -201,9 +169,10 @@ class ExactLogits(LogitsProcessor):
         """Forward hook that keeps the logits (rows, V) of the last position."""
         self._kept.logits = output.logits[:, -1]
 
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """(rows, V) logits, or log-probabilities, in the model's own precision."""
-        return self.normalize(self._kept.logits)
+        exact: torch.Tensor = self.normalize(self._kept.logits)
+        return exact
 
 
 class ChosenLogProbabilities(LogitsProcessor):
@@ -213,7 +182,7 @@ class ChosenLogProbabilities(LogitsProcessor):
         self._chosen: list[torch.Tensor] = []
         self._last: torch.Tensor | None = None
 
-    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """(rows, V) logits, unchanged; the tokens chosen from the last ones now end `input_ids`."""
         self._take(input_ids[:, -1:])
         self._last = torch.log_softmax(scores, dim=-1)
@@ -223,23 +192,27 @@ class ChosenLogProbabilities(LogitsProcessor):
         if self._last is not None:
             self._chosen.append(self._last.gather(1, tokens))
 
-    def sequences_scores(self, tokens: torch.Tensor, generation_config: GenerationConfig) -> torch.Tensor:
+    def sequences_scores(self, tokens: torch.Tensor, limits: torch.Tensor, generation_config: Any) -> torch.Tensor:
         """(rows,) GNMT scores of generated tokens (rows, T), in which what follows the end does not count."""
         if len(self._chosen) < tokens.shape[1]:
             self._take(tokens[:, -1:])
         chosen = torch.cat(self._chosen[: tokens.shape[1]], dim=1)  # the library may have looked a step ahead
-        return scores_of_chosen(chosen, tokens, generation_config)
+        return scores_of_chosen(chosen, tokens, limits, generation_config)
 
 
 def scores_of_chosen(
-    log_probs: torch.Tensor, tokens: torch.Tensor, generation_config: GenerationConfig
+    log_probs: torch.Tensor, tokens: torch.Tensor, limits: torch.Tensor, generation_config: Any
 ) -> torch.Tensor:
-    """(rows,) GNMT scores of generated tokens (rows, T) from their log-probabilities; none counts behind the end."""
+    """(rows,) GNMT scores of generated tokens (rows, T) from their log-probabilities.
+
+    None counts behind the end or the row's limit (rows,), nor does padding there, which may be the end's token itself.
+    """
     ends, pad = generation_config._eos_token_tensor, generation_config._pad_token_tensor
     is_end = torch.zeros_like(tokens, dtype=torch.bool) if ends is None else torch.isin(tokens, ends)
-    is_filler = torch.zeros_like(is_end) if pad is None else tokens == pad
+    is_filler = torch.zeros_like(is_end) if pad is None else (tokens == pad) & ~is_end
     is_after_end = is_end.cumsum(dim=1) > is_end
-    is_counted = ~(is_after_end | is_filler.flip(1).cumprod(dim=1).flip(1).bool())
+    is_within = torch.arange(tokens.shape[1], device=tokens.device) < limits.unsqueeze(1)
+    is_counted = is_within & ~(is_after_end | is_filler.flip(1).cumprod(dim=1).flip(1).bool())
     lengths = is_counted.sum(dim=1).clamp(min=1).to(log_probs.dtype)
     penalty = gnmt_length_penalty(lengths, generation_config.length_penalty, generation_config.length_penalty_offset)
     return (log_probs * is_counted).sum(dim=1) / penalty
@@ -249,6 +222,7 @@ __all__ = [
     "GNMT_OFFSET",
     "NEVER_POSITIVE",
     "NO_HYPOTHESIS",
+    "PAPER_ALPHA",
     "ROW_BY_ROW",
     "CheckedScores",
     "ChosenLogProbabilities",
@@ -256,8 +230,6 @@ __all__ = [
     "ForcedEndAtLimit",
     "SearchRule",
     "SourceLengthCriteria",
-    "check_length_penalty",
-    "check_length_penalty_offset",
     "check_scores",
     "gnmt_length_penalty",
     "scores_of_chosen",

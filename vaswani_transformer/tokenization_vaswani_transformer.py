@@ -3,8 +3,8 @@
 """One subword vocabulary for source and target: byte-level byte-pair encoding."""
 
 import re
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
@@ -48,9 +48,9 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
     Paper: section 5.1.
     """
 
-    vocab_files_names: ClassVar[dict[str, str]] = {"tokenizer_file": "tokenizer.json"}
-    model_input_names: ClassVar[list[str]] = ["input_ids", "attention_mask"]
-    model = BPE
+    vocab_files_names: dict[str, str] = {"tokenizer_file": "tokenizer.json"}
+    model_input_names: list[str] = ["input_ids", "attention_mask"]
+    model: Any = BPE
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         self._tokenizer = Tokenizer(BPE(vocab=vocab, merges=merges or []))
         self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
         self._tokenizer.decoder = decoders.ByteLevel()
-        super().__init__(
+        super().__init__(  # type: ignore[no-untyped-call]  # the library's
             bos_token=bos_token,
             eos_token=eos_token,
             pad_token=pad_token,
@@ -87,8 +87,8 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             single=f"$A {eos}", pair=f"$A {eos} $B {eos}", special_tokens=[(eos, self.eos_token_id)]
         )
 
-    def _add_tokens(self, new_tokens: list[str | AddedToken], special_tokens: bool = False) -> int:
-        num_added = super()._add_tokens(new_tokens, special_tokens=special_tokens)
+    def _add_tokens(self, new_tokens: Sequence[str | AddedToken], special_tokens: bool = False) -> int:
+        num_added = super()._add_tokens(list(new_tokens), special_tokens=special_tokens)
         if num_added and special_tokens and self.split_special_tokens and self._is_built:
             logger.warning(
                 f"Special tokens were added ({', '.join(map(str, new_tokens))}): from now on special tokens in a text "
@@ -111,7 +111,7 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             raise
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> "TokenizersBackend":
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
         """As the library's; refuses a folder without a trained vocabulary, which the library takes for an empty one.
 
         Raises:

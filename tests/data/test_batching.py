@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
-from vaswani_transformer.data import TokenBatchSampler, TranslationCollator, train_tokenizer
-from vaswani_transformer.data.batching import _split_evenly
+from vaswani_transformer.data import TokenBatchSampler, TranslationCollator, batching, train_tokenizer
+from vaswani_transformer.data.batching import _split_evenly, shape_keys
 
 LIMITS = {"max_source_tokens": 200, "max_target_tokens": 220}
 
@@ -92,9 +92,42 @@ def test_epoch_does_not_depend_on_what_was_iterated_before():
     assert micro_batches(sampler, 2) == micro_batches(TokenBatchSampler(*make_lengths(), **LIMITS), 2)
 
 
+def test_every_epoch_batches_pairs_of_the_same_lengths():
+    pairs = list(product((1, 2, 3), (1, 2, 3, 4, 5)))
+    sampler = TokenBatchSampler(*zip(*pairs, strict=True), max_source_tokens=6, max_target_tokens=10)
+    epochs = [
+        sorted(sorted(pairs[row] for row in batch) for batch in micro_batches(sampler, epoch)) for epoch in range(5)
+    ]
+    assert epochs == epochs[:1] * 5
+
+
+def test_batches_hold_pairs_of_similar_length(monkeypatch):
+    """Also where two pools meet, and far better than one pool for each batch would."""
+    monkeypatch.setattr(batching, "BATCHES_PER_POOL", 20)
+    source, target = make_lengths(3000)
+    longer = np.maximum(source, target)
+    batches = micro_batches(TokenBatchSampler(source, target, max_source_tokens=400, max_target_tokens=400))
+    assert len(batches) > 5 * 20
+    assert max(np.ptp(longer[rows]) for rows in batches) <= 10
+
+
+def test_neighbours_in_the_order_of_micro_batches_differ_by_one_token():
+    pairs = np.array(list(product(range(1, 7), range(1, 7))))
+    ordered = pairs[np.lexsort(shape_keys(pairs))]
+    assert (np.abs(np.diff(ordered, axis=0)).sum(axis=1) == 1).all()
+
+
 def test_seeds_draw_other_orders():
     first, second = (TokenBatchSampler(*make_lengths(), **LIMITS, seed=seed) for seed in (0, 1))
     assert micro_batches(first) != micro_batches(second)
+    assert micro_batches(first) == micro_batches(TokenBatchSampler(*make_lengths(), **LIMITS))
+
+
+def test_batches_are_those_that_a_run_of_an_earlier_version_goes_on_with(monkeypatch):
+    monkeypatch.setattr(batching, "BATCHES_PER_POOL", 1)
+    sampler = TokenBatchSampler(range(2, 11), range(2, 11), max_source_tokens=20, max_target_tokens=20)
+    assert micro_batches(sampler, 0) == [[5, 4, 2], [7, 3, 1, 0], [8, 6]]
+    assert micro_batches(sampler, 1) == [[5, 4, 2], [8, 6], [7, 3, 1, 0]]
 
 
 def test_micro_batches_of_one_update_are_sorted_by_the_longer_side():
@@ -123,7 +156,7 @@ def test_sampler_makes_no_batch_before_its_start(monkeypatch):
 
 
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 5, 9])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [*range(5), 47])  # in 47 the bound of 5 parts lies one above one that was tried
 def test_split_has_the_smallest_largest_part_of_all_splits(seed, num_parts):
     lengths = np.random.default_rng(seed).integers(1, 12, (9, 2))
     lengths = lengths[np.argsort(-lengths.sum(axis=1))]
@@ -161,6 +194,12 @@ def test_planned_steps_are_the_fewest():
     steps = TokenBatchSampler(source, target, **LIMITS, max_padded_tokens=150).accumulation_steps
     parts = micro_batches(TokenBatchSampler(source, target, **LIMITS, accumulation_steps=steps - 1))
     assert max(padded_tokens(part, source, target) for part in parts) > 150
+
+
+def test_a_pair_may_fill_a_micro_batch():
+    sampler = TokenBatchSampler([3, 9], [3, 7], max_source_tokens=20, max_target_tokens=20, max_padded_tokens=16)
+    assert sampler.accumulation_steps == 2
+    assert micro_batches(sampler) == [[1], [0]]
 
 
 def test_more_steps_than_the_padded_bound_needs_are_kept():
@@ -243,7 +282,7 @@ def test_accelerate_deals_one_update_to_all_processes(tiny_tokenizer):
 
 def test_sampler_refuses_a_pair_longer_than_a_batch():
     with pytest.raises(ValueError, match="`target_lengths` must lie between 1 and .* = 9, got 12 in row 1"):
-        TokenBatchSampler([3, 4], [5, 12], max_source_tokens=9, max_target_tokens=9)
+        TokenBatchSampler([3, 4], [9, 12], max_source_tokens=9, max_target_tokens=9)
 
 
 def test_sampler_refuses_a_pair_longer_than_the_padded_bound():
@@ -268,6 +307,7 @@ def test_sampler_refuses_bad_values(lengths, options, message):
         TokenBatchSampler(*lengths, **{**LIMITS, **options})
 
 
-def test_sampler_refuses_a_limit_that_is_no_whole_number():
-    with pytest.raises(TypeError, match="`max_source_tokens` must be a whole number, got 2.5"):
-        TokenBatchSampler([3], [3], max_source_tokens=2.5, max_target_tokens=9)
+@pytest.mark.parametrize("value", [2.5, True])
+def test_sampler_refuses_a_limit_that_is_no_whole_number(value):
+    with pytest.raises(TypeError, match=f"`max_source_tokens` must be a whole number, got {value}"):
+        TokenBatchSampler([1], [3], max_source_tokens=value, max_target_tokens=9)

@@ -155,6 +155,17 @@ def test_masked_keys_get_weight_zero_exactly(masked):
     torch.testing.assert_close(weights[..., [0, 1, 3]], expected, rtol=0, atol=1e-15)
 
 
+@pytest.mark.parametrize("length", [1, 2, 4])
+def test_causal_attention_without_a_mask_attends_to_the_past(length):
+    """A single query is the newest token: all four keys are its past."""
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(make_config(attn_implementation="eager"), is_causal=True)
+    q, k = torch.randn(1, 2, length, 8), torch.randn(1, 2, 4 if length == 1 else length, 8)
+    _, weights = scaled_dot_product_attention(layer, q, k, k, None, scaling=1.0)
+    expected = torch.ones(1, 4) if length == 1 else torch.ones(length, length).tril()
+    assert ((weights > 0) == expected.bool()).all()
+
+
 CAUSAL = torch.tensor([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])
 
 
@@ -202,3 +213,20 @@ def test_cross_attention_takes_keys_and_values_from_the_encoders_output(layer):
     encoded = model(ids, decoder_input_ids=ids).encoder_last_hidden_state
     assert seen["k_proj"].data_ptr() == seen["v_proj"].data_ptr() == encoded.data_ptr()  # a view of the very states
     assert not torch.allclose(seen["q_proj"], encoded)
+
+
+# ------------------------------------------------------------------------------------------ dropout on the weights
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_weights_are_dropped_in_training_alone(backend):
+    """One key has the weight 1: what is left of its value is none or, divided by 1 - 0.75, four times as much."""
+    torch.manual_seed(0)
+    layer = MultiHeadAttention(make_config(attention_dropout=0.75, attn_implementation=backend)).double()
+    with torch.no_grad():
+        layer.out_proj.weight.copy_(torch.eye(16))
+    queries, key = torch.randn(1, 50, 16).double(), torch.randn(1, 1, 16).double()
+    value = layer.v_proj(key)
+    shares = (layer.train()(queries, key_value_states=key)[0] / value).detach()
+    assert sorted(shares.round(decimals=9).abs().unique().tolist()) == [0.0, 4.0]
+    torch.testing.assert_close(layer.eval()(queries, key_value_states=key)[0], value.expand(1, 50, 16))

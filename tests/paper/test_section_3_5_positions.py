@@ -128,3 +128,9 @@ def test_model_with_one_stored_position_equals_one_with_many():
     source, target = torch.randint(3, 300, (1, 40)), torch.randint(3, 300, (1, 30))
     expected = large(source, decoder_input_ids=target).logits
     torch.testing.assert_close(small(source, decoder_input_ids=target).logits, expected, rtol=0, atol=1e-12)
+
+
+def test_table_of_an_encoding_is_fp32_and_never_saved():
+    encoding = SinusoidalPositionalEncoding(5, 16).to(torch.bfloat16)
+    assert encoding.table.dtype == torch.float32
+    assert not encoding.state_dict()

@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 from transformers import GenerationConfig
 
-from ..search_vaswani_transformer import check_length_penalty, check_length_penalty_offset, gnmt_length_penalty
+from ..inputs_vaswani_transformer import check_length_penalty
+from ..search_vaswani_transformer import gnmt_length_penalty
 from .batches import check_count
 
 # A `PreTrainedModel` that is a `GenerationMixin`, ours or the library's: a type for both at once cannot be written.
@@ -58,8 +59,7 @@ def decoding_overrides(
     """
     if num_beams is not None:
         check_count("num_beams", num_beams, "The paper uses 4; 1 is greedy search.")
-    check_length_penalty(length_penalty)
-    check_length_penalty_offset(length_penalty_offset)
+    check_length_penalty(length_penalty, length_penalty_offset)
     if max_new_tokens_over_source is not None:
         check_count("max_new_tokens_over_source", max_new_tokens_over_source, "The paper uses 50.", least=0)
     values = (num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source)

@@ -14,8 +14,7 @@ from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 from ..evaluation.batches import check_count
 from ..evaluation.checkpoint import read_json
 from ..evaluation.decoding import DECODING, decoding_overrides
-from ..generation_vaswani_transformer import PAPER_ALPHA
-from ..search_vaswani_transformer import GNMT_OFFSET
+from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA
 from .ctranslate2_model import DESCRIPTION, VOCABULARY_FILE, WEIGHTS_FILE
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import DynamicCache, EncoderDecoderCache, GenerationConfig, GenerationMixin
+from transformers import DynamicCache, EncoderDecoderCache, GenerationConfig
 from transformers.cache_utils import DynamicLayer
 from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput
@@ -67,9 +67,7 @@ class OnnxEncoder(torch.nn.Module):
         return OnnxEncoderOutput(last_hidden_state=states, cross=tuple(cross))
 
 
-class VaswaniTransformerOnnxModel(
-    VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin, GenerationMixin
-):
+class VaswaniTransformerOnnxModel(VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin):
     """A folder written by `export_onnx`, for `generate`, `pipeline("translation")` and whatever else only translates.
 
     `generate` decodes by section 6.1 like the model it was exported from, with every option of the library that needs

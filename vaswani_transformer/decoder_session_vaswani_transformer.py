@@ -19,7 +19,6 @@ from torch import nn
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-from transformers.utils import is_torchdynamo_compiling
 
 from .linear_vaswani_transformer import Linear, can_pack, multiply, pack
 
@@ -29,6 +28,9 @@ _FEWEST_PRODUCTS = 2**20  # below, MKL's call costs less than what oneDNN saves
 _LARGEST_PRODUCT = 2**23  # elements: the C library gets more than 32 MiB from the system, page by page
 _POSITIONS_AT_ONCE = 16
 _FIRST_CAPACITY = 32  # tokens that the caches have room for at first
+
+_KeysAndValues = tuple[torch.Tensor, torch.Tensor]
+_Norm = tuple[tuple[int, ...], torch.Tensor, torch.Tensor, float]  # shape, weight, bias and epsilon of a LayerNorm
 
 
 def is_plain(model: Any) -> bool:
@@ -69,7 +71,7 @@ def _is_undisturbed(model: Any) -> bool:
         and torch.get_default_device().type == "cpu"
         and not torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")
-        and not is_torchdynamo_compiling()
+        and not torch.compiler.is_compiling()
         and not is_in_torch_dispatch_mode()
     )
 
@@ -107,14 +109,14 @@ class Projection:
         weight = together([layer.weight for layer in layers])
         self._bias = None if layers[0].bias is None else together([layer.bias for layer in layers])
         self._activation, self._products = activation, weight.numel()  # products of one row
-        # Packed for oneDNN; as it is where that cannot be, and also where few rows may be too few for oneDNN.
         is_packed = can_pack() and weight.dtype == torch.float32 and torch.backends.mkldnn.enabled
         self._packed = pack(weight) if is_packed else None
-        self._weight = weight if not is_packed or self._products < _FEWEST_PRODUCTS else None
+        if not is_packed or self._products < _FEWEST_PRODUCTS:  # else one row is enough for oneDNN
+            self._weight = weight
 
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
         """(R, D) -> (R, ..) of all layers, after the activation."""
-        if self._packed is not None and (self._weight is None or len(states) * self._products >= _FEWEST_PRODUCTS):
+        if self._packed is not None and len(states) * self._products >= _FEWEST_PRODUCTS:
             return multiply(states, self._packed, self._bias, self._activation)
         output = nn.functional.linear(states, self._weight, self._bias)
         return output.relu_() if self._activation == "relu" else output
@@ -123,7 +125,7 @@ class Projection:
 class LayerProjections:
     """The projections of one decoder layer."""
 
-    def __init__(self, layer: nn.Module, heads: int) -> None:
+    def __init__(self, layer: Any, heads: int) -> None:
         self_attn, cross = layer.self_attn, layer.encoder_attn
         self.qkv = Projection(self_attn.q_proj, self_attn.k_proj, self_attn.v_proj, heads=heads)
         self.out = Projection(self_attn.out_proj)
@@ -143,7 +145,7 @@ class DecoderProjections:
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()
 
-    def __init__(self, model: Any, fingerprint: list[tuple]) -> None:
+    def __init__(self, model: Any, fingerprint: list[tuple[object, ...]]) -> None:
         self.fingerprint = fingerprint
         self.layers = [LayerProjections(layer, model.config.num_heads) for layer in model.model.decoder.layers]
         self.head = Projection(model.lm_head)
@@ -156,7 +158,7 @@ class DecoderProjections:
         longest = max(max(parameter.shape) for parameter in parameters)
         # Weighs every place of a weight otherwise, so that rows or columns that change places are noticed, too.
         ramp = torch.arange(1, longest + 1, dtype=model.dtype).sin_()
-        fingerprint = [(torch.backends.mkldnn.enabled,)]
+        fingerprint: list[tuple[object, ...]] = [(torch.backends.mkldnn.enabled,)]
         for parameter in parameters:
             by_row = parameter.mv(ramp[: parameter.shape[1]]) if parameter.ndim == 2 else parameter
             version = 0 if parameter.is_inference() else parameter._version
@@ -199,19 +201,22 @@ class DecoderSession:
         num_sentences, source_length, _ = encoder_states.shape
         self._heads, rows = model.config.num_heads, encoder_states.flatten(0, 1)
         self._widths = model.config.d_k, model.config.d_v
-        # Keys and values of the source (A * H, S, K), and of the target (A * H, room for tokens * N, K).
-        self._cross = [
-            [part.contiguous() for part in self._by_head(layer.cross_kv(rows), source_length).split(self._widths, -1)]
-            for layer in self._projections.layers
-        ]
+        # Of each layer keys and values of the source (A * H, S, K), and of the target (A * H, room for tokens * N, K).
+        self._cross: list[_KeysAndValues] = []
+        for layer in self._projections.layers:
+            keys, values = self._by_head(layer.cross_kv(rows), source_length).split(self._widths, -1)
+            self._cross.append((keys.contiguous(), values.contiguous()))
         if encoder_mask is not None and model.config._attn_implementation == "sdpa":
             is_empty = (encoder_mask == 0).all(dim=1).repeat_interleave(self._heads)
             for _, values in self._cross:
                 values[is_empty] = 0.0  # torch's attention to nothing at all gives zeros
         shape = num_sentences * self._heads, _FIRST_CAPACITY * num_beams
-        self._own = [[rows.new_empty(*shape, width) for width in self._widths] for _ in self._norms]
+        self._own = [
+            (rows.new_empty(*shape, model.config.d_k), rows.new_empty(*shape, model.config.d_v)) for _ in self._norms
+        ]
         self._cross_mask = None if encoder_mask is None else _added(encoder_mask != 0, rows.dtype).unsqueeze(1)
         self._log_probs: torch.Tensor | None = None
+        self._positions: torch.Tensor  # (L, D) encodings of the next positions
         # (A, N, T): the beam that each row's token of the past was written by
         self._writers = torch.empty(num_sentences, num_beams, 0, dtype=torch.long)
 
@@ -225,8 +230,8 @@ class DecoderSession:
         masks = self._masks(parents)
         if self._length * self._num_beams == self._own[0][0].shape[1]:
             self._copy_own(slice(None), 2 * self._own[0][0].shape[1])
-        states = nn.functional.embedding(tokens.flatten(), self._embedding) * self._scale
-        states = states + self._position()
+        embedded = nn.functional.embedding(tokens.flatten(), self._embedding)
+        states: torch.Tensor = embedded * self._scale + self._position()
         parts = zip(self._projections.layers, self._norms, self._own, self._cross, strict=True)
         for projections, norms, own, cross in parts:
             states = self._layer(states, projections, norms, own, cross, masks)
@@ -262,7 +267,7 @@ class DecoderSession:
     def keep(self, sentences: torch.Tensor) -> None:
         """Goes on with the sentences of these indices (A,) alone."""
         self._copy_own(sentences, self._own[0][0].shape[1])
-        self._cross = [[self._of(states, sentences) for states in caches] for caches in self._cross]
+        self._cross = [(self._of(keys, sentences), self._of(values, sentences)) for keys, values in self._cross]
         self._writers = self._writers[sentences]
         if self._cross_mask is not None:
             self._cross_mask = self._cross_mask[sentences]
@@ -270,15 +275,19 @@ class DecoderSession:
     def _copy_own(self, sentences: torch.Tensor | slice, capacity: int) -> None:
         """Moves keys and values of these sentences' targets to new memory, with room for `capacity` of each head."""
         used = self._length * self._num_beams
-        for caches in self._own:
-            for index, states in enumerate(caches):
-                kept = self._of(states[:, :used], sentences)
-                caches[index] = states.new_empty(len(kept), capacity, states.shape[2])
-                caches[index][:, :used] = kept
+
+        def moved(states: torch.Tensor) -> torch.Tensor:
+            kept = self._of(states[:, :used], sentences)
+            room = states.new_empty(len(kept), capacity, states.shape[2])
+            room[:, :used] = kept
+            return room
+
+        for index, (keys, values) in enumerate(self._own):
+            self._own[index] = moved(keys), moved(values)
 
     def _of(self, states: torch.Tensor, sentences: torch.Tensor | slice) -> torch.Tensor:
         """(A * H, ..) of some sentences."""
-        return states.unflatten(0, (-1, self._heads))[sentences].flatten(0, 1)
+        return states.view(-1, self._heads, *states.shape[1:])[sentences].flatten(0, 1)
 
     def _masks(self, parents: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """What is added to scores of self-attention (A * H, N, (T + 1) * N) and of cross-attention (A * H, 1, S)."""
@@ -301,16 +310,17 @@ class DecoderSession:
         self,
         states: torch.Tensor,
         projections: LayerProjections,
-        norms: list[tuple],
-        own: list[torch.Tensor],
-        cross: list[torch.Tensor],
+        norms: list[_Norm],
+        own: _KeysAndValues,
+        cross: _KeysAndValues,
         masks: tuple[torch.Tensor | None, torch.Tensor | None],
     ) -> torch.Tensor:
         """One layer of the decoder, (R, D) -> (R, D)."""
         beams, end = self._num_beams, (self._length + 1) * self._num_beams
         q, k, v = self._by_head(projections.qkv(states), beams).split((self._widths[0], *self._widths), -1)
-        own[0][:, end - beams : end], own[1][:, end - beams : end] = k, v
-        attended = self._attend(q, own[0][:, :end], own[1][:, :end], masks[0])
+        keys, values = own[0][:, :end], own[1][:, :end]
+        keys[:, end - beams :], values[:, end - beams :] = k, v
+        attended = self._attend(q, keys, values, masks[0])
         states = torch.layer_norm(states + projections.out(attended), *norms[0])
         attended = self._attend(self._by_head(projections.cross_q(states), beams), *cross, masks[1])
         states = torch.layer_norm(states + projections.cross_out(attended), *norms[1])
@@ -330,7 +340,7 @@ class DecoderSession:
         keys, scaling = keys.transpose(1, 2), self._widths[0] ** -0.5
         scores = torch.bmm(q, keys).mul_(scaling) if mask is None else torch.baddbmm(mask, q, keys, alpha=scaling)
         attended = torch.bmm(scores.softmax(dim=-1), values)  # (A * H, N, K)
-        by_row = attended.unflatten(0, (-1, self._heads)).transpose(1, 2)  # (A, N, H, K)
+        by_row = attended.view(-1, self._heads, *attended.shape[1:]).transpose(1, 2)  # (A, N, H, K)
         return by_row.reshape(-1, self._heads * self._widths[1])
 
 
