@@ -65,16 +65,14 @@ def _batch_danger(
     asked = [getattr(args, f"max_{side}_tokens_per_batch") for side in sides]
     wanted = [getattr(recipe, f"max_{side}_tokens_per_batch") for side in sides]
     for side, given, own in zip(sides, asked, wanted, strict=True):
-        if distance := _distance(given, own):
-            effect, advice = (
-                (
-                    "post-norm layers may diverge or stay behind",
-                    "Raise it: `max_padded_tokens_per_device` alone is for memory",
-                )
-                if given < own
-                else ("updates are few, and `warmup_steps` too many for them", "Lower it")
-            )
-            return f"`max_{side}_tokens_per_batch` of {given:,} is {distance} {whose} {own:,}: {effect}. {advice}."
+        if not (distance := _distance(given, own)):
+            continue
+        effect = (
+            "post-norm layers may diverge or stay behind. Raise it: `max_padded_tokens_per_device` alone is for memory"
+            if given < own
+            else "updates are few, and `warmup_steps` too many for them. Lower it"
+        )
+        return f"`max_{side}_tokens_per_batch` of {given:,} is {distance} {whose} {own:,}: {effect}."
     for side, given, own in zip(sides, real or (), wanted, strict=False):
         if distance := _distance(given, own):
             return (
