@@ -128,8 +128,11 @@ def test_batches_are_those_that_a_run_of_an_earlier_version_goes_on_with(monkeyp
     sampler = TokenBatchSampler(range(2, 11), range(2, 11), max_source_tokens=20, max_target_tokens=20)
     assert micro_batches(sampler, 0) == [[5, 4, 2], [7, 3, 1, 0], [8, 6]]
     assert micro_batches(sampler, 1) == [[5, 4, 2], [8, 6], [7, 3, 1, 0]]
-    alike = TokenBatchSampler([3, 4] * 50, [3] * 100, max_source_tokens=30, max_target_tokens=30)
-    assert micro_batches(alike)[0] == [30, 2, 86, 74, 28, 18, 80, 24, 68, 0]
+
+
+def test_pairs_of_one_length_are_drawn_as_a_run_of_an_earlier_version_does():
+    sampler = TokenBatchSampler([3, 4] * 50, [3] * 100, max_source_tokens=30, max_target_tokens=30)
+    assert micro_batches(sampler)[0] == [30, 2, 86, 74, 28, 18, 80, 24, 68, 0]
 
 
 def test_micro_batches_of_one_update_are_sorted_by_the_longer_side():
