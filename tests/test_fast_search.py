@@ -428,6 +428,15 @@ def with_low_rank(model):
     return model
 
 
+def with_another_kind_of_parameter(model):
+    class Own(torch.nn.Parameter):
+        pass
+
+    layer = model.model.decoder.layers[0].fc1
+    layer.weight = Own(layer.weight.detach())
+    return model
+
+
 def with_another_norm(model):
     model.model.decoder.layers[1].final_layer_norm = torch.nn.RMSNorm(16, dtype=model.dtype).eval()
     return model
@@ -473,6 +482,7 @@ def with_lora(model):
         with_patched_preparation,
         with_an_odd_bias,
         with_low_rank,
+        with_another_kind_of_parameter,
         with_another_norm,
         with_another_scale,
         with_bounded_embeddings,
