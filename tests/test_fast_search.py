@@ -242,10 +242,11 @@ def test_search_from_encoded_sources_and_from_embeddings_equals_the_librarys(sea
 
 @pytest.mark.parametrize("num_beams", [1, 4])
 def test_search_without_a_mask_equals_the_librarys(searches, num_beams):
-    model = random_model(1)
-    model.generation_config.pad_token_id = None  # or the library would make a mask
-    ids = torch.randint(3, VOCABULARY, (3, 6))
-    assert_equal(*both(searches, model, {"input_ids": ids}, num_beams=num_beams))
+    for seed in range(4):  # in some of which sentences leave the batch early
+        model = random_model(seed)
+        model.generation_config.pad_token_id = None  # or the library would make a mask
+        ids = torch.randint(3, VOCABULARY, (6, 6))
+        assert_equal(*both(searches, model, {"input_ids": ids}, num_beams=num_beams))
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
@@ -427,6 +428,15 @@ def with_low_rank(model):
     return model
 
 
+def with_another_kind_of_parameter(model):
+    class Own(torch.nn.Parameter):
+        pass
+
+    layer = model.model.decoder.layers[0].fc1
+    layer.weight = Own(layer.weight.detach())
+    return model
+
+
 def with_another_norm(model):
     model.model.decoder.layers[1].final_layer_norm = torch.nn.RMSNorm(16, dtype=model.dtype).eval()
     return model
@@ -472,6 +482,7 @@ def with_lora(model):
         with_patched_preparation,
         with_an_odd_bias,
         with_low_rank,
+        with_another_kind_of_parameter,
         with_another_norm,
         with_another_scale,
         with_bounded_embeddings,

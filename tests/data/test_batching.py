@@ -130,6 +130,11 @@ def test_batches_are_those_that_a_run_of_an_earlier_version_goes_on_with(monkeyp
     assert micro_batches(sampler, 1) == [[5, 4, 2], [8, 6], [7, 3, 1, 0]]
 
 
+def test_pairs_of_one_length_are_drawn_as_a_run_of_an_earlier_version_does():
+    sampler = TokenBatchSampler([3, 4] * 50, [3] * 100, max_source_tokens=30, max_target_tokens=30)
+    assert micro_batches(sampler)[0] == [30, 2, 86, 74, 28, 18, 80, 24, 68, 0]
+
+
 def test_micro_batches_of_one_update_are_sorted_by_the_longer_side():
     source, target = make_lengths()
     rows = chain(*micro_batches(TokenBatchSampler(source, target, **LIMITS, accumulation_steps=4))[:4])
@@ -300,6 +305,8 @@ def test_sampler_refuses_a_pair_longer_than_the_padded_bound():
         (([3], [3]), {"accumulation_steps": 0}, "`accumulation_steps` must be at least 1, got 0"),
         (([3], [3]), {"seed": -1}, "`seed` must be at least 0, got -1"),
         (([3], [3]), {"max_source_tokens": 0}, "`max_source_tokens` must be at least 1, got 0"),
+        (([3], [3]), {"max_target_tokens": 0}, "`max_target_tokens` must be at least 1, got 0"),
+        (([[3, 4]], [3]), {}, r"`source_lengths` must be a non-empty list of numbers, got shape \(1, 2\)"),
     ],
 )
 def test_sampler_refuses_bad_values(lengths, options, message):
