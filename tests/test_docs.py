@@ -10,10 +10,19 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from readme import ROOT, blocks, text_of
-from tiny import SENTENCES
+from tiny import SENTENCES, make_model
+from transformers import pipeline
+
+pytest.importorskip("datasets", reason="needs the extra [train]")
+
+from datasets import Dataset
+
+from vaswani_transformer import VaswaniTransformerTrainer, VaswaniTransformerTrainingArguments
+from vaswani_transformer.data import tokenize_corpus
 
 # ---- the tour ----
 
@@ -50,6 +59,58 @@ def test_tour_names_code_where_it_is(file, symbols):
     for symbol in symbols:
         name = symbol.split(".")[-1]
         assert re.search(rf"\b(def|class) {name}\b|^{name}\b.* = |self\.{name} =", text, re.MULTILINE), symbol
+
+
+# ---- the paths of CONTRIBUTING ----
+
+
+def path_in(title):
+    """(function, beginning of its file) of each step in a section's table."""
+    rows = re.findall(r"^\| `([\w.]+)` \| `([\w/.]+)…?` \|", section(title), flags=re.MULTILINE)
+    assert len(rows) == section(title).count("\n| ") - 1 > 10  # less the header
+    return rows
+
+
+def functions_passed(call):
+    """(function, file) of each function of the package that a call passes, in the order of their first calls."""
+    package, passed = ROOT / "vaswani_transformer", {}
+
+    def note(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(package)):
+            passed[code.co_qualname, str(Path(code.co_filename).relative_to(package))] = None
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return list(passed)
+
+
+def assert_in_order(steps, passed):
+    remaining = iter(passed)
+    for function, file in steps:
+        assert any(name == function and path.startswith(file) for name, path in remaining), function
+
+
+def test_path_of_a_sentence_is_what_runs(tiny_tokenizer, tmp_path):
+    make_model(vocab_size=len(tiny_tokenizer)).save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    translate = pipeline("translation", model=str(tmp_path), device="cpu")
+    assert_in_order(path_in("The path of a sentence"), functions_passed(lambda: translate(["A dog runs."])))
+
+
+@pytest.mark.slow
+def test_path_of_a_batch_is_what_runs(tiny_tokenizer, tmp_path):
+    pairs = [{"source": SENTENCES[0], "target": SENTENCES[1]}, {"source": SENTENCES[2], "target": SENTENCES[3]}]
+    trainer = VaswaniTransformerTrainer(
+        make_model(vocab_size=len(tiny_tokenizer)).train(),
+        VaswaniTransformerTrainingArguments(str(tmp_path / "run"), max_steps=2, use_cpu=True, report_to=[]),
+        train_dataset=tokenize_corpus(Dataset.from_list(pairs), tiny_tokenizer),
+        processing_class=tiny_tokenizer,
+    )
+    assert_in_order(path_in("The path of a batch"), functions_passed(trainer.train))
 
 
 # ---- the examples of CONTRIBUTING ----

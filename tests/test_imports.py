@@ -3,6 +3,7 @@
 """One direction of imports, and a light `import vaswani_transformer`."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -24,10 +25,12 @@ def layer_of(module):
     return next(index for index, names in enumerate(LAYERS) if head in names)
 
 
-def imported_modules(path):
-    """Dotted names, below the package, of everything that a file imports from the package."""
-    folder = path.relative_to(PACKAGE).parent.parts
-    for node in ast.walk(ast.parse(path.read_text())):
+def imported_modules(path, *, for_types=True):
+    """Dotted names, below the package, of everything that a file imports from the package, or does so when it runs."""
+    folder, tree = path.relative_to(PACKAGE).parent.parts, ast.parse(path.read_text())
+    if not for_types:
+        tree.body = [each for each in tree.body if not ast.unparse(each).startswith("if TYPE_CHECKING:")]
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = ".".join((*folder[: len(folder) - node.level + 1], *((node.module or "").split("."))))
             yield base.strip(".") or node.names[0].name
@@ -49,6 +52,16 @@ def test_imports_go_in_one_direction(path):
         assert (
             other is None or other < own or module.split(".")[0] == path.relative_to(PACKAGE).parts[0] or own == 0
         ), f"{path.name} imports {module}"
+
+
+def test_no_module_imports_itself_through_others():
+    modules = {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in PACKAGE.rglob("*.py")
+    }
+    graph = {name: {*imported_modules(path, for_types=False)} & {*modules} - {name} for name, path in modules.items()}
+    assert sum(map(len, graph.values())) > 300
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the way round
 
 
 @pytest.mark.parametrize("path", HUB_FILES, ids=lambda p: p.name)

@@ -15,9 +15,13 @@ from ..evaluation.batches import check_count
 from ..evaluation.checkpoint import read_json
 from ..evaluation.decoding import DECODING, decoding_overrides
 from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA
-from .ctranslate2_model import DESCRIPTION, VOCABULARY_FILE, WEIGHTS_FILE
 
 logger = logging.getLogger(__name__)
+
+# The key of an exported config.json that tells what `Translator` has to know of the model.
+DESCRIPTION = "vaswani_transformer"
+
+WEIGHTS_FILE, VOCABULARY_FILE = "model.bin", "shared_vocabulary.json"
 
 _HOW_TO_EXPORT = "Make one: vaswani-transformer export --model DIR --to ctranslate2 --output-dir NEW."
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")

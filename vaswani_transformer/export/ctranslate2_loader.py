@@ -20,7 +20,7 @@ from ..attention_vaswani_transformer import MultiHeadAttention
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..positions_vaswani_transformer import sinusoids
-from .ctranslate2_model import DESCRIPTION
+from .ctranslate2_files import DESCRIPTION
 
 # Sinusoids have no end, but CTranslate2's own are of another formula, so the paper's are stored: 4 MB of a base model.
 MIN_POSITIONS = 2048

@@ -24,10 +24,6 @@ QUANTIZATIONS = (
     "int8_float16",
     "int8_bfloat16",
 )
-# The key of an exported config.json that tells what `Translator` has to know of the model.
-DESCRIPTION = "vaswani_transformer"
-
-WEIGHTS_FILE, VOCABULARY_FILE = "model.bin", "shared_vocabulary.json"
 
 
 def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantization: str = "float32") -> Path:
