@@ -32,8 +32,8 @@ def imported_modules(path, *, for_types=True):
         tree.body = [each for each in tree.body if not ast.unparse(each).startswith("if TYPE_CHECKING:")]
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level:
-            base = ".".join((*folder[: len(folder) - node.level + 1], *((node.module or "").split("."))))
-            yield base.strip(".") or node.names[0].name
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            yield from (".".join((*folder[: len(folder) - node.level + 1], name)) for name in names)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("vaswani_transformer"):
             yield node.module.removeprefix("vaswani_transformer").strip(".")
         elif isinstance(node, ast.Import):
