@@ -151,7 +151,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         self._check_library_fields(**kwargs)
         self._resolve_head_sizes()
         self._check_positions()
-        super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]  # the library's
+        super().__post_init__(**kwargs)
 
     def _check_sizes(self) -> None:
         for name in _SIZES:
@@ -297,6 +297,6 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         return {**super().to_dict(), "auto_map": dict(_AUTO_MAP), "custom_pipelines": self._hub_pipelines()}
 
 
-VaswaniTransformerConfig.register_for_auto_class()  # type: ignore[no-untyped-call]  # the library's
+VaswaniTransformerConfig.register_for_auto_class()
 
 __all__ = ["PRESETS", "VaswaniTransformerConfig"]

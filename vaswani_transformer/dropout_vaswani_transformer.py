@@ -29,7 +29,7 @@ class Dropout(nn.Dropout):
             dropped = super().forward(input)
             return dropped if residual is None else residual + dropped
         mask, scale = _random_mask(input, num_kept), _STEPS / num_kept
-        output: torch.Tensor = _MaskedScale.apply(input, mask, scale, residual)  # type: ignore[no-untyped-call]  # torch's
+        output: torch.Tensor = _MaskedScale.apply(input, mask, scale, residual)
         return output
 
 

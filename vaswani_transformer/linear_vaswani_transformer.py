@@ -42,7 +42,7 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
     rows = input.reshape(-1, input.shape[-1])
     needs_grad = input.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     if torch.is_grad_enabled() and needs_grad:
-        product: torch.Tensor = _Linear.apply(rows, weight, bias)  # type: ignore[no-untyped-call]  # torch's
+        product: torch.Tensor = _Linear.apply(rows, weight, bias)
     else:
         product = multiply(rows, weight, bias)
     return product.view(*input.shape[:-1], -1)
@@ -64,7 +64,7 @@ def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
         and input.numel() * weight.shape[0] >= _FEWEST_PRODUCTS
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
-        and not torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]  # torch's
+        and not torch.jit.is_tracing()  # type: ignore[attr-defined]  # torch's
         and not is_in_torch_dispatch_mode()
         and forward_ad._current_level < 0
         and bool(torch.backends.mkldnn.enabled)

@@ -121,7 +121,7 @@ def fused_translation_loss(
     is_real = labels != IGNORE_INDEX
     divisor = _divisor(num_items_in_batch, labels.to(states.device))
     states, labels = states[is_real.to(states.device)], labels[is_real].to(states.device)  # (N, D), (N,)
-    loss, nll = _FusedLoss.apply(states, weight, labels, label_smoothing)  # type: ignore[no-untyped-call]  # torch's
+    loss, nll = _FusedLoss.apply(states, weight, labels, label_smoothing)
     return loss / divisor, nll / divisor if label_smoothing else None
 
 

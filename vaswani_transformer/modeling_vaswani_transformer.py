@@ -229,9 +229,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
             old = decoder.embed_tokens
             new = self._get_resized_embeddings(old, new_num_tokens, pad_to_multiple_of, mean_resizing)
             decoder.embed_tokens = new.requires_grad_(old.weight.requires_grad)
-        return super()._resize_token_embeddings(  # type: ignore[no-untyped-call]  # the library's
-            new_num_tokens, pad_to_multiple_of, mean_resizing
-        )
+        return super()._resize_token_embeddings(new_num_tokens, pad_to_multiple_of, mean_resizing)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -324,7 +322,7 @@ class VaswaniTransformerEncoder(_Stack):
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__(config)
         self.layers = nn.ModuleList([EncoderLayer(config, index) for index in range(config.num_encoder_layers)])
-        self.post_init()  # type: ignore[no-untyped-call]  # the library's
+        self.post_init()
 
     @merge_with_config_defaults  # type: ignore[untyped-decorator]  # the library's
     @capture_outputs  # type: ignore[untyped-decorator]  # the library's
@@ -377,7 +375,7 @@ class VaswaniTransformerDecoder(_Stack):
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__(config)
         self.layers = nn.ModuleList([DecoderLayer(config, index) for index in range(config.num_decoder_layers)])
-        self.post_init()  # type: ignore[no-untyped-call]  # the library's
+        self.post_init()
 
     @merge_with_config_defaults  # type: ignore[untyped-decorator]  # the library's
     @capture_outputs  # type: ignore[untyped-decorator]  # the library's
@@ -472,7 +470,7 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
             self.shared = nn.Embedding(config.vocab_size, config.d_model)
         self.encoder = VaswaniTransformerEncoder(config)
         self.decoder = VaswaniTransformerDecoder(config)
-        self.post_init()  # type: ignore[no-untyped-call]  # the library's
+        self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
         """The shared embedding; the encoder's, if nothing is shared."""
@@ -572,7 +570,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         super().__init__(config)
         self.model = VaswaniTransformerModel(config)
         self.lm_head = Linear(config.d_model, config.vocab_size, bias=False)
-        self.post_init()  # type: ignore[no-untyped-call]  # the library's
+        self.post_init()
         self._set_default_generation()
 
     @can_return_tuple  # type: ignore[untyped-decorator]  # the library's
@@ -677,10 +675,8 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         return shifted
 
 
-VaswaniTransformerModel.register_for_auto_class("AutoModel")  # type: ignore[no-untyped-call]  # the library's
-VaswaniTransformerForConditionalGeneration.register_for_auto_class(  # type: ignore[no-untyped-call]  # the library's
-    "AutoModelForSeq2SeqLM"
-)
+VaswaniTransformerModel.register_for_auto_class("AutoModel")
+VaswaniTransformerForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
 
 __all__ = [
     "VaswaniTransformerDecoder",

@@ -113,7 +113,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         is_list = isinstance(inputs, list)
         if is_list and not inputs:
             return []
-        results = super().__call__(inputs, *args, **kwargs)  # type: ignore[no-untyped-call]  # the library's
+        results = super().__call__(inputs, *args, **kwargs)
         if is_list and all(len(result) == 1 for result in results):
             return [result[0] for result in results]
         return results
@@ -145,7 +145,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                 found: list[Any] = [None] * len(pool)
                 for batch in _batches([each["input_ids"].shape[1] for each in encoded], batch_size):
                     together = self._together([encoded[index] for index in batch])
-                    outputs = self.forward(together, **forward_params)  # type: ignore[no-untyped-call]  # the library's
+                    outputs = self.forward(together, **forward_params)
                     for index, sequences in zip(batch, outputs["sequences"], strict=True):
                         found[index] = self.postprocess({"sequences": sequences.unsqueeze(0)}, **postprocess_params)
                 yield from found

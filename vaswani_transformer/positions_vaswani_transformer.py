@@ -43,7 +43,7 @@ class SinusoidalPositionalEncoding(nn.Module):
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
         """Keeps the table in fp32 when the model changes its dtype."""
-        super()._apply(fn, *args, **kwargs)  # type: ignore[no-untyped-call]  # torch's
+        super()._apply(fn, *args, **kwargs)
         if self.table.dtype != torch.float32:
             self.table = sinusoids(torch.arange(self.table.shape[0], device=self.table.device), self.d_model)
         return self

@@ -73,7 +73,7 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         self._tokenizer = Tokenizer(BPE(vocab=vocab, merges=merges or []))
         self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
         self._tokenizer.decoder = decoders.ByteLevel()
-        super().__init__(  # type: ignore[no-untyped-call]  # the library's
+        super().__init__(
             bos_token=bos_token,
             eos_token=eos_token,
             pad_token=pad_token,

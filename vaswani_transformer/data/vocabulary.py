@@ -62,7 +62,7 @@ def train_tokenizer(
             f"`vocab_size` must be at least {smallest} (256 bytes and {len(untrained)} special tokens), got "
             f"{vocab_size}. Choose a larger vocabulary; the paper's has about 37,000 entries."
         )
-    tokenizer: VaswaniTransformerTokenizer = untrained.train_new_from_iterator(  # type: ignore[no-untyped-call]
+    tokenizer: VaswaniTransformerTokenizer = untrained.train_new_from_iterator(
         _with_text(sentences), vocab_size, show_progress=show_progress
     )
     if len(tokenizer) < vocab_size:

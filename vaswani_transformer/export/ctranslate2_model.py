@@ -55,7 +55,7 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
     from .ctranslate2_loader import VaswaniTransformerLoader
 
     loaded, tokenizer = load_for_inference(model, device="cpu")
-    loaded.float()  # type: ignore[no-untyped-call]  # CTranslate2 makes int8_bfloat16 of bf16's int8
+    loaded.float()  # CTranslate2 makes int8_bfloat16 of bf16's int8
     spec = VaswaniTransformerLoader()(loaded, tokenizer)
     spec.validate()
     spec.optimize(quantization=quantization)

@@ -89,7 +89,7 @@ class VaswaniTransformerOnnxModel(VaswaniTransformerPreTrainedModel, VaswaniTran
         super().__init__(config)
         self._encoder, self._decoder = OnnxEncoder(encoder, config), decoder
         self._set_default_generation()
-        self.eval()  # type: ignore[no-untyped-call]  # the library's
+        self.eval()
 
     @classmethod
     def from_pretrained(  # type: ignore[override]  # the weights are in the graphs

@@ -67,7 +67,7 @@ def export_onnx(model: str | Path, output_dir: str | Path) -> Path:
         import onnxscript  # noqa: F401
     check_output_folder(output_dir)
     loaded, tokenizer = load_for_inference(model, device="cpu")
-    loaded.float()  # type: ignore[no-untyped-call]  # the library's
+    loaded.float()
     loaded.set_attn_implementation("sdpa")
     _compute_positions_in_the_graph(loaded)
     with writing_folder(output_dir) as folder:

@@ -97,7 +97,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         metric = self.metric_for_best_model
         if self.greater_is_better is None and metric is not None and metric.endswith(_LOWER_IS_BETTER):
             self.greater_is_better = False
-        super().__post_init__()  # type: ignore[no-untyped-call]
+        super().__post_init__()
 
 
 def _check_at_least(arguments: VaswaniTransformerTrainingArguments, minimum: int, *names: str) -> None:

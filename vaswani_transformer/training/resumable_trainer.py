@@ -174,7 +174,7 @@ class ResumableTrainer(HubTrainer):
         """As the library's; with FSDP both stacks look up their tokens in one module, as FSDP2 shards it only once."""
         if self.is_fsdp_enabled:
             self.model.set_input_embeddings(self.model.get_input_embeddings())
-        prepared = super()._prepare_for_training(*args, **kwargs)  # type: ignore[no-untyped-call]
+        prepared = super()._prepare_for_training(*args, **kwargs)
         if self.is_fsdp_enabled:
             check_tied(self.model)
         return prepared
@@ -182,14 +182,14 @@ class ResumableTrainer(HubTrainer):
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
         """An epoch of the library's, the first one after a resume without making the batches before its start."""
         if self._resumed_from is None:
-            super()._run_epoch(*args, **kwargs)  # type: ignore[no-untyped-call]
+            super()._run_epoch(*args, **kwargs)
             return
         self._take_up(self._resumed_from)
         if self.state.global_step >= self.state.max_steps:
             self.control.should_training_stop = True
         if not self.control.should_training_stop:
             with _skipping_with(self._start_loader_at):
-                super()._run_epoch(*args, **kwargs)  # type: ignore[no-untyped-call]
+                super()._run_epoch(*args, **kwargs)
 
     def _start_loader_at(self, loader: Any, num_batches: int) -> Any:
         """The training's data loader without the first batches of each process."""
@@ -349,7 +349,7 @@ class ResumableTrainer(HubTrainer):
         if self._resumed_from is not None:
             self._take_up(self._resumed_from)
         self._tr_loss = self.accelerator.reduce(self._tr_loss, "mean")
-        output: TrainOutput = super()._finalize_training(*args, **kwargs)  # type: ignore[no-untyped-call]
+        output: TrainOutput = super()._finalize_training(*args, **kwargs)
         return output._replace(training_loss=output.metrics["train_loss"])
 
     def _load_best_model(self) -> None:

@@ -382,7 +382,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         """The library's norm of an update's gradients; the guard notes it with the loss."""
-        grad_norm = super()._get_grad_norm(model, grad_norm)  # type: ignore[no-untyped-call]
+        grad_norm = super()._get_grad_norm(model, grad_norm)
         if (guard := self._guard()) is not None:
             guard.watch(self.args, self.state, self._tr_loss, grad_norm, self.accelerator.optimizer_step_was_skipped)
         return grad_norm
