@@ -191,6 +191,19 @@ def check_decoder_inputs(
     check_mask("attention_mask", encoder_attention_mask, batch, encoder_hidden_states.shape[1])
 
 
+def check_arguments_of_loss(others: dict[str, Any]) -> None:
+    """Refuses the name that label smoothing has elsewhere, which would be ignored among the library's keywords.
+
+    Raises:
+        TypeError: `label_smoothing` is among them.
+    """
+    if "label_smoothing" in others:
+        raise TypeError(
+            f"`label_smoothing` must be passed as `smoothing`, got {others['label_smoothing']}. The library would "
+            "take an argument of that name for labels."
+        )
+
+
 def check_labels(labels: torch.Tensor, states: torch.Tensor) -> None:
     """Refuses labels that are not one for each of the decoder's inputs.
 
@@ -282,6 +295,7 @@ def check_prefix_length(prefix_length: int, max_length: int) -> None:
 
 __all__ = [
     "MAX_TEXT_BYTES",
+    "check_arguments_of_loss",
     "check_batch",
     "check_cache",
     "check_decoder_inputs",

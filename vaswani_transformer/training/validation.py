@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from torch.utils.data import Dataset
-from transformers import EvalPrediction
+from transformers import EvalPrediction, PreTrainedTokenizerBase
 
 from ..data.collation import IGNORED
 from ..data.rows import pair_lengths
@@ -59,6 +59,29 @@ def in_data_order(dataset: Any, rows: Any, pad_id: int | None = None) -> Any:
     if pad_id is not None and isinstance(rows, np.ndarray):
         rows = np.where(rows == IGNORED, pad_id, rows)
     return dataset.restore_order(rows) if isinstance(dataset, SortedByLength) else rows
+
+
+def translation_scorer(
+    tokenizer: PreTrainedTokenizerBase, target_language: str | None, *, at_once: bool
+) -> Callable[[EvalPrediction], dict[str, float]]:
+    """What `compute_metrics` is if nobody gives one: all scores of a translated set.
+
+    It alone needs the extra [eval], which training does not.
+
+    Args:
+        tokenizer: Decodes predictions and labels.
+        target_language: As for `score_translations`.
+        at_once: Whether an extra that is missing is named now, and not when there is something to score.
+    """
+
+    def score(prediction: EvalPrediction) -> dict[str, float]:
+        from ..evaluation.metrics import make_compute_metrics
+
+        return make_compute_metrics(tokenizer, target_language)(prediction)
+
+    if at_once:
+        from ..evaluation.metrics import make_compute_metrics  # noqa: F401
+    return score
 
 
 def compute_in_order(
