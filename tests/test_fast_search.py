@@ -14,7 +14,7 @@ import torch
 from naive_search import generated_tokens
 from search_checks import MAX_FLIPPED, NEAR_TIE, decode, pad, rescored, without_padding
 from tiny import make_model
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
@@ -163,7 +163,8 @@ OPTIONS = {
     "two ends": {"eos_token_id": [2, 5]},
     "three ends more likely than all else": {
         "eos_token_id": [2, 5, 6],
-        "sequence_bias": [[[2], 20.0], [[5], 20.0], [[6], 20.0]],
+        "sequence_bias": [[[token], -20.0] for token in range(VOCABULARY) if token not in (2, 5, 6)],
+        "length_penalty": 8.0,  # the best still comes late
     },
     "greedy, two ends": {"num_beams": 1, "eos_token_id": [2, 5]},
     "constrained": {"prefix_allowed_tokens_fn": only_allowed},
@@ -177,6 +178,15 @@ OPTIONS = {
 def test_search_equals_the_librarys_in_float64(searches, options):
     for seed in range(5):
         assert_equal(*both(searches, random_model(seed), pad(random_sentences(seed)), **options))
+
+
+@pytest.mark.parametrize(("seed", "num_beams"), [(4, 4), (7, 2)])
+def test_early_stopping_misses_what_the_librarys_misses(searches, seed, num_beams):
+    model, batch = random_model(seed), pad(random_sentences(seed))
+    options = {"num_beams": num_beams, "length_penalty": 4.0}
+    ours, theirs = both(searches, model, batch, early_stopping=True, **options)
+    assert_equal(ours, theirs)
+    assert ours.sequences.tolist() != model.generate(**batch, early_stopping=False, **options).tolist()
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
@@ -281,6 +291,13 @@ def test_learned_positions_may_end_behind_the_sentences(searches, num_beams):
     model = make_model(scale=2.5, vocab_size=VOCABULARY, position_encoding="learned", max_position_embeddings=16)
     model.generation_config.update(suppress_tokens=[0, 1, *range(3, VOCABULARY)])  # ends at once
     assert_equal(*both(searches, model.double(), pad(random_sentences(0, 3)), max_new_tokens=40, num_beams=num_beams))
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_learned_positions_are_used_to_the_last(searches, num_beams):
+    model = make_model(vocab_size=VOCABULARY, position_encoding="learned", max_position_embeddings=20).double()
+    options = {"num_beams": num_beams, "max_new_tokens": 20, "suppress_tokens": [2]}
+    assert_equal(*both(searches, model, pad(random_sentences(0, 3)), **options))
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
@@ -584,8 +601,13 @@ def test_what_the_search_does_not_offer_is_left_to_the_library(searches, options
     assert searches == [False]
 
 
-def test_operations_that_are_counted_leave_the_search_to_the_library(searches):
-    with FlopCounterMode(display=False):
+class Watching(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+def test_operations_that_are_watched_leave_the_search_to_the_library(searches):
+    with Watching():
         random_model(0).generate(**pad(random_sentences(0, 3)))
     assert searches == [False]
 
@@ -755,7 +777,7 @@ def test_scores_that_are_no_numbers_are_refused_before_a_processor_hides_them(se
 
 
 @pytest.mark.parametrize("num_tokens", [5, 200, 2000, 4321, 10_000])
-@pytest.mark.parametrize("k", [2, 8])
+@pytest.mark.parametrize("k", [2, 8, 20])
 def test_top_k_is_that_of_torch(num_tokens, k, monkeypatch):
     monkeypatch.setattr(fast_search, "_FEW_SCORES", 0)
     torch.manual_seed(0)
