@@ -232,7 +232,7 @@ def test_search_behind_a_prefix_equals_the_librarys(searches, num_beams):
     for seed in range(5):
         sentences = random_sentences(seed)
         prefixes = torch.tensor([[1, 5 + row, 7] for row in range(len(sentences))])
-        for options in ({}, {"min_new_tokens": 5}):
+        for options in ({}, {"min_new_tokens": 5, "sequence_bias": [[[2], 4.0]]}):
             options = {"num_beams": num_beams, "decoder_input_ids": prefixes, **options}
             assert_equal(*both(searches, random_model(seed), pad(sentences), **options))
 

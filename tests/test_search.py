@@ -82,6 +82,7 @@ def test_hypotheses_that_do_not_exist_are_returned_as_padding():
     assert sorted(out.sequences[:VOCABULARY, 1].tolist()) == list(range(VOCABULARY))
     assert out.sequences[VOCABULARY:, 1].tolist() == [0, 0]
     assert out.sequences_scores[VOCABULARY:].max() < -1e8
+    assert (out.beam_indices[VOCABULARY:] == -1).all() and (out.beam_indices[:VOCABULARY, 0] >= 0).all()
 
 
 # ---- a naive beam search ----
