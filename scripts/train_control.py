@@ -29,11 +29,12 @@ from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForC
 from vaswani_transformer.attention_vaswani_transformer import MultiHeadAttention
 from vaswani_transformer.cli.training import chosen_recipe, describe_train, is_main_process, training_options
 from vaswani_transformer.data.rows import pair_lengths
+from vaswani_transformer.evaluation.results import METRICS
 from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOutput, translation_loss
 from vaswani_transformer.positions_vaswani_transformer import SinusoidalPositionalEncoding
 from vaswani_transformer.training.checkpoints import find_checkpoint
 from vaswani_transformer.training.folder import write_results
-from vaswani_transformer.training.recipe import TRANSLATION_METRICS, Recipe
+from vaswani_transformer.training.recipe import Recipe
 from vaswani_transformer.training.run import RunData, run_training
 
 # ---- the networks ----
@@ -273,7 +274,7 @@ def train_control(
     Raises:
         ValueError: If the control cannot have the recipe's sizes, or the run to resume is of another network.
     """
-    metric = "loss" if recipe.metric_for_best_model in TRANSLATION_METRICS else recipe.metric_for_best_model
+    metric = "loss" if recipe.metric_for_best_model in METRICS else recipe.metric_for_best_model
     recipe = dataclasses.replace(
         recipe, eval_num_beams=0, num_averaged_snapshots=0, load_best_model=False, metric_for_best_model=metric
     )

@@ -167,7 +167,6 @@ def test_code_that_travels_has_no_way_to_files_programs_or_the_network(path):
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # What is declared though no file of ours imports it, and why.
-NOT_IMPORTED = {"onnx": "torch.onnx writes with it", "onnxscript": "torch.onnx exports with it"}
 
 
 def name_of(requirement):
@@ -195,7 +194,7 @@ def declared():
 
 def test_every_declared_dependency_is_used():
     used = {name for names in imported_distributions().values() for name in names}
-    assert declared() - used == set(NOT_IMPORTED)
+    assert declared() - used == set()
 
 
 def test_every_import_is_declared_or_required_by_what_is():

@@ -3,6 +3,7 @@
 """The model against an independent implementation, and the invariances it must have."""
 
 import copy
+import inspect
 import math
 import re
 
@@ -479,6 +480,13 @@ def test_projections_of_the_same_states_are_initialised_as_one_matrix(attention,
 def test_decoder_inputs_are_labels_shifted_right_behind_the_start_token(tiny_model):
     labels = torch.tensor([[7, 8, 2], [9, 2, -100]])
     assert tiny_model.prepare_decoder_input_ids_from_labels(labels).tolist() == [[1, 7, 8], [1, 9, 2]]
+
+
+@pytest.mark.parametrize("cls", [VaswaniTransformerModel, VaswaniTransformerForConditionalGeneration])
+def test_forwards_name_the_librarys_arguments(cls):
+    """The library's common tests find out here whether a model gives attention weights, and skip themselves if not."""
+    named = inspect.signature(cls.forward).parameters["kwargs"].annotation.__args__[0].__annotations__
+    assert {"output_attentions", "output_hidden_states"} <= named.keys()
 
 
 @pytest.mark.parametrize("name", ["decoder_start_token_id", "pad_token_id"])

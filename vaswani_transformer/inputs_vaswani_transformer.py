@@ -39,14 +39,12 @@ def check_text_length(text: str) -> None:
         )
 
 
-def check_token_ids(
-    name: str, ids: torch.Tensor | None, vocab_size: int | None = None, ignore_index: int | None = None
-) -> None:
+def check_token_ids(name: str, ids: Any, vocab_size: int | None = None, ignore_index: int | None = None) -> None:
     """Refuses what is not a tensor (B, L) of token ids, before an embedding kernel fails on it without a message.
 
     Args:
         name: Of the argument.
-        ids: Token ids, or None.
+        ids: Token ids.
         vocab_size: What the ids must stay below, which costs a wait for the device; None: not checked.
         ignore_index: An id outside the vocabulary that is allowed.
 
@@ -54,7 +52,7 @@ def check_token_ids(
         TypeError: No tensor, or not of int64 or int32.
         ValueError: Not of shape (B, L), empty, or an id outside the vocabulary.
     """
-    if ids is None or torch.compiler.is_compiling():
+    if torch.compiler.is_compiling():
         return
     if not torch.is_tensor(ids) or ids.dtype not in _ID_TYPES:
         raise TypeError(

@@ -576,7 +576,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         self._set_default_generation()
 
     @can_return_tuple  # type: ignore[untyped-decorator]  # the library's
-    def forward(
+    def forward(  # type: ignore[misc]  # `num_items_in_batch` is one of TransformersKwargs, too
         self,
         input_ids: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
@@ -592,7 +592,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         num_items_in_batch: torch.Tensor | int | None = None,
         return_logits: bool = True,
         logits_to_keep: int | torch.Tensor = 0,
-        **kwargs: Any,
+        **kwargs: Unpack[TransformersKwargs],
     ) -> VaswaniTransformerLMOutput:
         """Scores target sentences, and with `labels` their loss.
 

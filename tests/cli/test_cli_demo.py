@@ -23,7 +23,7 @@ def free_port():
 def test_demo_names_the_extra_it_needs(model_folder, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "gradio", None)
     error = refused(capsys, ["demo", "--model", str(model_folder)])
-    assert 'pip install "vaswani-transformer[demo]"' in error
+    assert "pip install 'vaswani-transformer[demo]'" in error
 
 
 def test_demo_refuses_a_model_of_another_architecture(model_folder, free_port, capsys):
@@ -53,7 +53,7 @@ def test_demo_refuses_an_address_of_another_machine(model_folder, capsys):
 def test_demo_refuses_more_translations_than_beams(model_folder, free_port, capsys):
     pytest.importorskip("gradio")
     error = refused(capsys, ["demo", "--model", str(model_folder), "--n-best", "5", "--port", str(free_port)])
-    assert "`--n-best` must be at least 1 and at most 4" in error
+    assert "`--n-best` must be at most `num_beams`, which is 4, got 5" in error
 
 
 def run_until_interrupted(model_folder, port, *options):

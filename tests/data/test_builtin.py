@@ -24,7 +24,7 @@ from vaswani_transformer.data.builtin import (
     word_dictionary,
 )
 from vaswani_transformer.data.builtin.grammar import draft
-from vaswani_transformer.data.builtin.lexicon import adjectives, noun, nouns, verbs
+from vaswani_transformer.data.builtin.lexicon import adjectives, nouns, verbs
 from vaswani_transformer.data.builtin.splits import is_held_out
 
 SPLITS = ("train", "validation", "test")
@@ -226,7 +226,8 @@ def test_german_adjective_ending_follows_the_declension_table(stem, forms):
     ],
 )  # fmt: skip
 def test_german_noun_is_declined(name, case, plural, expected):
-    assert german.noun_form(noun(name), case, plural) == expected
+    (noun,) = (entry for entry in nouns() if entry.en == name)
+    assert german.noun_form(noun, case, plural) == expected
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ class Scripted:
 )
 def test_search_goes_on_exactly_while_a_better_hypothesis_may_come(finished, running, horizons, best):
     engine = Scripted(finished, running)
-    found = Search(engine, ["</s>", "a"], [0])([[1, 1, 0]], Decoding(2, 1, 0.6, 5, 20, False), 100)[0]
+    found = Search(engine, ["</s>", "a"], [0], 100)([[1, 1, 0]], Decoding(2, 1, 0.6, 5, 20, False))[0]
     assert engine.horizons == horizons
     assert [(len(one.tokens), one.log_prob) for one in found] == [best]
     assert [one.score for one in found] == pytest.approx([gnmt_score(best[1], best[0], 0.6)])
@@ -216,7 +216,7 @@ def test_scores_are_gnmts_of_the_models_own_log_probabilities(save_model, tmp_pa
     source = tiny_tokenizer("A dog runs.")["input_ids"]
     decoding = translate._decoding("num_best", 4, {"length_penalty": 0.9})
     exact = model.double()
-    for found in translate._search([source], decoding, 2048)[0]:
+    for found in translate._search([source], decoding)[0]:
         assert found.score == pytest.approx(rescored(exact, source, found.tokens, 0.9), abs=1e-4)
         assert found.score == pytest.approx(gnmt_score(found.log_prob, len(found.tokens), 0.9), abs=1e-9)
 

@@ -152,7 +152,7 @@ def test_write_average_replaces_the_final_weights(tmp_path):
     models = [make_model(seed) for seed in range(2)]
     models[1].save_pretrained(tmp_path)
     write_snapshots(tmp_path, models)
-    assert write_average(tmp_path, 5) == 2
+    assert write_average(tmp_path, 5, tmp_path) == 2
     expected = (models[0].lm_head.weight.double() + models[1].lm_head.weight.double()) / 2
     assert torch.equal(load_file(tmp_path / "model.safetensors")["model.shared.weight"], expected.float())
 
@@ -165,7 +165,7 @@ from vaswani_transformer.training.averaging import list_snapshots, write_average
 (folder,) = map(Path, sys.argv[1:])
 torch.zeros(1).double()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-assert write_average(folder, 5) == 5
+assert write_average(folder, 5, folder) == 5
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 """
 

@@ -130,7 +130,7 @@ def test_damaged_files_of_a_checkpoint_make_the_older_one_be_taken(folder, damag
     for name in relative_files(newest):
         kept = shutil.copytree(newest, folder / "kept")
         damage(newest / name)
-        # without its manifest a checkpoint is one of an earlier version, whose files are as they should be here
+        # without its manifest a checkpoint is one of the library's trainer, whose files are as they should be here
         expected = 9 if name.name == "manifest.json" and damage is delete else 6
         assert checkpoint_step(find_checkpoint(folder)) == expected, name
         shutil.rmtree(newest)
@@ -201,7 +201,7 @@ def test_every_flipped_bit_of_a_snapshot_is_named_or_changes_no_average(folder):
     bits = bits_of(file, seed=0) | set(range(0, 8 * len(content), 8 * len(content) // 150))
     for bit in sorted(bits):
         flip(file, bit)
-        if message := refusal(write_average, folder, 2):
+        if message := refusal(write_average, folder, 2, folder):
             assert file.name in message
             refused += 1
         else:
@@ -215,7 +215,7 @@ def test_every_flipped_bit_of_a_snapshot_is_named_or_changes_no_average(folder):
 def test_damaged_snapshot_is_named(folder, damage):
     damage(list_snapshots(folder)[-1])
     with pytest.raises((ValueError, FileNotFoundError), match=r"step-00000009\.safetensors` must"):
-        write_average(folder, 2)
+        write_average(folder, 2, folder)
 
 
 def test_missing_snapshot_is_named(folder, recipe, caplog):

@@ -26,7 +26,7 @@ PARTS = ["trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensor
 
 
 def write_checkpoint(folder, step, *, without=()):
-    """A checkpoint as earlier versions of the package wrote it, without a manifest."""
+    """A checkpoint as the library writes it, without a manifest."""
     checkpoint = folder / f"checkpoint-{step}"
     checkpoint.mkdir(parents=True)
     save_file({"weight": torch.zeros(9)}, checkpoint / "model.safetensors")

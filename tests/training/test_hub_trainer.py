@@ -30,3 +30,10 @@ def test_failed_push_at_a_save_is_a_warning(monkeypatch):
     job.set_exception(ConnectionError("no network"))
     hub_trainer._warn_of_failure(job)
     assert warnings == ["A push failed: no network"]
+
+
+def test_process_without_a_repo_pushes_nothing_at_a_save(make_trainer, tmp_path, monkeypatch):
+    trainer = make_trainer()
+    monkeypatch.setattr(trainer, "is_world_process_zero", lambda: False)  # the library makes the repo in the main one
+    trainer._push_from_checkpoint(str(tmp_path))
+    assert trainer.hub_model_id is None

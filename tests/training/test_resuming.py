@@ -164,7 +164,7 @@ def test_best_checkpoint_is_named_by_its_place(make, tmp_path):
         assert state["best_model_checkpoint"] in [str(path) for path in list_checkpoints(tmp_path)]
 
 
-def test_checkpoint_of_an_earlier_version_is_resumed_with_the_same_weights(make, whole, tmp_path):
+def test_checkpoint_without_sums_is_resumed_with_the_same_weights(make, whole, tmp_path):
     interrupted(make, tmp_path, SignalIn(7))
     for name in ("manifest.json", "progress_0.json"):
         (tmp_path / "checkpoint-7" / name).unlink()

@@ -8,6 +8,8 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..extras import requiring
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -42,9 +44,5 @@ def new_figure(width: float = 10, height: float = 5.4) -> Iterator[Figure]:
 
 def check_matplotlib() -> None:
     """Raises ImportError if matplotlib is missing: before the work whose results are to be drawn."""
-    try:
+    with requiring("viz", "to draw"):
         import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            "`matplotlib` must be installed to draw, got none. Run: pip install 'vaswani-transformer[viz]'"
-        ) from error

@@ -9,13 +9,17 @@ from pathlib import Path
 
 from .parsing import add_model
 
-_FORMATS = ("ctranslate2", "onnx")
-
-# How an export is used in Python.
-_USES = {
-    "ctranslate2": "from vaswani_transformer.export import Translator; translate = Translator({folder!r})",
-    "onnx": "from vaswani_transformer.export import VaswaniTransformerOnnxModel; "
-    "model = VaswaniTransformerOnnxModel.from_pretrained({folder!r})",
+# For each engine the function that exports for it, and how the export is used in Python.
+_FORMATS = {
+    "ctranslate2": (
+        "export_ctranslate2",
+        "from vaswani_transformer.export import Translator; translate = Translator({folder!r})",
+    ),
+    "onnx": (
+        "export_onnx",
+        "from vaswani_transformer.export import VaswaniTransformerOnnxModel; "
+        "model = VaswaniTransformerOnnxModel.from_pretrained({folder!r})",
+    ),
 }
 
 
@@ -37,18 +41,14 @@ def _run_export(args: argparse.Namespace) -> None:
             f"`quantization` must be left out with --to onnx, whose weights stay float32, got {args.quantization}. "
             "Drop it, or export --to ctranslate2."
         )
-    if args.to == "onnx":
-        from ..export import export_onnx
+    from .. import export
 
-        folder = export_onnx(args.model, args.output_dir)
-    else:
-        from ..export import export_ctranslate2
-
-        quantization = {} if args.quantization is None else {"quantization": args.quantization}
-        folder = export_ctranslate2(args.model, args.output_dir, **quantization)
+    function, use = _FORMATS[args.to]
+    options = {} if args.quantization is None else {"quantization": args.quantization}
+    folder = getattr(export, function)(args.model, args.output_dir, **options)
     size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e6
     print(f"written: {folder} ({size:.1f} MB)")
-    print(f"in Python: {_USES[args.to].format(folder=str(folder))}")
+    print(f"in Python: {use.format(folder=str(folder))}")
 
 
 COMMANDS = {"export": (_describe_export, _run_export, "Write a model for another engine, CTranslate2 or ONNX")}

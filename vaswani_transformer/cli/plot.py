@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from typing import TYPE_CHECKING
 
-from .parsing import add_commands, add_device, add_model
+from .parsing import Command, add_commands, add_device, add_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,26 +17,21 @@ if TYPE_CHECKING:
 
 
 def _describe_plot(parser: argparse.ArgumentParser) -> None:
-    figures = {
-        name: (partial(_describe_figure, describe), partial(_run_figure, draw), text)
-        for name, (describe, draw, text) in FIGURES.items()
-    }
-    add_commands(parser, "FIGURE", figures)
+    add_commands(parser, "FIGURE", FIGURES)
 
 
-def _describe_figure(describe: Callable[[argparse.ArgumentParser], None], parser: argparse.ArgumentParser) -> None:
-    """The options of a figure, and the one that all have."""
-    describe(parser)
+def _describe_output(parser: argparse.ArgumentParser) -> None:
+    """The option that all figures have."""
     parser.add_argument("--output", required=True, metavar="FILE", help="the picture; its name ends in .png or .svg")
 
 
-def _run_figure(draw: Callable[[argparse.Namespace], Figure], args: argparse.Namespace) -> None:
+def _draw_into(path: str, draw: Callable[[], Figure]) -> None:
     """Draws a figure into a file that is known to be writable before anything is computed."""
     from ..evaluation.outputs import save_figure
 
-    check_output_picture(args.output)
-    save_figure(draw(args), args.output)
-    print(f"written to {args.output}")
+    check_output_picture(path)
+    save_figure(draw(), path)
+    print(f"written to {path}")
 
 
 def check_output_picture(path: str) -> None:
@@ -74,6 +68,11 @@ def _describe_attention(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layers", type=int, nargs="+", metavar="N", help="layers, from 0 (default: all)")
     parser.add_argument("--heads", type=int, nargs="+", metavar="N", help="heads, from 0 (default: all)")
     add_device(parser)
+    _describe_output(parser)
+
+
+def _run_attention(args: argparse.Namespace) -> None:
+    _draw_into(args.output, lambda: _draw_attention(args))
 
 
 def _draw_attention(args: argparse.Namespace) -> Figure:
@@ -123,12 +122,13 @@ def _own_translation(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
 def _describe_positions(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--d-model", type=int, default=128, metavar="N", help="width of the model, even")
     parser.add_argument("--length", type=int, default=100, metavar="N", help="positions, from 0")
+    _describe_output(parser)
 
 
-def _draw_positions(args: argparse.Namespace) -> Figure:
+def _run_positions(args: argparse.Namespace) -> None:
     from ..analysis.positions import draw_positions
 
-    return draw_positions(args.d_model, args.length)
+    _draw_into(args.output, lambda: draw_positions(args.d_model, args.length))
 
 
 def _describe_learning_rate(parser: argparse.ArgumentParser) -> None:
@@ -137,19 +137,19 @@ def _describe_learning_rate(parser: argparse.ArgumentParser) -> None:
         "--warmup-steps", type=int, nargs="+", default=[4000], metavar="N", help="updates of the linear warm-up"
     )
     parser.add_argument("--max-steps", type=int, default=100_000, metavar="N", help="last update that is drawn")
+    _describe_output(parser)
 
 
-def _draw_learning_rate(args: argparse.Namespace) -> Figure:
+def _run_learning_rate(args: argparse.Namespace) -> None:
     from ..training.schedule_drawing import draw_schedules
 
-    return draw_schedules(args.d_model, args.warmup_steps, args.max_steps)
+    _draw_into(args.output, lambda: draw_schedules(args.d_model, args.warmup_steps, args.max_steps))
 
 
-# For each figure what adds its options, what draws it, and what it shows.
-FIGURES = {
-    "attention": (_describe_attention, _draw_attention, "What the heads of a model attend to in a pair of sentences"),
-    "positions": (_describe_positions, _draw_positions, "The sinusoidal positions of section 3.5"),
-    "learning-rate": (_describe_learning_rate, _draw_learning_rate, "The learning rate of section 5.3"),
+FIGURES: dict[str, Command] = {
+    "attention": (_describe_attention, _run_attention, "What the heads of a model attend to in a pair of sentences"),
+    "positions": (_describe_positions, _run_positions, "The sinusoidal positions of section 3.5"),
+    "learning-rate": (_describe_learning_rate, _run_learning_rate, "The learning rate of section 5.3"),
 }
 
 COMMANDS = {"plot": (_describe_plot, None, "Draw a figure: attention, positions or learning rate, as PNG or SVG")}

@@ -2,13 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Corpora, cleaning, batches by tokens, collation and the training of vocabularies; needs the extra `[train]`."""
 
-try:
+from ..extras import requiring
+
+with requiring("train", "to work with corpora"):
     import datasets  # noqa: F401
-except ImportError as error:
-    raise ImportError(
-        "`datasets` must be installed to work with corpora, got no such package. "
-        "Run: pip install 'vaswani-transformer[train]'"
-    ) from error
 
 from .batching import BATCHES_PER_POOL, TokenBatchSampler
 from .cleaning import CleaningReport, CleaningRules, clean_corpus

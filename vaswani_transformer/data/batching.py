@@ -283,13 +283,13 @@ def cut(lengths: np.ndarray, limits: np.ndarray, max_padded_tokens: int | None =
         limits: Real source and target tokens of a batch.
         max_padded_tokens: Bound of rows x (longest source + longest target); None is no bound.
     """
-    ends = lengths.cumsum(axis=0)
-    starts, done = [0], np.zeros(2, dtype=np.int64)
+    sums = [np.cumsum(lengths[:, side]) for side in (0, 1)]
+    starts, done = [0], [0, 0]
     while (start := starts[-1]) < len(lengths):
-        end = min(int(np.searchsorted(ends[:, side], done[side] + limits[side], side="right")) for side in (0, 1))
+        end = min(int(np.searchsorted(sums[side], done[side] + limits[side], side="right")) for side in (0, 1))
         if max_padded_tokens is not None:
             end = start + _num_within(lengths[start:end], max_padded_tokens)
-        done = ends[end - 1]
+        done = [int(sums[side][end - 1]) for side in (0, 1)]
         starts.append(end)
     return np.array(starts)
 

@@ -162,7 +162,8 @@ def _read_pairs(path: Path, languages: tuple[str | None, str | None]) -> Iterato
         if columns is None:
             columns = find_columns(list(row), translation_codes(row), languages, str(path))
         sides = row.get("translation") if columns.in_translation else row
-        source, target = (sides.get(each) if isinstance(sides, dict) else None for each in columns[:2])
+        texts = sides if isinstance(sides, dict) else {}
+        source, target = texts.get(columns.source), texts.get(columns.target)
         if not (isinstance(source, str) and isinstance(target, str)):
             raise ValueError(
                 f"`pairs_file` must hold text under {columns.source!r} and {columns.target!r} in every row, got "
@@ -249,7 +250,8 @@ def _load_dataset(
         loaded = loaded.select_columns("translation").flatten()
         codes = [column.removeprefix("translation.") for column in loaded.column_names]
     columns = find_columns(loaded.column_names, codes, languages, name)
-    source, target = (f"translation.{each}" if columns.in_translation else each for each in columns[:2])
+    prefix = "translation." if columns.in_translation else ""
+    source, target = prefix + columns.source, prefix + columns.target
     loaded = loaded.select_columns([source, target])
     for column in (source, target):
         if loaded.features[column].dtype not in ("string", "large_string") or loaded.data.column(column).null_count:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import PreTrainedTokenizerBase
 
 from ..evaluation.decoding import check_num_best, decoding_config
+from ..extras import requiring
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .answers import answer
 
@@ -204,12 +205,8 @@ def check_address(host: str, port: int) -> None:
 
 def check_gradio() -> None:
     """Raises ImportError if gradio is missing: before a model is loaded to be shown."""
-    try:
+    with requiring("demo", "to show the page"):
         import gradio  # noqa: F401
-    except ImportError as error:
-        raise ImportError(
-            '`gradio` must be installed to show the page, got none. Run: pip install "vaswani-transformer[demo]"'
-        ) from error
 
 
 def _language(code: str | None) -> str:

@@ -265,7 +265,7 @@ def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration
         if Path(name_or_path).is_dir():
             _check_names(Path(name_or_path), config)
         model: VaswaniTransformerForConditionalGeneration
-        with _bars_on_terminals():
+        with _bar_on_terminals(name_or_path):
             model = VaswaniTransformerForConditionalGeneration.from_pretrained(name_or_path, config=config)
     except SafetensorError as error:
         raise ValueError(
@@ -286,9 +286,9 @@ def _load_model(name_or_path: str) -> VaswaniTransformerForConditionalGeneration
 
 
 @contextlib.contextmanager
-def _bars_on_terminals() -> Iterator[None]:
-    """Shows the library's progress bars on terminals alone; in a file of messages they are noise."""
-    is_hidden = is_progress_bar_enabled() and not sys.stderr.isatty()
+def _bar_on_terminals(name_or_path: str) -> Iterator[None]:
+    """Shows a folder's loading on terminals alone, being noise in a file of messages; downloads are always shown."""
+    is_hidden = Path(name_or_path).is_dir() and is_progress_bar_enabled() and not sys.stderr.isatty()
     if is_hidden:
         disable_progress_bar()
     try:

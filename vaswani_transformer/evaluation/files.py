@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -147,14 +147,9 @@ def score_files(
     Example:
         >>> score_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "scores.jsonl")
     """
-
-    def lines(sources: Iterator[str], targets: Iterator[str], total: int | None) -> Iterator[str]:
-        return (
-            _json_line(dataclasses.asdict(score))
-            for score in score_pairs(model, tokenizer, sources, targets, total=total, **options)
-        )
-
-    return _write_for_pairs(lines, source_file, target_file, output_file)
+    with _open_pairs(source_file, target_file, output_file) as (sources, targets, total):
+        scores = score_pairs(model, tokenizer, sources, targets, total=total, **options)
+        return write_lines((_json_line(dataclasses.asdict(score)) for score in scores), output_file)
 
 
 def align_files(
@@ -174,14 +169,10 @@ def align_files(
     Example:
         >>> align_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "newstest2014.align", layer=3)
     """
-
-    def lines(sources: Iterator[str], targets: Iterator[str], total: int | None) -> Iterator[str]:
-        return (
-            " ".join(f"{source}-{target}" for source, target in words)
-            for words in align_pairs(model, tokenizer, sources, targets, total=total, **options)
-        )
-
-    return _write_for_pairs(lines, source_file, target_file, output_file)
+    with _open_pairs(source_file, target_file, output_file) as (sources, targets, total):
+        aligned = align_pairs(model, tokenizer, sources, targets, total=total, **options)
+        lines = (" ".join(f"{source}-{target}" for source, target in words) for words in aligned)
+        return write_lines(lines, output_file)
 
 
 def check_files(
@@ -285,17 +276,14 @@ def read_lines(stream: BinaryIO, name: str) -> Iterator[str]:
         offset += len(raw)
 
 
-def _write_for_pairs(
-    lines: Callable[[Iterator[str], Iterator[str], int | None], Iterable[str]],
-    source_file: str | Path,
-    target_file: str | Path,
-    output_file: str | Path,
-) -> int:
-    """Writes what `lines` makes of the sources, the targets and their number, and returns the number of lines."""
+@contextlib.contextmanager
+def _open_pairs(
+    source_file: str | Path, target_file: str | Path, output_file: str | Path
+) -> Iterator[tuple[Iterator[str], Iterator[str], int | None]]:
+    """Lines of both sides, and the number of pairs if it is known; refuses files as `check_pair_files` does."""
     total = check_pair_files(source_file, target_file, output_file)
     with _open_input(source_file) as sources, _open_input(target_file) as targets:
-        sides = read_lines(sources, _name(source_file)), read_lines(targets, _name(target_file))
-        return write_lines(lines(*sides, total), output_file)
+        yield read_lines(sources, _name(source_file)), read_lines(targets, _name(target_file)), total
 
 
 def _json_line(content: dict[str, Any]) -> str:

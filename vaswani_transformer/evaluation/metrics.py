@@ -14,20 +14,17 @@ from typing import Any, TypedDict
 import numpy as np
 from transformers import EvalPrediction, PreTrainedTokenizerBase
 
-try:
+from ..extras import requiring
+
+with requiring("eval", "to score translations"):
     import datasets
     import evaluate
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
-except ImportError as error:
-    raise ImportError(
-        "`sacrebleu` and `evaluate` must be installed to score translations, got neither or only one of them. "
-        "Run: pip install 'vaswani-transformer[eval]'"
-    ) from error
 
 from .paper_bleu import ReferenceStreams, corpus_paper_bleu
+from .results import METRICS
 
-METRICS = ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")
 _SACREBLEU: dict[str, Any] = {"tokenize": "13a", "force": True}
 
 

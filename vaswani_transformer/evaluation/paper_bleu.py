@@ -23,14 +23,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-try:
+from ..extras import requiring
+
+with requiring("eval", "for the paper's BLEU"):
     import sacremoses
     from sacrebleu.metrics.bleu import BLEU
-except ImportError as error:
-    raise ImportError(
-        "`sacrebleu` and `sacremoses` must be installed for the paper's BLEU, got neither or only one of them. "
-        "Run: pip install 'vaswani-transformer[eval]'"
-    ) from error
 
 # First references of all sentences, second references, ...; None, of which sacreBLEU's types do not know, where a
 # sentence has fewer.

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 import torch
 
+from ..extras import requiring
+
 Batch = TypeVar("Batch")
 Result = TypeVar("Result")
 
@@ -71,12 +73,7 @@ def join_processes() -> Processes:
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return ALONE
-    try:
+    with requiring("train", "to translate with several processes"):
         from accelerate import PartialState
-    except ImportError as error:
-        raise ImportError(
-            "`accelerate` must be installed to translate with several processes, got none. "
-            "Run: pip install 'vaswani-transformer[train]'"
-        ) from error
     state = PartialState(cpu=not torch.cuda.is_available())
     return Processes(state.process_index, state.num_processes, state.device)

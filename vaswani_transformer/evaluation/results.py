@@ -16,6 +16,7 @@ from typing import Any
 from .outputs import open_output
 
 RESULTS_FILE = "test_results.json"
+METRICS = ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")  # what `metrics.score_translations` computes
 
 
 def write_results(results: Mapping[str, Any], path: str | Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.checkpoint import load_for_inference
+from ..extras import requiring
 from .folder import check_output_folder, writing_folder
 
 logger = logging.getLogger(__name__)
@@ -72,12 +73,8 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
 
 def check_ctranslate2() -> Any:
     """CTranslate2, or an ImportError that says how to install it."""
-    try:
+    with requiring("export", "for its exports"):
         import ctranslate2
-    except ImportError as error:
-        raise ImportError(
-            "`ctranslate2` must be installed for its exports, got none. Run: pip install 'vaswani-transformer[export]'"
-        ) from error
     return ctranslate2
 
 

@@ -72,21 +72,21 @@ class Search:
         engine: A `ctranslate2.Translator`.
         names: Of the vocabulary's entries, by id.
         ends: Ids that end a translation.
+        num_positions: The model's; no limit is above it.
     """
 
-    def __init__(self, engine: Any, names: list[str], ends: list[int]) -> None:
-        self.engine, self.names, self.ends = engine, names, set(ends)
+    def __init__(self, engine: Any, names: list[str], ends: list[int], num_positions: int) -> None:
+        self.engine, self.names, self.ends, self.num_positions = engine, names, set(ends), num_positions
         self.ids = {name: index for index, name in enumerate(names)}
 
-    def __call__(self, sources: list[list[int]], decoding: Decoding, num_positions: int) -> list[list[Found]]:
+    def __call__(self, sources: list[list[int]], decoding: Decoding) -> list[list[Found]]:
         """The best hypotheses of each source, best first, from one batch.
 
         Args:
             sources: Token ids, each ending in `</s>`.
             decoding: How they are translated.
-            num_positions: The model's; no limit is above it.
         """
-        limits = [min(decoding.limit(source), num_positions) for source in sources]
+        limits = [min(decoding.limit(source), self.num_positions) for source in sources]
         best: list[list[Found]] = [[] for _ in sources]
         horizon = max(map(len, sources)) + _OVER_SOURCE
         open_places = list(range(len(sources)))

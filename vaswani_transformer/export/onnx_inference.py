@@ -23,11 +23,12 @@ from transformers.modeling_outputs import Seq2SeqLMOutput
 from transformers.utils.generic import ModelOutput
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..extras import requiring
 from ..generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from ..inputs_vaswani_transformer import check_batch, check_cache, check_mask, check_token_ids
 from ..modeling_vaswani_transformer import VaswaniTransformerPreTrainedModel
 from .onnx_files import check_providers, open_graphs, read_config
-from .onnx_model import cache_names, cache_tensors, check_packages
+from .onnx_model import cache_names, cache_tensors
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions
@@ -111,10 +112,9 @@ class VaswaniTransformerOnnxModel(VaswaniTransformerPreTrainedModel, VaswaniTran
             ValueError: It is a model of another architecture, a file is broken, the graphs are not those of the
                 config, or this machine's onnxruntime lacks a provider.
         """
-        check_packages("onnxruntime")
+        with requiring("export", "for ONNX"):
+            from onnxruntime import SessionOptions
         config = read_config(Path(folder))
-        from onnxruntime import SessionOptions
-
         check_providers(providers)
         if session_options is None:
             session_options = SessionOptions()

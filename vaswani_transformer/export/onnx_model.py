@@ -8,7 +8,6 @@ d_v), V vocabulary. Every one of B, S, T and P is free when a graph runs; P is 0
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import warnings
 from pathlib import Path
@@ -21,6 +20,7 @@ from transformers.utils import CONFIG_NAME
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation.checkpoint import load_for_inference
+from ..extras import requiring
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..training.atomic import write_json
 from ..version import __version__
@@ -62,7 +62,9 @@ def export_onnx(model: str | Path, output_dir: str | Path) -> Path:
     Example:
         >>> export_onnx("runs/quickstart", "runs/quickstart-onnx")
     """
-    check_packages("onnx", "onnxscript")
+    with requiring("export", "for ONNX"):
+        import onnx  # noqa: F401
+        import onnxscript  # noqa: F401
     check_output_folder(output_dir)
     loaded, tokenizer = load_for_inference(model, device="cpu")
     loaded.float()  # type: ignore[no-untyped-call]  # the library's
@@ -74,15 +76,6 @@ def export_onnx(model: str | Path, output_dir: str | Path) -> Path:
             _export_decoder(loaded).save(folder / DECODER_FILE)
         _save_other_files(loaded, tokenizer, folder)
     return Path(output_dir)
-
-
-def check_packages(*names: str) -> None:
-    """Raises ImportError if one of these packages of the extra [export] is missing."""
-    for name in names:
-        if importlib.util.find_spec(name) is None:
-            raise ImportError(
-                f"`{name}` must be installed for ONNX, got none. Run: pip install 'vaswani-transformer[export]'"
-            )
 
 
 def cache_names(prefix: str, kind: str, num_layers: int) -> list[str]:

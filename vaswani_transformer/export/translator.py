@@ -88,7 +88,8 @@ class Translator:
             raise ValueError(
                 f"`folder` must be a whole export, got a broken {folder} ({error}). Copy it again."
             ) from error
-        self._search = Search(self._engine, names, self._defaults["eos_token_id"])
+        num_positions = self._description["num_positions"]
+        self._search = Search(self._engine, names, self._defaults["eos_token_id"], num_positions)
         self._has_warned = False
 
     @property
@@ -243,7 +244,7 @@ class Translator:
 
     def _compute(self, rows: list[Row], decoding: Decoding) -> list[list[Hypothesis]]:
         """The best hypotheses of each source of a batch, in text."""
-        found = self._search([ids for (ids,) in rows], decoding, self._description["num_positions"])
+        found = self._search([ids for (ids,) in rows], decoding)
         tokens = [each.tokens for hypotheses in found for each in hypotheses]
         texts = iter(self._tokenizer.batch_decode(tokens, skip_special_tokens=True))
         return [

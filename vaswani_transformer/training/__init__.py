@@ -33,6 +33,7 @@ __all__ = [
     "cost",
     "curves",
     "publish",
+    "recipe",
     "recipes",
     "run",
     "schedule",

@@ -24,12 +24,12 @@ from ..evaluation.checkpoint import check_no_link_out, shard_names
 from .atomic import writing_beside
 from .checkpoints import (
     MANIFEST_FILE,
-    PROGRESS_FILES,
     STATE_FILE,
     checkpoint_step,
     list_checkpoints,
     naming_the_last_checkpoint,
 )
+from .running_sums import PROGRESS_FILES
 
 SNAPSHOT_FOLDER = "snapshots"
 WEIGHTS_FILE = "model.safetensors"
@@ -170,20 +170,20 @@ def average_checkpoints(
     return output_dir
 
 
-def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Path | None = None) -> int:
+def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Path) -> int:
     """Replaces a finished run's weights by the mean of its newest snapshots, atomically.
 
     Args:
         output_dir: Folder of the run, with `snapshots/`.
         num_averaged: Newest snapshots to average.
-        model_dir: Folder of the weights to replace; None is that of the run.
+        model_dir: Folder of the weights to replace.
 
     Returns:
         Number of snapshots averaged; fewer than `num_averaged` if the run was short, 0 if it wrote none.
     """
     paths = list_snapshots(output_dir)[-num_averaged:]
     if paths:
-        _save_weights(average_snapshots(paths), Path(model_dir or output_dir) / WEIGHTS_FILE, _FORMAT)
+        _save_weights(average_snapshots(paths), Path(model_dir) / WEIGHTS_FILE, _FORMAT)
     return len(paths)
 
 

@@ -18,11 +18,12 @@ from ..analysis.cost import cost_table, format_hours, paper_trainings
 from ..analysis.text_table import markdown_table
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation.checkpoint import HUB_ID, read_json
+from ..evaluation.results import METRICS
 from .atomic import write_text
 from .commands import changed_fields, dataset_name, evaluate_command, train_command
 from .cost import read_cost
 from .folder import CARD_FILE, CARD_MARKER, CURVES_FILE, RESULTS_FILE, is_own_card
-from .recipe import RECIPE_FILE, TRANSLATION_METRICS, Recipe
+from .recipe import RECIPE_FILE, Recipe
 from .scores import eval_results, read_test_results, scores_section
 from .travelling_code import CODE_FILES, code_section
 
@@ -271,7 +272,7 @@ def _data_names(recipe: Recipe) -> list[str]:
 
 def _validation(results: dict[str, Any], prefix: str) -> str:
     """Figures of one of the validations that results hold, or nothing."""
-    figures = {name: results.get(f"{prefix}{name}") for name in ("perplexity", "nll", "loss", *TRANSLATION_METRICS)}
+    figures = {name: results.get(f"{prefix}{name}") for name in ("perplexity", "nll", "loss", *METRICS)}
     return ", ".join(f"{name} {value:,.3f}" for name, value in figures.items() if value is not None)
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -22,16 +21,15 @@ from transformers.utils import logging
 from ..evaluation.checkpoint import read_json
 from .arguments import VaswaniTransformerTrainingArguments
 from .atomic import flush_to_disk, write_json
+from .running_sums import PROGRESS_FILES, holds_sums
 
 logger = logging.get_logger(__name__)
 
 STATE_FILE = "trainer_state.json"
 MANIFEST_FILE = "manifest.json"
-PROGRESS_FILES = "progress_*.json"
 STAGING_FOLDER = "_unfinished"  # a name that is never pushed and never taken for a checkpoint
 BROKEN_CHECKPOINTS = "checkpoint-*.broken"
 _CHECKPOINT_PATTERN = re.compile(r"checkpoint-\d+")
-_PROGRESS = ("loss_since_log", "nll_since_log", "step_of_last_log", "logged_loss", "first_step", "data")
 _PARTS = (
     ("model*.safetensors", "adapter_model*.safetensors", "pytorch_model_fsdp*"),
     ("optimizer*",),
@@ -122,7 +120,7 @@ def check_same_model(checkpoint: Path, model: object) -> None:
         ValueError: If it is of another class.
     """
     config = checkpoint / "config.json"
-    saved = json.loads(config.read_text(encoding="utf-8")).get("architectures") if config.is_file() else None
+    saved = read_json(config).get("architectures") if config.is_file() else None
     if saved and type(model).__name__ not in saved:
         raise ValueError(
             f"`model` must be the {saved[0]} of {checkpoint}, got a {type(model).__name__}. Resume with what began "
@@ -138,7 +136,7 @@ def best_checkpoint(checkpoint: Path) -> str | None:
     Raises:
         ValueError: If it is not in the run's folder, but at the path in the file.
     """
-    saved = json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8")).get("best_model_checkpoint")
+    saved = read_json(checkpoint / STATE_FILE).get("best_model_checkpoint")
     if saved is None:
         return None
     run, name = checkpoint.parent, Path(saved).name
@@ -256,7 +254,7 @@ def _faults(checkpoint: Path) -> list[str]:
         faults.append(f"a broken {STATE_FILE}, or one of another update")
     if (checkpoint / MANIFEST_FILE).exists():
         return faults + _changed_files(checkpoint)
-    # of an earlier version of this package, or without its trainer
+    # of the library's own trainer
     return faults + [f"a broken {path.name}" for path in sorted(checkpoint.iterdir()) if not _is_well_formed(path)]
 
 
@@ -296,9 +294,7 @@ def _is_well_formed(path: Path) -> bool:
         return False
     if path.suffix == ".json":
         content = _read_object(path)
-        if path.match(PROGRESS_FILES) and not set(_PROGRESS) <= set(content or ()):
-            return False
-        return content is not None
+        return content is not None and (not path.match(PROGRESS_FILES) or holds_sums(content))
     return path.suffix not in (".pt", ".pth") or zipfile.is_zipfile(path)
 
 

@@ -247,5 +247,5 @@ def check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
     if differences:
         raise ValueError(
             f"`recipe` must be the one of the run to resume, got another: the run has {'; '.join(differences)}. Pass "
-            "the same values, or another output_dir."
+            "the same values, or another `output_dir`."
         )

@@ -22,9 +22,10 @@ from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGener
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import SNAPSHOT_FOLDER
 from .card import keep_card
-from .checkpoints import MANIFEST_FILE, PROGRESS_FILES, STATE_FILE
+from .checkpoints import MANIFEST_FILE, STATE_FILE
 from .folder import CARD_FILE
 from .publish import push_model
+from .running_sums import PROGRESS_FILES
 
 logger = logging.get_logger(__name__)
 
@@ -98,10 +99,12 @@ class HubTrainer(Seq2SeqTrainer):
         if self.args.hub_strategy != HubStrategy.EVERY_SAVE:
             super()._push_from_checkpoint(checkpoint_folder)
             return
+        if not self.is_world_process_zero():
+            return
         busy = self.push_in_progress
         if busy is not None and busy.is_done():
             busy = None
-        if not self.is_world_process_zero() or (busy is not None and not self.args.hub_always_push):
+        if busy is not None and not self.args.hub_always_push:
             return
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         for path in Path(checkpoint_folder).iterdir():

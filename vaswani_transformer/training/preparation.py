@@ -108,16 +108,18 @@ def _naming_the_cache() -> Iterator[None]:
         ) from error
 
 
-def _check_positions(recipe: Recipe, datasets: dict[str, Any]) -> None:
+def _check_positions(recipe: Recipe, parts: dict[str, Any]) -> None:
     """Raises ValueError when a sentence of a tokenised data set, or None, has more tokens than learned positions."""
     config = recipe.model_config()
     if config.position_encoding != "learned":
         return
-    for name, dataset in datasets.items():
-        if dataset is not None and not has_length(dataset):
-            longest = recipe.max_tokens_per_sentence or math.inf
+    for name, dataset in parts.items():
+        if dataset is None:
+            continue
+        if has_length(dataset):
+            longest: float = max(int(lengths.max()) for lengths in pair_lengths(dataset))
         else:
-            longest = 0 if dataset is None else max(int(lengths.max()) for lengths in pair_lengths(dataset))
+            longest = recipe.max_tokens_per_sentence or math.inf
         if longest > config.max_position_embeddings:
             raise ValueError(
                 f"`position_encoding` must be sinusoidal for sentences of more than {config.max_position_embeddings} "

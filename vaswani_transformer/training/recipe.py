@@ -14,11 +14,11 @@ from typing import Any, get_args, get_type_hints
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation.checkpoint import read_json
+from ..evaluation.results import METRICS
 from .atomic import write_json
 
 RECIPE_FILE = "recipe.json"
-TRANSLATION_METRICS = ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")  # those that need translations
-_METRICS = (*TRANSLATION_METRICS, "loss", "nll", "perplexity")
+_DECIDING = (*METRICS, "loss", "nll", "perplexity")  # figures by which a model can be chosen
 SPLITS = ("train", "validation", "test")
 
 _MODEL_FIELDS = (
@@ -59,7 +59,7 @@ _NOT_NEGATIVE = _number("be a finite number of at least 0", lambda value: value 
 _RATIO = _number("be a finite number of at least 1", lambda value: value >= 1)
 _PENALTY = _number("be a finite number in [-10, 10]", lambda value: abs(value) <= 10)
 _SEED = ("be a whole number in [0, 2^32)", lambda value: type(value) is int and 0 <= value < 2**32)
-_METRIC = (f"be one of {', '.join(_METRICS)}", lambda value: value in _METRICS)
+_METRIC = (f"be one of {', '.join(_DECIDING)}", lambda value: value in _DECIDING)
 _OF_TYPE: dict[type, _Range] = {
     bool: ("be true or false", lambda value: type(value) is bool),
     str: ("be text", lambda value: type(value) is str),
@@ -162,7 +162,9 @@ class Recipe:
     load_best_model: bool = _field(
         False, "the final model is the best checkpoint by metric_for_best_model, instead of the average"
     )
-    metric_for_best_model: str = _field("sacrebleu", f"validation figure that decides: {', '.join(_METRICS)}", _METRIC)
+    metric_for_best_model: str = _field(
+        "sacrebleu", f"validation figure that decides: {', '.join(_DECIDING)}", _METRIC
+    )
     early_stopping_patience: int | None = _field(
         None, "validations without a better metric_for_best_model before training stops; none: never", _COUNT
     )

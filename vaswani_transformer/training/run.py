@@ -18,6 +18,7 @@ from transformers.utils import logging
 from ..data.readers import existing_file
 from ..data.rows import pair_lengths
 from ..evaluation.decoding import DECODING
+from ..evaluation.results import METRICS
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import drop_later_snapshots
@@ -26,7 +27,7 @@ from .finish import finish_run
 from .folder import check_output_dir, holding, read_results
 from .foreign_code import check_harmless
 from .preparation import RunData, cleaning_rules, prepare_data
-from .recipe import SPLITS, TRANSLATION_METRICS, Recipe
+from .recipe import SPLITS, Recipe
 from .recipes import RECIPES
 from .schedule import paper_peak_learning_rate
 from .trackers import check_trackers
@@ -267,7 +268,7 @@ def _check_recipe(recipe: Recipe) -> None:
     if recipe.eval_num_beams > 0 and recipe.data_arguments("validation") is not None:
         from ..evaluation import metrics  # noqa: F401  (an extra that is missing is named before a run is deleted)
     metric = recipe.metric_for_best_model
-    if _needs_metric(recipe) and metric in TRANSLATION_METRICS and recipe.eval_num_beams < 1:
+    if _needs_metric(recipe) and metric in METRICS and recipe.eval_num_beams < 1:
         raise ValueError(
             f"`eval_num_beams` must be at least 1 to decide by {metric}, got {recipe.eval_num_beams}. Pass 1."
         )

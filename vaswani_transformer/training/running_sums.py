@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from transformers import TrainingArguments
 
+from ..evaluation.checkpoint import read_json
 from .atomic import write_json
-from .checkpoints import PROGRESS_FILES
+
+PROGRESS_FILES = "progress_*.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,7 @@ class RunningSums:
         logged_loss: Loss of all updates before it.
         first_step: Update before the first that `logged_loss` counts.
         data: Place of a stream that is read; None for other data.
-        pairs_and_tokens: Pairs, source and target tokens of the training set; None of a stream, or if not saved.
+        pairs_and_tokens: Pairs, source and target tokens of the training set; None of a stream.
     """
 
     loss_since_log: float
@@ -43,7 +45,7 @@ class RunningSums:
 
     @classmethod
     def load(cls, checkpoint: Path, args: TrainingArguments) -> RunningSums | None:
-        """Those of this process; of another number of processes each gets the same share. None in an old checkpoint.
+        """Those of this process, or its share of those of another number; None if the library's trainer saved.
 
         Raises:
             ValueError: If a stream was read by another number of processes.
@@ -69,6 +71,10 @@ class RunningSums:
         return RunningSums(**asdict(saved[0]) | shared)
 
 
+def holds_sums(content: Mapping[str, Any]) -> bool:
+    """Whether a file's content is that of `RunningSums`."""
+    return {field.name for field in fields(RunningSums)} == set(content)
+
+
 def _read(path: Path) -> RunningSums:
-    saved = json.loads(path.read_text(encoding="utf-8"))
-    return RunningSums(**{field.name: saved.get(field.name) for field in fields(RunningSums)})
+    return RunningSums(**read_json(path))

@@ -15,10 +15,10 @@ from ..analysis.text_table import markdown_table
 from ..evaluation.checkpoint import read_json
 from ..evaluation.decoding import DECODING
 from ..evaluation.evaluation_set import describe_corpus
-from ..evaluation.results import describe_search, metric_names
+from ..evaluation.results import METRICS, describe_search, metric_names
 from .commands import corpus_without_folders, find_split
 from .folder import TEST_RESULTS
-from .recipe import TRANSLATION_METRICS, Recipe
+from .recipe import Recipe
 
 
 def read_test_results(folder: str | Path) -> dict[str, dict[str, Any]]:
@@ -105,8 +105,8 @@ def _is_number(value: Any) -> bool:
 # What a card needs of results.
 _NEEDED: dict[str, Callable[[Any], bool]] = {
     "test_data": _is_text,
-    **{f"test_{metric}": _is_number for metric in TRANSLATION_METRICS},
-    **{f"test_{metric}_signature": _is_text for metric in TRANSLATION_METRICS},
+    **{f"test_{metric}": _is_number for metric in METRICS},
+    **{f"test_{metric}_signature": _is_text for metric in METRICS},
     "test_corpus": lambda value: isinstance(value, dict) and value != {},
     "test_num_sentences": _is_number,
     **{f"test_{name}": lambda value: value is None or _is_number(value) for name in DECODING},

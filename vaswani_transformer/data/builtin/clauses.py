@@ -17,14 +17,12 @@ from . import english, german
 from .lexicon import BE, Verb
 from .phrases import Notes, NounPhrase, Phrase
 
-MODALS = ("can", "must", "have_to", "want", "may", "should", "would_like", "could", "had_to", "wanted")
 # tense -> English auxiliary, or the head of a chain with "to"
 _AUXILIARY = {
     "future": "will", "can": "can", "must": "must", "may": "may", "should": "should", "could": "could",
     "would_like": "would",
 }  # fmt: skip
 _CHAIN = {"have_to": "have", "want": "want", "likes": "like", "had_to": "had", "wanted": "wanted"}
-_GERMAN_MODAL = {"have_to": "must"}
 
 
 @dataclass
@@ -143,8 +141,8 @@ def german_verbs(clause: Clause) -> tuple[str, str]:
         return (german.BE if verb.uses_sein else german.HAVE)[person], verb.de_participle
     if tense == "future":
         return german.WILL[person], verb.de_full_infinitive
-    if tense in MODALS:
-        return german.MODALS[_GERMAN_MODAL.get(tense, tense)][person], verb.de_full_infinitive
+    if tense in german.MODALS:
+        return german.MODALS[tense][person], verb.de_full_infinitive
     return german.finite(verb, person), verb.de_prefix
 
 
@@ -154,7 +152,7 @@ def _note_verbs(clause: Clause, clause_type: str, notes: Notes) -> None:
         notes.combinations.add(("verb", verb.key, clause_type))
         for label, holds in (
             ("separable_verb", verb.de_prefix),
-            ("modal_verb", clause.tense in MODALS),
+            ("modal_verb", clause.tense in german.MODALS),
             ("perfect_tense", clause.tense in ("past", "perfect")),
             ("future_tense", clause.tense == "future"),
         ):

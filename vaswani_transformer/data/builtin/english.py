@@ -43,7 +43,7 @@ def present_participle(verb: Verb) -> str:
     return base + "ing"
 
 
-def is_short(adjective: str) -> bool:
+def _is_short(adjective: str) -> bool:
     """Whether `adjective` is compared with -er and -est rather than with more and most."""
     vowels = sum(
         1 for i, letter in enumerate(adjective) if letter in "aeiouy" and (i == 0 or adjective[i - 1] not in "aeiouy")
@@ -69,7 +69,7 @@ def comparative(adjective: Adjective) -> str:
     irregular = {"good": "better", "bad": "worse"}
     if adjective.en in irregular:
         return irregular[adjective.en]
-    return _graded(adjective.en, "er") if is_short(adjective.en) else "more " + adjective.en
+    return _graded(adjective.en, "er") if _is_short(adjective.en) else "more " + adjective.en
 
 
 def superlative(adjective: Adjective) -> str:
@@ -77,7 +77,7 @@ def superlative(adjective: Adjective) -> str:
     irregular = {"good": "best", "bad": "worst"}
     if adjective.en in irregular:
         return irregular[adjective.en]
-    return _graded(adjective.en, "est") if is_short(adjective.en) else "most " + adjective.en
+    return _graded(adjective.en, "est") if _is_short(adjective.en) else "most " + adjective.en
 
 
 def possessive(noun: str) -> str:

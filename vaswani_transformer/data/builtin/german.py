@@ -24,19 +24,13 @@ _STRONG_DETERMINER = {
     "dat": {"m": "em", "f": "er", "n": "em", "p": "en"},
     "gen": {"m": "es", "f": "er", "n": "es", "p": "er"},
 }
-# ein, kein and the possessives
+# ein, kein and the possessives: without an ending in three places
 _MIXED_DETERMINER = {
+    **_STRONG_DETERMINER,
     "nom": {"m": "", "f": "e", "n": "", "p": "e"},
     "acc": {"m": "en", "f": "e", "n": "", "p": "e"},
-    "dat": {"m": "em", "f": "er", "n": "em", "p": "en"},
-    "gen": {"m": "es", "f": "er", "n": "es", "p": "er"},
 }
-_STRONG_ADJECTIVE = {
-    "nom": {"m": "er", "f": "e", "n": "es", "p": "e"},
-    "acc": {"m": "en", "f": "e", "n": "es", "p": "e"},
-    "dat": {"m": "em", "f": "er", "n": "em", "p": "en"},
-    "gen": {"m": "en", "f": "er", "n": "en", "p": "er"},
-}
+_STRONG_ADJECTIVE = {**_STRONG_DETERMINER, "gen": {"m": "en", "f": "er", "n": "en", "p": "er"}}
 _CONTRACTIONS = {
     "in dem": "im",
     "an dem": "am",
@@ -64,6 +58,7 @@ MODALS = {
     "had_to": {"1sg": "musste", "2sg": "musstest", "3sg": "musste", "1pl": "mussten", "3pl": "mussten"},
     "wanted": {"1sg": "wollte", "2sg": "wolltest", "3sg": "wollte", "1pl": "wollten", "3pl": "wollten"},
 }
+MODALS["have_to"] = MODALS["must"]
 _GENITIVE_ES = ("man", "child", "friend", "doctor", "dentist")
 _SECOND_PERSON = {"hält": "hältst", "weiß": "weißt"}
 

@@ -79,10 +79,11 @@ class Verb:
         return self.de_prefix + self.de_infinitive
 
 
-def pairs(table: str) -> list[tuple[str, str]]:
+@cache
+def pairs(table: str) -> tuple[tuple[str, str], ...]:
     """Rows `English|German` of a table split at spaces, or at lines where it has several."""
     rows = table.strip().split("\n") if "\n" in table else table.split()
-    return [_halves(row, "|") for row in rows]
+    return tuple(_halves(row, "|") for row in rows)
 
 
 def _halves(text: str, separator: str) -> tuple[str, str]:
@@ -107,12 +108,6 @@ def nouns() -> tuple[Noun, ...]:
 def nouns_of(*classes: str) -> tuple[Noun, ...]:
     """The nouns that belong to one of `classes`; a class may also be the English singular of one noun."""
     return tuple(noun for noun in nouns() if set(classes) & {noun.en, *noun.classes})
-
-
-@cache
-def noun(english: str) -> Noun:
-    """The noun whose English singular is `english`."""
-    return next(entry for entry in nouns() if entry.en == english)
 
 
 @cache
@@ -183,14 +178,14 @@ def names() -> tuple[tuple[str, str], ...]:
 @cache
 def cities() -> tuple[tuple[str, str], ...]:
     """Cities and countries without an article."""
-    return tuple(pairs(nouns_table.CITIES))
+    return pairs(nouns_table.CITIES)
 
 
 @cache
 def numbers() -> tuple[tuple[str, str], ...]:
     """The numerals 1 to 99; index i holds i + 1."""
-    units, teens = pairs(words_table.NUMBER_UNITS), pairs(words_table.NUMBER_TEENS)
-    result = units + teens
+    units = pairs(words_table.NUMBER_UNITS)
+    result = [*units, *pairs(words_table.NUMBER_TEENS)]
     for en_ten, de_ten in pairs(words_table.NUMBER_TENS):
         result.append((en_ten, de_ten))
         result += [(f"{en_ten}-{en}", f"{de}und{de_ten}") for en, de in units]
@@ -200,7 +195,6 @@ def numbers() -> tuple[tuple[str, str], ...]:
 @cache
 def ordinals() -> tuple[tuple[str, str], ...]:
     """The days of a month, first to thirty-first, in the German dative."""
-    low = pairs(words_table.ORDINALS)
-    units = pairs(words_table.NUMBER_UNITS)
-    result = low + [(f"twenty-{en}", f"{de}undzwanzigsten") for (en, _), (_, de) in zip(low[:9], units, strict=True)]
-    return (*result, ("thirtieth", "dreißigsten"), ("thirty-first", "einunddreißigsten"))
+    low, units = pairs(words_table.ORDINALS), pairs(words_table.NUMBER_UNITS)
+    high = [(f"twenty-{en}", f"{de}undzwanzigsten") for (en, _), (_, de) in zip(low[:9], units, strict=True)]
+    return (*low, *high, ("thirtieth", "dreißigsten"), ("thirty-first", "einunddreißigsten"))

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import lru_cache
 from random import Random
 
 from . import lexicon_words as words
@@ -13,12 +12,11 @@ from .lexicon import nouns_of, numbers, ordinals, pairs
 from .phrases import Notes, Phrase, noun_phrase, prepositional
 
 _NEXT_HOUR = 12
-_parsed = lru_cache(maxsize=None)(pairs)
 
 
 def weekday(rng: Random, tense: str) -> Phrase:
     """As in "on Monday", and by tense "last Monday", "next Monday" or "every Monday"."""
-    en, de = rng.choice(_parsed(words.WEEKDAYS))
+    en, de = rng.choice(pairs(words.WEEKDAYS))
     options = [(f"on {en}", f"am {de}"), (f"on {en} evening", f"am {de}abend"), (f"on {en} morning", f"am {de}morgen")]
     if tense == "past":
         options = [*options, (f"last {en}", f"letzten {de}")]
@@ -31,10 +29,10 @@ def weekday(rng: Random, tense: str) -> Phrase:
 
 def date(rng: Random, tense: str) -> Phrase:
     """As in "on the third of May", "in May" or "in summer"."""
-    month, monat = rng.choice(_parsed(words.MONTHS))
+    month, monat = rng.choice(pairs(words.MONTHS))
     roll = rng.random()
     if tense == "habit" and roll < 0.5:
-        season, jahreszeit = rng.choice(_parsed(words.SEASONS))
+        season, jahreszeit = rng.choice(pairs(words.SEASONS))
         return Phrase(f"in {season}", f"im {jahreszeit}", ("date",))
     if tense == "habit" or roll < 0.25:
         return Phrase(f"in {month}", f"im {monat}", ("date",))
@@ -97,7 +95,7 @@ def weather(rng: Random, despite: bool) -> Phrase:
 def fixed(rng: Random, tense: str) -> Phrase:
     """An adverbial without inner structure."""
     table = {"past": words.PAST_TIMES, "future": words.FUTURE_TIMES, "habit": words.HABIT_TIMES}[tense]
-    return Phrase(*rng.choice(_parsed(table)))
+    return Phrase(*rng.choice(pairs(table)))
 
 
 _MAKERS = {
@@ -114,4 +112,4 @@ def time_phrase(rng: Random, tense: str) -> Phrase:
 
 def frequency(rng: Random) -> Phrase:
     """How often: always, often, sometimes, rarely, usually."""
-    return Phrase(*rng.choice(_parsed(words.FREQUENCIES)))
+    return Phrase(*rng.choice(pairs(words.FREQUENCIES)))

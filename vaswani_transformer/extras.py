@@ -1,0 +1,32 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What needs more packages than this one installs: the error that names the extra which brings them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def requiring(extra: str, purpose: str) -> Iterator[None]:
+    """Says how to install a package that an import in the block does not find.
+
+    Args:
+        extra: Name of the extra that brings it.
+        purpose: What it is needed for, as the message says it.
+
+    Raises:
+        ImportError: The package is missing.
+
+    Example:
+        >>> with requiring("viz", "to draw"):
+        ...     import matplotlib
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "a package").partition(".")[0]
+        raise ImportError(
+            f"`{package}` must be installed {purpose}, got none. Run: pip install 'vaswani-transformer[{extra}]'"
+        ) from error
