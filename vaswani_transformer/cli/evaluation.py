@@ -109,11 +109,12 @@ def _run_evaluate(args: argparse.Namespace) -> None:
 
 def _refresh_card(model: str, results_file: Path) -> Path | None:
     """Writes the card of a run's model again, if it is the run's and the results lie where it looks for them."""
-    from ..training.folder import CARD_FILE, RESULTS_FILE, TEST_RESULTS
+    from ..evaluation.results import TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
+    from ..training.folder import CARD_FILE
 
     folder = Path(model)
-    is_read = results_file.match(TEST_RESULTS) and results_file.resolve().parent == folder.resolve()
-    if not (is_read and (folder / CARD_FILE).is_file() and (folder / RESULTS_FILE).is_file()):
+    is_read = results_file.match(TEST_RESULTS_PATTERN) and results_file.resolve().parent == folder.resolve()
+    if not (is_read and (folder / CARD_FILE).is_file() and (folder / TRAIN_RESULTS_FILE).is_file()):
         return None
     from ..training.card import refresh_card
 
@@ -175,7 +176,7 @@ def _run_sweep(args: argparse.Namespace) -> None:
         if results:
             print(format_sweep(choice, results))
             if args.results is not None:
-                write_results({"results": results}, args.results)
+                write_results(args.results, {"results": results})
             if args.output is not None:
                 save_figure(draw_sweep(choice, results), args.output)
 

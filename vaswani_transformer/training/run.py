@@ -24,7 +24,7 @@ from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import drop_later_snapshots
 from .checkpoints import STATE_FILE, best_checkpoint, checkpoint_step, take_up_checkpoint
 from .finish import finish_run
-from .folder import check_output_dir, holding, read_results
+from .folder import check_output_dir, holding, read_train_results
 from .foreign_code import check_harmless
 from .preparation import RunData, cleaning_rules, prepare_data
 from .recipe import SPLITS, Recipe
@@ -302,7 +302,7 @@ def _finished_state(output_dir: Path, num_steps: int) -> TrainerState | None:
         state = TrainerState.load_from_json(str(output_dir / STATE_FILE))
     except (OSError, TypeError, ValueError):
         return None
-    return state if state.global_step == read_results(output_dir).get("train_steps") == num_steps else None
+    return state if state.global_step == read_train_results(output_dir).get("train_steps") == num_steps else None
 
 
 def _restore_finished(
@@ -317,4 +317,4 @@ def _restore_finished(
     trainer._load_from_checkpoint(source)
     if trainer.is_world_process_zero():
         drop_later_snapshots(trainer.args.output_dir, state.global_step)
-    return TrainOutput(state.global_step, math.nan, read_results(trainer.args.output_dir))
+    return TrainOutput(state.global_step, math.nan, read_train_results(trainer.args.output_dir))
