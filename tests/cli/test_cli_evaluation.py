@@ -29,7 +29,7 @@ def test_evaluate_takes_the_test_set_of_the_run_for_one_of_its_checkpoints(tmp_p
     get_recipe("quickstart").save(tmp_path)
     (tmp_path / "checkpoint-5").mkdir()
     args = cli._build_parser().parse_args(["evaluate", "--model", str(tmp_path / "checkpoint-5")])
-    corpus = evaluation._chosen_corpus(args)
+    corpus = evaluation._chosen_corpus(args, "test")
     assert (corpus["dataset"], corpus["split"]) == ("builtin", "test")
 
 
@@ -118,6 +118,28 @@ def test_evaluate_refuses_a_split_that_the_recipe_does_not_know(data, model_fold
 def test_evaluate_refuses_two_test_sets_before_it_loads_the_model(arguments, capsys):
     error = refused(capsys, ["evaluate", "--model", "nowhere", *arguments])
     assert "must get exactly one of `--source` with `--reference`, `--pairs` or `--dataset`" in error
+
+
+@pytest.mark.parametrize("command", [["evaluate"], ["sweep", "num-beams"]], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dataset-config", "xx"], "`--dataset-config` must come with --dataset, got xx alone"),
+        (
+            ["--source", "train.en", "--reference", "train.de", "--dataset-config", "xx"],
+            "`--dataset-config` must come with --dataset, got xx alone",
+        ),
+        (
+            ["--source", "train.en", "--reference", "train.de", "--split", "validation"],
+            "`--split` must be left out beside files, which are taken whole, got validation",
+        ),
+        (["--pairs", "pairs.csv", "--split", "test"], "`--split` must be left out beside files"),
+    ],
+)
+def test_parts_of_a_dataset_without_a_dataset_are_refused(command, arguments, message, model_folder, corpus, capsys):
+    Recipe(source_language="en", target_language="de", dataset="builtin").save(model_folder)
+    Path("pairs.csv").write_text("en,de\na,b\n")
+    assert message in refused(capsys, [*command, "--model", str(model_folder), *arguments])
 
 
 @pytest.mark.parametrize("option", ["--translations", "--results"])

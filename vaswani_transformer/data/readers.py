@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,14 @@ def existing_file(path: str | Path, name: str) -> Path:
     if path.stat().st_size == 0:
         raise ValueError(f"`{name}` must hold text, got the empty file {path}. Check how it was written.")
     return path
+
+
+def check_sides(sides: Mapping[str, str | Path | None]) -> None:
+    """Raises ValueError when one of two aligned files, by their names in the error, is given without the other."""
+    missing = [name for name, file in sides.items() if file is None]
+    if len(missing) == 1:
+        (given,) = (file for file in sides.values() if file is not None)
+        raise ValueError(f"`{missing[0]}` must be given beside {given}, got none. Name the file of the other side.")
 
 
 def read_lines(

@@ -15,7 +15,7 @@ from transformers import EarlyStoppingCallback, PreTrainedModel, TrainerState, s
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
-from ..data.readers import existing_file
+from ..data.readers import check_sides, existing_file
 from ..data.rows import pair_lengths
 from ..evaluation.decoding import DECODING
 from ..evaluation.results import METRICS
@@ -278,12 +278,7 @@ def _check_files(recipe: Recipe) -> None:
     """Raises on files of a recipe that lack their other side or do not exist; those of the test set may come later."""
     for split in SPLITS:
         source, target, pairs = (getattr(recipe, f"{split}_{part}") for part in ("source", "target", "pairs"))
-        if (source is None) != (target is None):
-            missing = "source" if source is None else "target"
-            raise ValueError(
-                f"`{split}_{missing}` must be given beside {source or target}, got none. Name the file of the other "
-                "side."
-            )
+        check_sides({f"{split}_source": source, f"{split}_target": target})
         if source is not None and pairs is not None:
             raise ValueError(
                 f"`{split}_pairs` must be left out beside `{split}_source`, got {pairs}. Drop one of them."
