@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import EarlyStoppingCallback, PreTrainedModel, TrainerState, set_seed
+from transformers import EarlyStoppingCallback as LibraryEarlyStopping
+from transformers import PreTrainedModel, TrainerControl, TrainerState, TrainingArguments, set_seed
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
@@ -34,6 +35,17 @@ from .trackers import check_trackers
 from .trainer import VaswaniTransformerTrainer
 
 logger = logging.get_logger(__name__)
+
+
+class EarlyStoppingCallback(LibraryEarlyStopping):
+    """The library's, under its name, which checkpoints hold; it does not warn where an average is the final model."""
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Warns where the training ends with the last update, though that is not the best."""
+        if not getattr(args, "num_averaged_snapshots", 0):
+            super().on_train_begin(args, state, control, **kwargs)
 
 
 def train(
@@ -260,17 +272,29 @@ def _check_recipe(recipe: Recipe) -> None:
             "`tokenizer` must be given with `streaming`, got none: a vocabulary cannot be trained on a stream. Train "
             "one on some of the text with `vaswani-transformer train-tokenizer`, then pass its folder."
         )
-    if _needs_metric(recipe) and recipe.data_arguments("validation") is None:
-        raise ValueError(
-            "`validation_source` and `validation_target` must be given for `load_best_model` and "
-            "`early_stopping_patience`, got a recipe without validation data. Pass two text files."
-        )
+    if recipe.data_arguments("validation") is None:
+        _check_needs_no_validation(recipe)
     if recipe.eval_num_beams > 0 and recipe.data_arguments("validation") is not None:
         from ..evaluation import metrics  # noqa: F401  (an extra that is missing is named before a run is deleted)
     metric = recipe.metric_for_best_model
     if _needs_metric(recipe) and metric in METRICS and recipe.eval_num_beams < 1:
         raise ValueError(
             f"`eval_num_beams` must be at least 1 to decide by {metric}, got {recipe.eval_num_beams}. Pass 1."
+        )
+
+
+def _check_needs_no_validation(recipe: Recipe) -> None:
+    """Raises ValueError when a recipe without validation data would have them decide something."""
+    off = {}
+    if recipe.load_best_model:
+        off["load_best_model"] = "false"
+    if recipe.early_stopping_patience is not None:
+        off["early_stopping_patience"] = "none"
+    if off:
+        choices, values = (f"`{name}`" for name in off), (f"`{name}` {value}" for name, value in off.items())
+        raise ValueError(
+            f"`validation_source` and `validation_target` must be given for {' and '.join(choices)}, got a recipe "
+            f"({recipe.name}) without validation data. Pass two text files, or switch it off: {', '.join(values)}."
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from torch.utils.data import Dataset
-from transformers import EvalPrediction
+from transformers import EvalPrediction, PreTrainedTokenizerBase
 
 from ..data.collation import IGNORED
 from ..data.rows import pair_lengths
@@ -59,6 +59,19 @@ def in_data_order(dataset: Any, rows: Any, pad_id: int | None = None) -> Any:
     if pad_id is not None and isinstance(rows, np.ndarray):
         rows = np.where(rows == IGNORED, pad_id, rows)
     return dataset.restore_order(rows) if isinstance(dataset, SortedByLength) else rows
+
+
+def make_lazy_scores(
+    tokenizer: PreTrainedTokenizerBase, target_language: str | None
+) -> Callable[[EvalPrediction], dict[str, float]]:
+    """`make_compute_metrics`, but that the extra [eval] is needed only once something is scored."""
+
+    def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
+        from ..evaluation.metrics import make_compute_metrics
+
+        return make_compute_metrics(tokenizer, target_language)(prediction)
+
+    return compute_metrics
 
 
 def compute_in_order(
