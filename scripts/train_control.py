@@ -33,7 +33,7 @@ from vaswani_transformer.evaluation.results import METRICS
 from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOutput, translation_loss
 from vaswani_transformer.positions_vaswani_transformer import SinusoidalPositionalEncoding
 from vaswani_transformer.training.checkpoints import find_checkpoint
-from vaswani_transformer.training.folder import write_results
+from vaswani_transformer.training.folder import write_train_results
 from vaswani_transformer.training.recipe import Recipe
 from vaswani_transformer.training.run import RunData, run_training
 
@@ -301,7 +301,7 @@ def train_control(
         "num_parameters": trainer.model.num_parameters(only_trainable=True),
     }
     if trainer.is_world_process_zero():
-        write_results(output_dir, results)
+        write_train_results(output_dir, results)
     trainer.accelerator.wait_for_everyone()
     return results
 

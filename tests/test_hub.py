@@ -21,7 +21,7 @@ from tiny import make_model
 from transformers import pipeline
 
 from vaswani_transformer.training.card import write_card
-from vaswani_transformer.training.folder import write_results
+from vaswani_transformer.training.folder import write_train_results
 from vaswani_transformer.training.recipes import get_recipe
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,7 @@ def make_run(folder, tokenizer, seed):
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     get_recipe("quickstart").save(folder)
-    write_results(folder, {**RESULTS, "num_averaged_snapshots": 0, "best_checkpoint": None})
+    write_train_results(folder, {**RESULTS, "num_averaged_snapshots": 0, "best_checkpoint": None})
     (folder / "training_curves.png").write_bytes(b"curves")
     write_card(folder)
     for name in PRIVATE:

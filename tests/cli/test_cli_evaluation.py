@@ -18,7 +18,7 @@ from tiny import make_model
 from vaswani_transformer import cli
 from vaswani_transformer.cli import evaluation, main
 from vaswani_transformer.training.card import write_card
-from vaswani_transformer.training.folder import write_results
+from vaswani_transformer.training.folder import write_train_results
 from vaswani_transformer.training.recipe import Recipe
 from vaswani_transformer.training.recipes import get_recipe
 
@@ -29,7 +29,7 @@ def test_evaluate_takes_the_test_set_of_the_run_for_one_of_its_checkpoints(tmp_p
     get_recipe("quickstart").save(tmp_path)
     (tmp_path / "checkpoint-5").mkdir()
     args = cli._build_parser().parse_args(["evaluate", "--model", str(tmp_path / "checkpoint-5")])
-    corpus = evaluation._chosen_corpus(args)
+    corpus = evaluation._chosen_corpus(args, "test")
     assert (corpus["dataset"], corpus["split"]) == ("builtin", "test")
 
 
@@ -120,6 +120,28 @@ def test_evaluate_refuses_two_test_sets_before_it_loads_the_model(arguments, cap
     assert "must get exactly one of `--source` with `--reference`, `--pairs` or `--dataset`" in error
 
 
+@pytest.mark.parametrize("command", [["evaluate"], ["sweep", "num-beams"]], ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dataset-config", "xx"], "`--dataset-config` must come with --dataset, got xx alone"),
+        (
+            ["--source", "train.en", "--reference", "train.de", "--dataset-config", "xx"],
+            "`--dataset-config` must come with --dataset, got xx alone",
+        ),
+        (
+            ["--source", "train.en", "--reference", "train.de", "--split", "validation"],
+            "`--split` must be left out beside files, which are taken whole, got validation",
+        ),
+        (["--pairs", "pairs.csv", "--split", "test"], "`--split` must be left out beside files"),
+    ],
+)
+def test_parts_of_a_dataset_without_a_dataset_are_refused(command, arguments, message, model_folder, corpus, capsys):
+    Recipe(source_language="en", target_language="de", dataset="builtin").save(model_folder)
+    Path("pairs.csv").write_text("en,de\na,b\n")
+    assert message in refused(capsys, [*command, "--model", str(model_folder), *arguments])
+
+
 @pytest.mark.parametrize("option", ["--translations", "--results"])
 @pytest.mark.parametrize(
     ("path", "message"),
@@ -158,7 +180,7 @@ def run_with_card(model_folder, corpus):
     Recipe(train_source="train.en", train_target="train.de").save(model_folder)
     names = ("train_pairs", "train_steps", "num_parameters", "num_averaged_snapshots")
     results = {**dict.fromkeys(names, 1), "train_dropped_pairs": {}, "best_checkpoint": None}
-    write_results(model_folder, results)
+    write_train_results(model_folder, results)
     write_card(model_folder)
     return model_folder
 

@@ -356,8 +356,8 @@ def test_builtin_corpus_is_made_once(load, grammar):
     [
         ({}, "must get exactly one of .*, got none"),
         ({"dataset": "builtin", "pairs_file": "x.csv"}, "got pairs_file, dataset"),
-        ({"source_file": "x.en"}, "`target_file` must be given beside x.en, got None"),
-        ({"target_file": "x.de", "dataset": "builtin"}, "`source_file` must be given beside x.de, got None"),
+        ({"source_file": "x.en"}, "`target_file` must be given beside x.en, got none"),
+        ({"target_file": "x.de", "dataset": "builtin"}, "`source_file` must be given beside x.de, got none"),
     ],
 )
 def test_corpus_needs_exactly_one_origin(load, options, message):

@@ -9,14 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from vaswani_transformer.data import readers
 from vaswani_transformer.evaluation import batches
 from vaswani_transformer.evaluation.alignment import align_pairs
 from vaswani_transformer.evaluation.files import (
     align_files,
     check_files,
     check_pair_files,
-    read_lines,
     score_files,
     translate_file,
 )
@@ -26,29 +24,6 @@ from vaswani_transformer.evaluation.scoring import score_pairs
 from vaswani_transformer.evaluation.translate import translate, translate_n_best
 
 SHORT = {"max_new_tokens_over_source": 3}
-
-
-def test_read_lines_splits_at_line_feeds_only():
-    text = "a\u2028b\x0bc\rd\n\ne\r\nlast"
-    assert list(read_lines(io.BytesIO(text.encode()), "file")) == ["a\u2028b\x0bc\rd", "", "e", "last"]
-
-
-def test_read_lines_drops_a_byte_order_mark_at_the_beginning_only():
-    assert list(read_lines(io.BytesIO("\ufeffa\n\ufeffb\n".encode()), "file")) == ["a", "\ufeffb"]
-
-
-def test_read_lines_names_file_line_and_offset_of_a_byte_that_is_not_utf8():
-    lines = read_lines(io.BytesIO(b"good\n\nb\xe4d\n"), "some.txt")
-    with pytest.raises(ValueError, match=r"`some.txt` must be UTF-8 text, got byte 0xe4 in line 3 \(byte offset 7"):
-        list(lines)
-
-
-@pytest.mark.parametrize(
-    "content", [b"a\n\nb", b"\xef\xbb\xbfa\r\n\xef\xbb\xbfb\r\n", "a\u2028b\x0bc\rd\x85\n".encode()]
-)
-def test_read_lines_agrees_with_the_reader_of_corpora(tmp_path, content):
-    (tmp_path / "file").write_bytes(content)
-    assert list(read_lines(io.BytesIO(content), "file")) == list(readers.read_lines(tmp_path / "file"))
 
 
 def test_write_lines_replaces_line_feeds_inside_a_line(tmp_path):
@@ -271,22 +246,10 @@ def test_check_pair_files_refuses_an_input_as_output(pair_files, tmp_path, name)
         check_pair_files(*pair_files, tmp_path / name)
 
 
-@pytest.mark.parametrize("ends", [b"\n", b"\r\n", b""])
-def test_a_line_may_be_64_kib_long_and_no_longer(ends):
-    longest = b"\xef\xbb\xbf" + b"a" * 2**16 + ends
-    assert len(next(read_lines(io.BytesIO(longest), "in"))) == 2**16
-    with pytest.raises(ValueError, match="`in` must have at most 65536 bytes in a line, got more in line 2. Split it"):
-        list(read_lines(io.BytesIO(b"a\n" + b"a" * (2**16 + 1) + ends), "in"))
-
-
-def test_a_file_without_line_ends_is_not_read_as_a_whole():
-    class Endless(io.RawIOBase):
-        def readline(self, size=-1):
-            assert 0 < size < 2**17
-            return b"a" * size
-
-    with pytest.raises(ValueError, match="got more in line 1"):
-        next(read_lines(Endless(), "in"))
+def test_a_line_beyond_64_kib_is_refused_by_its_number(tiny_model, tiny_tokenizer, tmp_path):
+    (tmp_path / "in").write_bytes(b"a\n" + b"a" * (2**16 + 1))
+    with pytest.raises(ValueError, match="in` must have at most 65536 bytes in a line, got more in line 2 at byte"):
+        translate_file(tiny_model, tiny_tokenizer, tmp_path / "in", tmp_path / "out")
 
 
 def test_a_sentence_beyond_64_kib_is_refused_by_its_number_by_every_function(tiny_model, tiny_tokenizer, monkeypatch):

@@ -11,8 +11,9 @@ from nasty import blanks, fuzz, good_files, json_values, lines, surrogates, text
 from transformers import pipeline
 
 import vaswani_transformer  # noqa: F401 registers the task
-from vaswani_transformer.evaluation.files import read_lines, score_files, translate_file
+from vaswani_transformer.evaluation.files import score_files, translate_file
 from vaswani_transformer.evaluation.translate import translate
+from vaswani_transformer.lines import decode_lines
 
 TEXTS = st.lists(st.one_of(texts, blanks).map(lambda text: text[:60]), max_size=6)
 
@@ -42,7 +43,7 @@ def test_what_is_no_text_is_refused_wherever_it_stands(translator, some, bad):
 @fuzz(500, short=15, content=good_files, n_best=st.sampled_from([None, 2]))
 def test_a_file_has_as_many_lines_after_translation_as_before(translator, tmp_path_factory, content, n_best):
     folder = tmp_path_factory.getbasetemp()
-    sentences = list(read_lines(io.BytesIO(content), "in"))
+    sentences = list(decode_lines(io.BytesIO(content), "in", -1))
     (folder / "in").write_bytes(content)
     files = translator.model, translator.tokenizer, folder / "in", folder / "out"
     if not sentences:

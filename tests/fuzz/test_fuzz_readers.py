@@ -17,7 +17,7 @@ from vaswani_transformer.data import readers
 from vaswani_transformer.data.cleaning import CleaningRules, check_pairs
 from vaswani_transformer.data.corpora import _read_pairs
 from vaswani_transformer.data.streams import _read_shards
-from vaswani_transformer.evaluation.files import read_lines as read_lines_to_translate
+from vaswani_transformer.lines import decode_lines
 
 PAIRS = st.lists(st.tuples(texts, texts), min_size=1, max_size=5)
 
@@ -55,7 +55,7 @@ def all_lines(read):
 def test_lines_end_at_line_feeds_alone_and_bad_bytes_are_named_by_line(place, content):
     path = place / "lines"
     path.write_bytes(content)
-    assert all_lines(lambda: read_lines_to_translate(io.BytesIO(content), "lines")) == split_by_hand(content)
+    assert all_lines(lambda: decode_lines(io.BytesIO(content), "lines", 2**16)) == split_by_hand(content)
     if content:
         assert all_lines(lambda: readers.read_lines(path)) == split_by_hand(content)
 

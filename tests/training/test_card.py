@@ -437,7 +437,7 @@ def test_evaluate_command_takes_the_test_set_that_was_measured(folder, monkeypat
     evaluate(folder, "test_results_valid.json", corpus={"dataset": "builtin", "split": "validation"})
     args = parsed(commands(make_card(folder))[1])
     monkeypatch.chdir(folder.parent)
-    corpus = _chosen_corpus(args)
+    corpus = _chosen_corpus(args, "test")
     assert (corpus["dataset"], corpus["split"]) == ("builtin", "validation")
     assert args.results == "my-run/test_results_valid.json"
 

@@ -10,7 +10,7 @@ from vaswani_transformer.training.folder import (
     holds_a_run,
     set_aside_scores,
     start_or_resume,
-    write_results,
+    write_train_results,
 )
 from vaswani_transformer.training.recipes import get_recipe
 
@@ -123,7 +123,7 @@ def test_clear_run_leaves_foreign_files(tmp_path):
     ],
 )
 def test_scores_are_set_aside_when_the_run_went_on(tmp_path, steps, names):
-    write_results(tmp_path, {"train_steps": 50})
+    write_train_results(tmp_path, {"train_steps": 50})
     for name in ("test_results.json", "test_results_2.json", "training_curves.png"):
         (tmp_path / name).touch()
     set_aside_scores(tmp_path, steps)

@@ -12,7 +12,7 @@ from typing import Any
 
 from transformers.utils.logging import disable_progress_bar
 
-from .parsing import add_device, add_model
+from .parsing import add_device, add_model, first_given
 
 
 def _describe_model(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +90,9 @@ def _describe_test_set(parser: argparse.ArgumentParser, split: str) -> None:
     data.add_argument("--pairs", metavar="FILE", help="both sides in one .jsonl, .json, .csv, .tsv or .parquet file")
     data.add_argument("--dataset", metavar="NAME", help="Hub name or folder of a `datasets` dataset, or builtin")
     data.add_argument("--dataset-config", metavar="NAME", help="configuration of the dataset, for example de-en")
-    data.add_argument("--split", default=split, metavar="NAME", help="part of the dataset")
+    data.add_argument(
+        "--split", metavar="NAME", help=f"part of the dataset or of the recipe's data (default: {split})"
+    )
     data.add_argument("--name", help="what results and pictures call the test set (default: its files or dataset)")
 
 
@@ -99,7 +101,7 @@ def _run_evaluate(args: argparse.Namespace) -> None:
     from ..evaluation.report import evaluate_to_files, format_report
 
     files = {"results_file": args.results, "translations_file": args.translations}
-    results, path = evaluate_to_files(args.model, _chosen_corpus(args), device=args.device, **files, **options)
+    results, path = evaluate_to_files(args.model, _chosen_corpus(args, "test"), device=args.device, **files, **options)
     print(format_report(results))
     if path is not None:
         print(f"\nwritten to {path}")
@@ -109,38 +111,60 @@ def _run_evaluate(args: argparse.Namespace) -> None:
 
 def _refresh_card(model: str, results_file: Path) -> Path | None:
     """Writes the card of a run's model again, if it is the run's and the results lie where it looks for them."""
-    from ..training.folder import CARD_FILE, RESULTS_FILE, TEST_RESULTS
+    from ..evaluation.results import TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
+    from ..training.folder import CARD_FILE
 
     folder = Path(model)
-    is_read = results_file.match(TEST_RESULTS) and results_file.resolve().parent == folder.resolve()
-    if not (is_read and (folder / CARD_FILE).is_file() and (folder / RESULTS_FILE).is_file()):
+    is_read = results_file.match(TEST_RESULTS_PATTERN) and results_file.resolve().parent == folder.resolve()
+    if not (is_read and (folder / CARD_FILE).is_file() and (folder / TRAIN_RESULTS_FILE).is_file()):
         return None
     from ..training.card import refresh_card
 
     return refresh_card(folder)
 
 
-def _chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of `load_evaluation_set`: what the command line names, else the test set of the model's recipe."""
+def _chosen_corpus(args: argparse.Namespace, split: str) -> dict[str, Any]:
+    """Arguments of `load_evaluation_set`: what the command line names, else a part of the data of the model's recipe.
+
+    Args:
+        args: With the options of `_describe_test_set`.
+        split: The part where --split is not given.
+    """
     from ..data.corpora import find_origin
     from ..evaluation.checkpoint import check_model_path
     from ..training.recipe import RECIPE_FILE, Recipe
 
     given = {"source_file": args.source, "target_file": args.reference}
     given |= {"pairs_file": args.pairs, "dataset": args.dataset}
-    model, corpus = Path(args.model), None
+    model, corpus, split = Path(args.model), None, args.split or split
+    _check_dataset_options(args)
     if any(value is not None for value in given.values()):
         find_origin(**given)
-        corpus = {**given, "dataset_config": args.dataset_config, "split": args.split}
+        corpus = {**given, "dataset_config": args.dataset_config, "split": split}
     elif folder := next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None):
-        corpus = Recipe.load(folder).data_arguments(args.split)
+        corpus = Recipe.load(folder).data_arguments(split)
     if corpus is None:
         check_model_path(args.model)
         raise ValueError(
             f"`source` and `reference` must be given, got neither, and {args.model} has no {RECIPE_FILE} that names a "
-            f"{args.split} set. Pass --source and --reference, --pairs or --dataset."
+            f"{split} set. Pass --source and --reference, --pairs or --dataset."
         )
     return {key: value for key, value in {**corpus, "name": args.name}.items() if value is not None}
+
+
+def _check_dataset_options(args: argparse.Namespace) -> None:
+    """Refuses options that say which part of a dataset is meant where there is none."""
+    if args.dataset is not None:
+        return
+    if args.dataset_config is not None:
+        raise ValueError(
+            f"`dataset_config` must come with --dataset, got {args.dataset_config} alone. Add --dataset, or drop it."
+        )
+    if args.split is not None and first_given(args, ("source", "reference", "pairs")):
+        raise ValueError(
+            f"`split` must be left out beside files, which are taken whole, got {args.split}. Drop it, or name a "
+            "dataset."
+        )
 
 
 def _describe_sweep(parser: argparse.ArgumentParser) -> None:
@@ -164,7 +188,7 @@ def _run_sweep(args: argparse.Namespace) -> None:
 
     if args.output is not None:
         check_output_picture(args.output)
-    corpus, choice = _chosen_corpus(args), args.choice.replace("-", "_")
+    corpus, choice = _chosen_corpus(args, "validation"), args.choice.replace("-", "_")
     inputs = [corpus.get(name) for name in ("source_file", "target_file", "pairs_file")]
     check_outputs({"output": args.output, "results": args.results}, inputs)
     results = []
@@ -175,7 +199,7 @@ def _run_sweep(args: argparse.Namespace) -> None:
         if results:
             print(format_sweep(choice, results))
             if args.results is not None:
-                write_results({"results": results}, args.results)
+                write_results(args.results, {"results": results})
             if args.output is not None:
                 save_figure(draw_sweep(choice, results), args.output)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import datasets
 import pyarrow as pa
 
-from .readers import MAX_BYTES_PER_LINE, READERS, existing_file, read_aligned
+from .readers import MAX_BYTES_PER_LINE, READERS, check_sides, existing_file, read_aligned
 
 BUILTIN = "builtin"
 
@@ -97,9 +97,7 @@ def find_origin(
         ValueError: If they do not name exactly one origin, whole; says what is missing or too much.
         FileNotFoundError: If a file does not exist.
     """
-    if (source_file is None) != (target_file is None):
-        missing, other = ("source_file", target_file) if source_file is None else ("target_file", source_file)
-        raise ValueError(f"`{missing}` must be given beside {other}, got None. Name the file of the other side.")
+    check_sides({"source_file": source_file, "target_file": target_file})
     origins = {"source_file": source_file, "pairs_file": pairs_file, "dataset": dataset}
     given = [name for name, value in origins.items() if value is not None]
     if len(given) != 1:

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from ..lines import decode_lines
 
 MAX_BYTES_PER_LINE = 2**20  # to split a longer text into tokens takes gigabytes
 _ROWS_PER_READ = 10_000
@@ -33,6 +34,14 @@ def existing_file(path: str | Path, name: str) -> Path:
     return path
 
 
+def check_sides(sides: Mapping[str, str | Path | None]) -> None:
+    """Raises ValueError when one of two aligned files, by their names in the error, is given without the other."""
+    missing = [name for name, file in sides.items() if file is None]
+    if len(missing) == 1:
+        (given,) = (file for file in sides.values() if file is not None)
+        raise ValueError(f"`{missing[0]}` must be given beside {given}, got none. Name the file of the other side.")
+
+
 def read_lines(
     path: str | Path, *, offset: int = 0, line: int = 1, max_bytes: int = MAX_BYTES_PER_LINE
 ) -> Iterator[str]:
@@ -44,7 +53,7 @@ def read_lines(
         path: The text file.
         offset: Byte at which to begin, the first of a line.
         line: Number of this line, from 1.
-        max_bytes: Bytes of the longest line, with its end; -1 is any number.
+        max_bytes: Bytes of the longest line, without its end; -1 is any number.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -54,23 +63,7 @@ def read_lines(
     path = existing_file(path, "path")
     with open(path, "rb") as file:
         file.seek(offset)
-        for number, raw in enumerate(iter(partial(file.readline, max_bytes + (max_bytes > 0)), b""), start=line):
-            if 0 < max_bytes < len(raw):
-                raise ValueError(
-                    f"`{path}` must have at most {max_bytes} bytes in a line, got more in line {number} at byte "
-                    f"offset {offset}. Split it into sentences or remove it."
-                )
-            try:
-                text = raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"`{path}` must be UTF-8 text, got byte 0x{raw[error.start]:02x} in line {number} at byte offset "
-                    f"{offset + error.start}. Convert the file to UTF-8 or remove the line."
-                ) from error
-            offset += len(raw)
-            if number == 1:
-                text = text.removeprefix("\ufeff")
-            yield text.removesuffix("\n").removesuffix("\r")
+        yield from decode_lines(file, str(path), max_bytes, offset=offset, line=line)
 
 
 def read_aligned(source: Path, target: Path) -> Iterator[tuple[str, str]]:

@@ -14,13 +14,13 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from transformers import PreTrainedTokenizerBase
 
 from ..inputs_vaswani_transformer import MAX_TEXT_BYTES
+from ..lines import decode_lines
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .alignment import align_pairs
 from .batches import DEFAULT_MAX_TOKENS_PER_BATCH
@@ -30,8 +30,6 @@ from .processes import ALONE, Processes
 from .resuming import append_lines, begin_part, check_resume, describe, keep_part
 from .scoring import score_pairs
 from .translate import translate, translate_n_best
-
-_MARK = "\ufeff".encode()  # byte order mark
 
 
 def translate_file(
@@ -88,7 +86,7 @@ def translate_file(
     options = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress, "processes": processes}
     options |= {"total": None if total is None else total - num_kept, **generate_kwargs}
     with _open_input(input_file) as stream:
-        sentences = itertools.islice(read_lines(stream, _name(input_file)), num_kept, None)
+        sentences = itertools.islice(_lines(stream, input_file), num_kept, None)
         if num_best is None:
             lines = translate(model, tokenizer, sentences, **options)
         else:
@@ -239,41 +237,10 @@ def _count_lines(file: str | Path, name: str) -> int | None:
     if not Path(file).is_file():
         return None
     with _open_input(file) as stream:
-        num_lines = sum(1 for _ in read_lines(stream, _name(file)))
+        num_lines = sum(1 for _ in _lines(stream, file))
     if num_lines == 0:
         raise ValueError(f"`{name}` must hold at least one line, got the empty file {file}.")
     return num_lines
-
-
-def read_lines(stream: BinaryIO, name: str) -> Iterator[str]:
-    """Lines of a binary stream without their ends, decoded one by one.
-
-    Args:
-        stream: Read from its present position, once.
-        name: Of the file, for errors.
-
-    Raises:
-        ValueError: A byte is not UTF-8, or a line has more than 65,536 bytes; the message names file and line.
-    """
-    offset = 0
-    # As much as a line may have: byte order mark, text, both bytes of its end, and the one that is too much.
-    for number, raw in enumerate(iter(partial(stream.readline, MAX_TEXT_BYTES + 6), b""), start=1):
-        content = raw.removesuffix(b"\n").removesuffix(b"\r")
-        begin = len(_MARK) if number == 1 and content.startswith(_MARK) else 0
-        if len(content) - begin > MAX_TEXT_BYTES:
-            raise ValueError(
-                f"`{name}` must have at most {MAX_TEXT_BYTES} bytes in a line, got more in line {number}. Split it "
-                "into sentences, one a line."
-            )
-        try:
-            yield content[begin:].decode("utf-8")
-        except UnicodeDecodeError as error:
-            place = begin + error.start
-            raise ValueError(
-                f"`{name}` must be UTF-8 text, got byte 0x{raw[place]:02x} in line {number} (byte offset "
-                f"{offset + place} of the file). Convert the file first, for example with iconv."
-            ) from error
-        offset += len(raw)
 
 
 @contextlib.contextmanager
@@ -283,11 +250,16 @@ def _open_pairs(
     """Lines of both sides, and the number of pairs if it is known; refuses files as `check_pair_files` does."""
     total = check_pair_files(source_file, target_file, output_file)
     with _open_input(source_file) as sources, _open_input(target_file) as targets:
-        yield read_lines(sources, _name(source_file)), read_lines(targets, _name(target_file)), total
+        yield _lines(sources, source_file), _lines(targets, target_file), total
 
 
 def _json_line(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False)
+
+
+def _lines(stream: BinaryIO, input_file: str | Path) -> Iterator[str]:
+    """Lines of an input that is open."""
+    return decode_lines(stream, _name(input_file), MAX_TEXT_BYTES)
 
 
 def _name(input_file: str | Path) -> str:

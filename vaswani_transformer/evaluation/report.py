@@ -21,7 +21,7 @@ from .decoding import DECODING, GenerativeModel, decoding_config
 from .evaluation_set import EvaluationSet, load_evaluation_set
 from .metrics import corpus_sacrebleu, score_translations
 from .outputs import check_outputs, write_lines
-from .results import RESULTS_FILE, describe_search, length_ratio, metric_names, write_results
+from .results import TEST_RESULTS_FILE, describe_search, length_ratio, metric_names, write_results
 from .translate import translate
 
 
@@ -55,7 +55,7 @@ def evaluate_to_files(
         ValueError: An output cannot be written, is another of the files or would replace the results of another test
             set, or model or corpus are not valid.
     """
-    default = Path(model) / RESULTS_FILE if results_file is None and Path(model).is_dir() else None
+    default = Path(model) / TEST_RESULTS_FILE if results_file is None and Path(model).is_dir() else None
     results_file = default or results_file
     inputs = [corpus.get(name) for name in ("source_file", "target_file", "pairs_file")]
     check_outputs({"translations": translations_file, "results": results_file}, inputs)
@@ -66,7 +66,7 @@ def evaluate_to_files(
         _check_same_test_set(default, test_set.name)
     results, translations = evaluate_model(loaded, tokenizer, test_set, **options)
     if results_file is not None:
-        write_results(results, results_file)
+        write_results(results_file, results)
     if translations_file is not None:
         write_lines(translations, translations_file)
     return results, results_file

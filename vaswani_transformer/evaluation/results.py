@@ -1,6 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What test_results.json holds: written, and in the words in which people read it; needs no extra.
+"""The files of results, and what test_results.json holds: written, and in the words in which people read it.
+
+Needs no extra.
 
 Its keys begin with `test_`: those of `metrics.TranslationScores`, those of `decoding.DECODING`, and what
 `report.evaluate_model` adds.
@@ -15,16 +17,18 @@ from typing import Any
 
 from .outputs import open_output
 
-RESULTS_FILE = "test_results.json"
+TRAIN_RESULTS_FILE = "train_results.json"
+TEST_RESULTS_FILE = "test_results.json"
+TEST_RESULTS_PATTERN = "test_results*.json"  # of every test set, in a model's folder
 METRICS = ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")  # what `metrics.score_translations` computes
 
 
-def write_results(results: Mapping[str, Any], path: str | Path) -> None:
+def write_results(path: str | Path, results: Mapping[str, Any]) -> None:
     """Writes results as JSON, atomically.
 
     Args:
-        results: From `report.evaluate_model`.
         path: Usually test_results.json in the model's folder; its folder must exist.
+        results: From `report.evaluate_model`.
     """
     with open_output(path) as stream:
         stream.write((json.dumps(results, indent=2, ensure_ascii=False) + "\n").encode("utf-8"))

@@ -21,6 +21,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from ..evaluation.checkpoint import check_no_link_out, shard_names
+from ..evaluation.results import TEST_RESULTS_FILE, TRAIN_RESULTS_FILE
 from .atomic import writing_beside
 from .checkpoints import (
     MANIFEST_FILE,
@@ -37,7 +38,7 @@ _FORMAT = {"format": "pt"}  # metadata of a model's weights
 _HASH = "sha256"  # of a snapshot's tensors, in its metadata
 _WEIGHTS_INDEX = "model.safetensors.index.json"
 _SNAPSHOT_PATTERN = re.compile(r"step-\d+\.safetensors")
-_NOT_COPIED = (_WEIGHTS_INDEX, STATE_FILE, MANIFEST_FILE, PROGRESS_FILES, "train_results.json", "test_results.json")
+_NOT_COPIED = (_WEIGHTS_INDEX, STATE_FILE, MANIFEST_FILE, PROGRESS_FILES, TRAIN_RESULTS_FILE, TEST_RESULTS_FILE)
 _ELEMENTS_AT_A_TIME = 2**20
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 

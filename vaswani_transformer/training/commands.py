@@ -13,6 +13,7 @@ from typing import Any
 
 from ..evaluation.decoding import DECODING
 from ..evaluation.evaluation_set import describe_corpus
+from ..evaluation.results import TEST_RESULTS_FILE
 from .recipe import Recipe
 from .recipes import RECIPES
 
@@ -58,7 +59,7 @@ def evaluate_command(recipe: Recipe, name: str, results_file: str, results: Mapp
     for field in DECODING:
         if results[f"test_{field}"] not in (None, getattr(recipe, field)):
             options.append(_option(field, results[f"test_{field}"]))
-    if results_file != "test_results.json":
+    if results_file != TEST_RESULTS_FILE:
         options.append(("--results", f"{name}/{results_file}"))
     return _fold("vaswani-transformer evaluate", options)
 

@@ -19,7 +19,7 @@ from .card import refresh_card
 from .checkpoints import STAGING_FOLDER, STATE_FILE, clear_staging, naming_the_last_checkpoint
 from .cost import measure_cost
 from .curves import draw_run
-from .folder import set_aside_scores, write_results
+from .folder import set_aside_scores, write_train_results
 from .preparation import RunData
 from .progress import best_validation
 from .recipe import Recipe
@@ -67,7 +67,7 @@ def finish_run(
         with naming_the_last_checkpoint(output_dir, "log and results"):
             with writing_beside(output_dir / STATE_FILE) as beside:
                 trainer.state.save_to_json(str(beside))
-            write_results(output_dir, results)
+            write_train_results(output_dir, results)
         draw_run(output_dir)
         refresh_card(output_dir)
     trainer.accelerator.wait_for_everyone()

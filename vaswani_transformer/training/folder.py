@@ -15,6 +15,7 @@ from typing import Any
 from transformers.utils import logging
 
 from ..evaluation.checkpoint import read_json
+from ..evaluation.results import TEST_RESULTS_FILE, TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
 from .atomic import write_json
 from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE
 from .checkpoints import (
@@ -34,8 +35,6 @@ except ImportError:  # Windows
 
 logger = logging.get_logger(__name__)
 
-RESULTS_FILE = "train_results.json"
-TEST_RESULTS = "test_results*.json"
 CARD_FILE = "README.md"
 CURVES_FILE = "training_curves.png"
 CARD_MARKER = (
@@ -43,8 +42,15 @@ CARD_MARKER = (
 )
 
 # A folder with one of the first holds a run; the others only go with it.
-_RUN_FILES = (RECIPE_FILE, RESULTS_FILE, "test_results.json", "config.json", "generation_config.json", WEIGHTS_FILE)
-_DELETED_WITH_A_RUN = (TEST_RESULTS, f"after-*-updates-{TEST_RESULTS}", STATE_FILE, CURVES_FILE)
+_RUN_FILES = (
+    RECIPE_FILE,
+    TRAIN_RESULTS_FILE,
+    TEST_RESULTS_FILE,
+    "config.json",
+    "generation_config.json",
+    WEIGHTS_FILE,
+)
+_DELETED_WITH_A_RUN = (TEST_RESULTS_PATTERN, f"after-*-updates-{TEST_RESULTS_PATTERN}", STATE_FILE, CURVES_FILE)
 
 # Changing these does not change the updates already made, so a resumed run may.
 _FREE_TO_CHANGE = frozenset(
@@ -170,7 +176,7 @@ def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
     was_lost = (
         not resume
         and (output_dir / RECIPE_FILE).is_file()
-        and not any((output_dir / name).exists() for name in (WEIGHTS_FILE, RESULTS_FILE))
+        and not any((output_dir / name).exists() for name in (WEIGHTS_FILE, TRAIN_RESULTS_FILE))
     )
     if was_lost:
         check_same_recipe(Recipe.load(output_dir), recipe)
@@ -209,26 +215,26 @@ def set_aside_scores(output_dir: str | Path, num_steps: int) -> list[Path]:
     Returns:
         The new names.
     """
-    output_dir, earlier = Path(output_dir), read_results(output_dir).get("train_steps", num_steps)
+    output_dir, earlier = Path(output_dir), read_train_results(output_dir).get("train_steps", num_steps)
     if earlier == num_steps:
         return []
     (output_dir / CURVES_FILE).unlink(missing_ok=True)
-    results = sorted(output_dir.glob(TEST_RESULTS))
+    results = sorted(output_dir.glob(TEST_RESULTS_PATTERN))
     return [path.replace(path.with_name(f"after-{earlier}-updates-{path.name}")) for path in results]
 
 
-def write_results(output_dir: str | Path, results: dict[str, Any]) -> Path:
+def write_train_results(output_dir: str | Path, results: dict[str, Any]) -> Path:
     """Writes `train_results.json` into a folder, atomically, and returns the file's path."""
-    return write_json(Path(output_dir) / RESULTS_FILE, results)
+    return write_json(Path(output_dir) / TRAIN_RESULTS_FILE, results)
 
 
-def read_results(output_dir: str | Path) -> dict[str, Any]:
+def read_train_results(output_dir: str | Path) -> dict[str, Any]:
     """What `train_results.json` in a folder says; nothing if there is none.
 
     Raises:
         ValueError: If the file is broken.
     """
-    path = Path(output_dir) / RESULTS_FILE
+    path = Path(output_dir) / TRAIN_RESULTS_FILE
     return read_json(path, advice="Delete it.") if path.is_file() else {}
 
 

@@ -32,8 +32,9 @@ from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS
 from yaml import YAMLError
 
 from ..evaluation.checkpoint import check_checkpoint_folder, check_no_link_out, read_json
+from ..evaluation.results import TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
 from ..version import __version__
-from .folder import CARD_FILE, RESULTS_FILE, TEST_RESULTS, is_own_card
+from .folder import CARD_FILE, is_own_card
 from .recipe import RECIPE_FILE
 from .travelling_code import CODE_FILES, code_files, with_code_section
 
@@ -50,8 +51,8 @@ _PUBLISHED = (
     "model-*.safetensors",
     CODE_FILES,
     RECIPE_FILE,
-    RESULTS_FILE,
-    TEST_RESULTS,
+    TRAIN_RESULTS_FILE,
+    TEST_RESULTS_PATTERN,
 )
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp")
 _REF = re.compile(r"[A-Za-z0-9_](?:[\w./-]*[\w-])?", re.ASCII)
@@ -145,7 +146,7 @@ def published_files(model: str | Path) -> list[Path]:
 
 
 def _advice_on_cards(folder: Path) -> str:
-    if (folder / RECIPE_FILE).is_file() and (folder / RESULTS_FILE).is_file():
+    if (folder / RECIPE_FILE).is_file() and (folder / TRAIN_RESULTS_FILE).is_file():
         return f"This run's can be made in Python: vaswani_transformer.training.card.write_card({str(folder)!r})"
     config = read_json(folder / CONFIG_NAME)
     languages = [config[side] for side in ("source_language", "target_language") if config.get(side)]

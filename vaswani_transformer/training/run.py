@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import EarlyStoppingCallback, PreTrainedModel, TrainerState, set_seed
+from transformers import EarlyStoppingCallback as LibraryEarlyStopping
+from transformers import PreTrainedModel, TrainerControl, TrainerState, TrainingArguments, set_seed
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
-from ..data.readers import existing_file
+from ..data.readers import check_sides, existing_file
 from ..data.rows import pair_lengths
 from ..evaluation.decoding import DECODING
 from ..evaluation.results import METRICS
@@ -24,7 +25,7 @@ from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import drop_later_snapshots
 from .checkpoints import STATE_FILE, best_checkpoint, checkpoint_step, take_up_checkpoint
 from .finish import finish_run
-from .folder import check_output_dir, holding, read_results
+from .folder import check_output_dir, holding, read_train_results
 from .foreign_code import check_harmless
 from .preparation import RunData, cleaning_rules, prepare_data
 from .recipe import SPLITS, Recipe
@@ -34,6 +35,17 @@ from .trackers import check_trackers
 from .trainer import VaswaniTransformerTrainer
 
 logger = logging.get_logger(__name__)
+
+
+class EarlyStoppingCallback(LibraryEarlyStopping):
+    """The library's, under its name, which checkpoints hold; it does not warn where an average is the final model."""
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Warns where the training ends with the last update, though that is not the best."""
+        if not getattr(args, "num_averaged_snapshots", 0):
+            super().on_train_begin(args, state, control, **kwargs)
 
 
 def train(
@@ -260,11 +272,8 @@ def _check_recipe(recipe: Recipe) -> None:
             "`tokenizer` must be given with `streaming`, got none: a vocabulary cannot be trained on a stream. Train "
             "one on some of the text with `vaswani-transformer train-tokenizer`, then pass its folder."
         )
-    if _needs_metric(recipe) and recipe.data_arguments("validation") is None:
-        raise ValueError(
-            "`validation_source` and `validation_target` must be given for `load_best_model` and "
-            "`early_stopping_patience`, got a recipe without validation data. Pass two text files."
-        )
+    if recipe.data_arguments("validation") is None:
+        _check_needs_no_validation(recipe)
     if recipe.eval_num_beams > 0 and recipe.data_arguments("validation") is not None:
         from ..evaluation import metrics  # noqa: F401  (an extra that is missing is named before a run is deleted)
     metric = recipe.metric_for_best_model
@@ -274,16 +283,26 @@ def _check_recipe(recipe: Recipe) -> None:
         )
 
 
+def _check_needs_no_validation(recipe: Recipe) -> None:
+    """Raises ValueError when a recipe without validation data would have them decide something."""
+    off = {}
+    if recipe.load_best_model:
+        off["load_best_model"] = "false"
+    if recipe.early_stopping_patience is not None:
+        off["early_stopping_patience"] = "none"
+    if off:
+        choices, values = (f"`{name}`" for name in off), (f"`{name}` {value}" for name, value in off.items())
+        raise ValueError(
+            f"`validation_source` and `validation_target` must be given for {' and '.join(choices)}, got a recipe "
+            f"({recipe.name}) without validation data. Pass two text files, or switch it off: {', '.join(values)}."
+        )
+
+
 def _check_files(recipe: Recipe) -> None:
     """Raises on files of a recipe that lack their other side or do not exist; those of the test set may come later."""
     for split in SPLITS:
         source, target, pairs = (getattr(recipe, f"{split}_{part}") for part in ("source", "target", "pairs"))
-        if (source is None) != (target is None):
-            missing = "source" if source is None else "target"
-            raise ValueError(
-                f"`{split}_{missing}` must be given beside {source or target}, got none. Name the file of the other "
-                "side."
-            )
+        check_sides({f"{split}_source": source, f"{split}_target": target})
         if source is not None and pairs is not None:
             raise ValueError(
                 f"`{split}_pairs` must be left out beside `{split}_source`, got {pairs}. Drop one of them."
@@ -302,7 +321,7 @@ def _finished_state(output_dir: Path, num_steps: int) -> TrainerState | None:
         state = TrainerState.load_from_json(str(output_dir / STATE_FILE))
     except (OSError, TypeError, ValueError):
         return None
-    return state if state.global_step == read_results(output_dir).get("train_steps") == num_steps else None
+    return state if state.global_step == read_train_results(output_dir).get("train_steps") == num_steps else None
 
 
 def _restore_finished(
@@ -317,4 +336,4 @@ def _restore_finished(
     trainer._load_from_checkpoint(source)
     if trainer.is_world_process_zero():
         drop_later_snapshots(trainer.args.output_dir, state.global_step)
-    return TrainOutput(state.global_step, math.nan, read_results(trainer.args.output_dir))
+    return TrainOutput(state.global_step, math.nan, read_train_results(trainer.args.output_dir))

@@ -15,9 +15,8 @@ from ..analysis.text_table import markdown_table
 from ..evaluation.checkpoint import read_json
 from ..evaluation.decoding import DECODING
 from ..evaluation.evaluation_set import describe_corpus
-from ..evaluation.results import METRICS, describe_search, metric_names
+from ..evaluation.results import METRICS, TEST_RESULTS_PATTERN, describe_search, metric_names
 from .commands import corpus_without_folders, find_split
-from .folder import TEST_RESULTS
 from .recipe import Recipe
 
 
@@ -27,7 +26,7 @@ def read_test_results(folder: str | Path) -> dict[str, dict[str, Any]]:
     Raises:
         ValueError: If a file of such a name is not what `vaswani-transformer evaluate` writes; the message names it.
     """
-    return {path.name: _read_results(path) for path in sorted(Path(folder).glob(TEST_RESULTS))}
+    return {path.name: _read_results(path) for path in sorted(Path(folder).glob(TEST_RESULTS_PATTERN))}
 
 
 def eval_results(recipe: Recipe, test_results: Mapping[str, Mapping[str, Any]]) -> list[EvalResult]:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ..analysis.cost import format_flops
+from ..evaluation.results import TRAIN_RESULTS_FILE
 from .averaging import WEIGHTS_FILE
 from .checkpoints import STATE_FILE, list_checkpoints
-from .folder import CARD_FILE, CURVES_FILE, RESULTS_FILE
+from .folder import CARD_FILE, CURVES_FILE
 from .progress import format_duration
 from .recipe import Recipe
 
@@ -33,7 +34,7 @@ def describe_results(output_dir: str | Path, recipe: Recipe, results: Mapping[st
     if recipe.early_stopping_patience and results["train_steps"] < recipe.max_steps:
         patience = f"{recipe.early_stopping_patience} validations were not better than the best"
         rows.insert(0, ("stopped", f"before update {recipe.max_steps:,}, as {patience} (--early-stopping-patience)"))
-    names = (WEIGHTS_FILE, CARD_FILE, RESULTS_FILE, STATE_FILE, CURVES_FILE)
+    names = (WEIGHTS_FILE, CARD_FILE, TRAIN_RESULTS_FILE, STATE_FILE, CURVES_FILE)
     rows.append(("files", f"{output_dir}: {', '.join(name for name in names if (output_dir / name).exists())}"))
     rows.append(("next", _next_command(output_dir, recipe)))
     repeats = " of a stream, repeats counted" if recipe.streaming else ""

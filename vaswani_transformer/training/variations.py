@@ -24,9 +24,8 @@ from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import corpus_sentences, load_corpus, train_tokenizer
 from ..evaluation.decoding import DECODING
 from ..evaluation.report import evaluate_to_files
-from ..evaluation.results import RESULTS_FILE as TEST_RESULTS
-from ..evaluation.results import describe_search
-from .folder import check_same_recipe, read_results, start_or_resume
+from ..evaluation.results import TEST_RESULTS_FILE, describe_search
+from .folder import check_same_recipe, read_train_results, start_or_resume
 from .recipe import RECIPE_FILE, Recipe
 from .run import train
 from .scores import read_test_results
@@ -240,7 +239,7 @@ def _train_row(recipe: Recipe, folder: Path, validation_data: Mapping[str, Any],
         own = Recipe.load(folder)
         recipe = dataclasses.replace(recipe, tokenizer=own.tokenizer)  # how its place is spelt is no difference
         check_same_recipe(own, recipe)
-    if read_results(folder).get("train_steps") != recipe.max_steps:
+    if read_train_results(folder).get("train_steps") != recipe.max_steps:
         logger.info(f"{folder.name}: {recipe.max_steps:,} updates.")
         train(recipe, folder, **{**start_or_resume(folder, recipe), **options})
     if not _is_measured(folder, recipe):
@@ -250,9 +249,9 @@ def _train_row(recipe: Recipe, folder: Path, validation_data: Mapping[str, Any],
 
 def _is_measured(folder: Path, recipe: Recipe) -> bool:
     """Whether a run has made the recipe's updates and was tested after them, with the recipe's search."""
-    if read_results(folder).get("train_steps") != recipe.max_steps or not (folder / TEST_RESULTS).is_file():
+    if read_train_results(folder).get("train_steps") != recipe.max_steps or not (folder / TEST_RESULTS_FILE).is_file():
         return False
-    results = read_test_results(folder)[TEST_RESULTS]
+    results = read_test_results(folder)[TEST_RESULTS_FILE]
     return all(results[f"test_{name}"] == getattr(recipe, name) for name in DECODING)
 
 
@@ -293,8 +292,8 @@ def _measured_runs(begun: Sequence[Path], recipe: Recipe) -> list[Path]:
 
 
 def _read_row(variation: Variation, recipe: Recipe, runs: Sequence[Path]) -> TrainedRow:
-    trained = [read_results(run) for run in runs]
-    tested = [read_test_results(run)[TEST_RESULTS] for run in runs]
+    trained = [read_train_results(run) for run in runs]
+    tested = [read_test_results(run)[TEST_RESULTS_FILE] for run in runs]
     return TrainedRow(
         variation,
         recipe,
