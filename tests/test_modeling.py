@@ -4,6 +4,7 @@
 
 import copy
 import inspect
+import json
 import math
 import re
 
