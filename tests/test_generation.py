@@ -99,11 +99,11 @@ def test_a_chosen_number_of_beams_survives_loading_with_our_keys(tmp_path):
     assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (1, None, 5, 50)
 
 
-def test_a_chosen_length_penalty_survives_loading_with_our_keys(tmp_path):
-    model = make_model()
-    model.generation_config.update(num_beams=None, length_penalty=1.3)
-    model.save_pretrained(tmp_path)
-    assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (4, 1.3, 5, 50)
+def test_a_chosen_length_penalty_survives_learning():
+    model, ids = VaswaniTransformerForConditionalGeneration(make_config()), torch.tensor([[5, 6, 2]])
+    model.generation_config.length_penalty = 1.3
+    model.train()(ids, labels=ids)
+    assert decoding_of(model) == (4, 1.3, 5, 50)
 
 
 def test_a_length_penalty_of_the_call_holds_for_a_model_without_one():
