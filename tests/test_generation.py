@@ -99,6 +99,23 @@ def test_a_chosen_number_of_beams_survives_loading_with_our_keys(tmp_path):
     assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (1, None, 5, 50)
 
 
+def test_a_chosen_length_penalty_survives_learning():
+    model, ids = VaswaniTransformerForConditionalGeneration(make_config()), torch.tensor([[5, 6, 2]])
+    model.generation_config.length_penalty = 1.3
+    model.train()(ids, labels=ids)
+    assert decoding_of(model) == (4, 1.3, 5, 50)
+
+
+def test_a_length_penalty_of_the_call_holds_for_a_model_without_one():
+    fresh = VaswaniTransformerForConditionalGeneration(make_config()).eval()
+    options = {"num_beams": 2, "max_new_tokens": 5, "return_dict_in_generate": True}
+    scores = [
+        fresh.generate(torch.tensor([[5, 2]]), length_penalty=alpha, suppress_tokens=[2], **options).sequences_scores
+        for alpha in (0.0, 2.0)
+    ]
+    assert scores[1].item() == pytest.approx(scores[0].item() / ((5 + 5) / 6) ** 2, rel=1e-5)
+
+
 class NeverEnd(LogitsProcessor):
     """Forbids </s>, so that every sentence runs into its limit."""
 

@@ -527,10 +527,11 @@ def test_weights_are_tied_after_every_route(tmp_path):
     ],
     ids=["with the head", "without"],
 )
-def test_saved_config_names_the_class_that_reads_it_without_the_package(tmp_path, tiny_model, part, auto, own):
+def test_saved_model_travels_with_the_class_that_reads_it_without_the_package(tmp_path, tiny_model, part, auto, own):
     part(tiny_model).save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["auto_map"][auto] == f"modeling_vaswani_transformer.{own}"
+    assert f"class {own}(" in (tmp_path / "modeling_vaswani_transformer.py").read_text(encoding="utf-8")
 
 
 def test_saved_file_holds_the_shared_matrix_once(tmp_path):

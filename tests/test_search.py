@@ -80,7 +80,7 @@ def test_hypotheses_that_do_not_exist_are_returned_as_padding():
         output_scores=True,
     )
     assert sorted(out.sequences[:VOCABULARY, 1].tolist()) == list(range(VOCABULARY))
-    assert out.sequences[VOCABULARY:, 1].tolist() == [0, 0]
+    assert out.sequences[VOCABULARY:].tolist() == [[1, 0], [1, 0]]
     assert out.sequences_scores[VOCABULARY:].max() < -1e8
     assert (out.beam_indices[VOCABULARY:] == -1).all() and (out.beam_indices[:VOCABULARY, 0] >= 0).all()
 
@@ -310,8 +310,8 @@ class FirstEndThenRaise(LogitsProcessor):
 def test_a_processor_that_can_raise_scores_switches_the_bound_off():
     model = make_model(scale=2.5, vocab_size=20)
     source = torch.randint(3, 20, (1, 5))
-    processors = LogitsProcessorList([FirstEndThenRaise()])
-    out = model.generate(source, logits_processor=processors, return_dict_in_generate=True, output_scores=True)
+    options = {"suppress_tokens": [0], "return_dict_in_generate": True, "output_scores": True}
+    out = model.generate(source, logits_processor=LogitsProcessorList([FirstEndThenRaise()]), **options)
     assert out.sequences_scores.item() > 0
     assert len(generated_tokens(out.sequences[0])) > 5
 
