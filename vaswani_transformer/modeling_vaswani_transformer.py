@@ -409,7 +409,9 @@ class VaswaniTransformerDecoder(_Stack):
             ValueError: Not exactly one input, another shape, or a token id outside the vocabulary.
         """
         if encoder_hidden_states is None:
-            raise ValueError("`encoder_hidden_states` must be given. Pass the encoder's `last_hidden_state`.")
+            raise ValueError(
+                "`encoder_hidden_states` must be given, got None. Pass the encoder's `last_hidden_state`."
+            )
         # Of tokens behind a cache the ids are not compared with the vocabulary: that would wait for the device.
         vocab_size = self.config.vocab_size if past_key_values is None else None
         embeddings = self._token_embeddings(input_ids, inputs_embeds, vocab_size, prefix="decoder_")

@@ -32,15 +32,7 @@ from .progress import ProgressReport
 from .recipe import Recipe
 from .resumable_trainer import ResumableTrainer
 from .schedule import create_paper_schedule, paper_peak_learning_rate
-from .validation import (
-    SortedByLength,
-    TokenSums,
-    compute_in_order,
-    in_data_order,
-    make_lazy_scores,
-    perplexity,
-    unsmoothed_loss,
-)
+from .validation import SortedByLength, TokenSums, compute_in_order, in_data_order, perplexity, scorer, unsmoothed_loss
 
 logger = logging.get_logger(__name__)
 
@@ -132,7 +124,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         scores_ids = args.predict_with_generate and not args.batch_eval_metrics
         if self.compute_metrics is None and scores_ids and isinstance(self.processing_class, PreTrainedTokenizerBase):
             language = getattr(self.model.config, "target_language", None)
-            self.compute_metrics = make_lazy_scores(self.processing_class, language)
+            self.compute_metrics = scorer(self.processing_class, language)
             if self.eval_dataset is not None:
                 from ..evaluation import metrics  # noqa: F401  (names a missing extra now, not hours later)
         self.add_callback(CostCallback())

@@ -61,7 +61,7 @@ def in_data_order(dataset: Any, rows: Any, pad_id: int | None = None) -> Any:
     return dataset.restore_order(rows) if isinstance(dataset, SortedByLength) else rows
 
 
-def make_lazy_scores(
+def scorer(
     tokenizer: PreTrainedTokenizerBase, target_language: str | None
 ) -> Callable[[EvalPrediction], dict[str, float]]:
     """`make_compute_metrics`, but that the extra [eval] is needed only once something is scored."""
