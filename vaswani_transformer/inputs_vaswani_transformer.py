@@ -7,6 +7,7 @@ compared with the vocabulary are not. Compiled and exported graphs hold none of 
 """
 
 import math
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
@@ -204,6 +205,19 @@ def check_labels(labels: torch.Tensor, states: torch.Tensor) -> None:
         )
 
 
+def check_no_label_smoothing(kwargs: Mapping[str, Any]) -> None:
+    """Refuses smoothing by the name that it has everywhere but in a forward.
+
+    Raises:
+        TypeError: It has that name.
+    """
+    if "label_smoothing" in kwargs:
+        raise TypeError(
+            f"`label_smoothing` must be called `smoothing`, got label_smoothing={kwargs['label_smoothing']}. "
+            "Rename it: the library takes any argument named label... for labels."
+        )
+
+
 def check_decoding(generation_config: Any) -> None:
     """Refuses values of a call of `generate` that no search can have.
 
@@ -290,6 +304,7 @@ __all__ = [
     "check_labels",
     "check_length_penalty",
     "check_mask",
+    "check_no_label_smoothing",
     "check_prefix_length",
     "check_states",
     "check_text_length",

@@ -31,6 +31,7 @@ from .inputs_vaswani_transformer import (
     check_decoder_inputs,
     check_labels,
     check_mask,
+    check_no_label_smoothing,
     check_states,
     check_token_ids,
 )
@@ -616,11 +617,13 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
             `logits` (B, T, V), `loss` in nats per token, `nll`, and the library's usual fields.
 
         Raises:
+            TypeError: `label_smoothing`, which would be ignored, instead of `smoothing`.
             ValueError: No decoder input, or a token id outside the vocabulary.
 
         Paper: sections 3.4 and 5.4.
         """
         if labels is not None:
+            check_no_label_smoothing(kwargs)
             check_token_ids("labels", labels, self.config.vocab_size, ignore_index=IGNORE_INDEX)
             labels, use_cache = labels.long(), bool(use_cache)
             if self.training and not torch.compiler.is_compiling():
