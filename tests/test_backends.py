@@ -14,6 +14,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache, StaticCache
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+from vaswani_transformer.attention_vaswani_transformer import check_flash_head_sizes
 
 SHAPES = {"equal": {}, "2+4, d_k 12, d_v 4": {"num_decoder_layers": 4, "d_k": 12, "d_v": 4}}
 STACK_PARTS = ("embed_tokens", "embed_positions", "dropout", "layers.0", "layers.1")
@@ -183,6 +184,12 @@ def test_flash_attention_is_refused_for_heads_that_it_cannot_run(preset, heads):
     config = VaswaniTransformerConfig.from_preset(preset, attn_implementation="flash_attention_2")
     with pytest.raises(ValueError, match=f"for heads of {heads}, got 'flash_attention_2'.*d_v <= d_k <= 256"):
         VaswaniTransformerForConditionalGeneration(config)
+
+
+def test_flash_attention_takes_heads_of_256():
+    check_flash_head_sizes(make_config(d_k=256, d_v=256), "flash_attention_2")
+    with pytest.raises(ValueError, match="for heads of d_k 257 and d_v 256"):
+        check_flash_head_sizes(make_config(d_k=257, d_v=256), "flash_attention_2")
 
 
 def test_switching_to_flash_attention_is_refused_for_heads_that_it_cannot_run():

@@ -14,6 +14,7 @@ import torch
 from naive_search import generated_tokens
 from search_checks import MAX_FLIPPED, NEAR_TIE, decode, pad, rescored, without_padding
 from tiny import make_model
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
@@ -162,7 +163,8 @@ OPTIONS = {
     "two ends": {"eos_token_id": [2, 5]},
     "three ends more likely than all else": {
         "eos_token_id": [2, 5, 6],
-        "sequence_bias": [[[2], 20.0], [[5], 20.0], [[6], 20.0]],
+        "sequence_bias": [[[token], -20.0] for token in range(VOCABULARY) if token not in (2, 5, 6)],
+        "length_penalty": 8.0,  # the best still comes late
     },
     "greedy, two ends": {"num_beams": 1, "eos_token_id": [2, 5]},
     "constrained": {"prefix_allowed_tokens_fn": only_allowed},
@@ -176,6 +178,15 @@ OPTIONS = {
 def test_search_equals_the_librarys_in_float64(searches, options):
     for seed in range(5):
         assert_equal(*both(searches, random_model(seed), pad(random_sentences(seed)), **options))
+
+
+@pytest.mark.parametrize(("seed", "num_beams"), [(4, 4), (7, 2)])
+def test_early_stopping_misses_what_the_librarys_misses(searches, seed, num_beams):
+    model, batch = random_model(seed), pad(random_sentences(seed))
+    options = {"num_beams": num_beams, "length_penalty": 4.0}
+    ours, theirs = both(searches, model, batch, early_stopping=True, **options)
+    assert_equal(ours, theirs)
+    assert ours.sequences.tolist() != model.generate(**batch, early_stopping=False, **options).tolist()
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
@@ -221,7 +232,7 @@ def test_search_behind_a_prefix_equals_the_librarys(searches, num_beams):
     for seed in range(5):
         sentences = random_sentences(seed)
         prefixes = torch.tensor([[1, 5 + row, 7] for row in range(len(sentences))])
-        for options in ({}, {"min_new_tokens": 5}):
+        for options in ({}, {"min_new_tokens": 5, "sequence_bias": [[[2], 4.0]]}):
             options = {"num_beams": num_beams, "decoder_input_ids": prefixes, **options}
             assert_equal(*both(searches, random_model(seed), pad(sentences), **options))
 
@@ -257,11 +268,13 @@ def test_search_over_a_mask_with_holes_equals_the_librarys(searches, num_beams):
     assert_equal(*both(searches, random_model(2), batch, num_beams=num_beams))
 
 
+@pytest.mark.parametrize("backend", ["eager", "sdpa"])
 @pytest.mark.parametrize("num_beams", [1, 4])
-def test_search_over_a_source_that_is_all_padding_equals_the_librarys(searches, num_beams):
-    batch = pad(random_sentences(2, 4))
+def test_search_over_a_source_that_is_all_padding_equals_the_librarys(searches, num_beams, backend):
+    batch, model = pad(random_sentences(2, 4)), random_model(2)
     batch["attention_mask"][1] = 0
-    assert_equal(*both(searches, random_model(2), batch, num_beams=num_beams))
+    model.set_attn_implementation(backend)
+    assert_equal(*both(searches, model, batch, num_beams=num_beams))
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
@@ -278,6 +291,42 @@ def test_learned_positions_may_end_behind_the_sentences(searches, num_beams):
     model = make_model(scale=2.5, vocab_size=VOCABULARY, position_encoding="learned", max_position_embeddings=16)
     model.generation_config.update(suppress_tokens=[0, 1, *range(3, VOCABULARY)])  # ends at once
     assert_equal(*both(searches, model.double(), pad(random_sentences(0, 3)), max_new_tokens=40, num_beams=num_beams))
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_learned_positions_are_used_to_the_last(searches, num_beams):
+    model = make_model(vocab_size=VOCABULARY, position_encoding="learned", max_position_embeddings=20).double()
+    options = {"num_beams": num_beams, "max_new_tokens": 20, "suppress_tokens": [2]}
+    assert_equal(*both(searches, model, pad(random_sentences(0, 3)), **options))
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_beyond_learned_positions_is_refused(searches, num_beams, is_ours):
+    model = make_model(vocab_size=VOCABULARY, position_encoding="learned", max_position_embeddings=16)
+    searches.is_allowed = is_ours
+    with pytest.raises(ValueError, match="`max_position_embeddings`"):
+        model.generate(torch.tensor([[5, 2]]), max_new_tokens=40, suppress_tokens=[2], num_beams=num_beams)
+    assert searches == [is_ours]
+
+
+def test_a_model_made_in_inference_mode_is_searched(searches):
+    with torch.inference_mode():
+        model = random_model(0)
+    assert_equal(*both(searches, model, pad(random_sentences(0, 3))))
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_search_with_weights_of_any_size_equals_the_librarys(searches, monkeypatch, is_packed):
+    """As if all were so large that only one copy of them is kept."""
+    monkeypatch.setattr(decoder_session, "_FEWEST_PRODUCTS", 0)
+    monkeypatch.setattr(decoder_session, "can_pack", lambda: is_packed and linear.can_pack())
+    for seed in range(3):
+        for num_beams in (1, 4):
+            options = {"num_beams": num_beams, "max_new_tokens": 5}
+            ours, theirs = both(searches, random_model(seed, torch.float32), pad(random_sentences(seed)), **options)
+            assert ours.sequences.tolist() == theirs.sequences.tolist()
+            torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -428,6 +477,19 @@ def with_low_rank(model):
     return model
 
 
+def with_low_rank_queries(model):
+    attention = model.model.decoder.layers[0].self_attn
+    attention.q_proj = torch.nn.Sequential(torch.nn.Linear(16, 2), torch.nn.Linear(2, 16)).to(model.dtype).eval()
+    return model
+
+
+def with_a_plain_tensor_as_weight(model):
+    layer = model.model.decoder.layers[0].fc1
+    weight = layer._parameters.pop("weight")
+    layer.weight = 2 * weight.detach()
+    return model
+
+
 def with_another_kind_of_parameter(model):
     class Own(torch.nn.Parameter):
         pass
@@ -482,6 +544,8 @@ def with_lora(model):
         with_patched_preparation,
         with_an_odd_bias,
         with_low_rank,
+        with_low_rank_queries,
+        with_a_plain_tensor_as_weight,
         with_another_kind_of_parameter,
         with_another_norm,
         with_another_scale,
@@ -534,6 +598,17 @@ class Never(StoppingCriteria):
 def test_what_the_search_does_not_offer_is_left_to_the_library(searches, options):
     batch = pad(random_sentences(0, 3))
     random_model(0).generate(**batch, return_dict_in_generate=True, **options)
+    assert searches == [False]
+
+
+class Watching(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+def test_operations_that_are_watched_leave_the_search_to_the_library(searches):
+    with Watching():
+        random_model(0).generate(**pad(random_sentences(0, 3)))
     assert searches == [False]
 
 
@@ -702,7 +777,7 @@ def test_scores_that_are_no_numbers_are_refused_before_a_processor_hides_them(se
 
 
 @pytest.mark.parametrize("num_tokens", [5, 200, 2000, 4321, 10_000])
-@pytest.mark.parametrize("k", [2, 8])
+@pytest.mark.parametrize("k", [2, 8, 20])
 def test_top_k_is_that_of_torch(num_tokens, k, monkeypatch):
     monkeypatch.setattr(fast_search, "_FEW_SCORES", 0)
     torch.manual_seed(0)

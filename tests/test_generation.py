@@ -332,6 +332,38 @@ def test_the_models_own_config_passed_by_hand_is_treated_as_its_own():
     assert out.shape[1] > 30
 
 
+def test_limit_over_a_source_without_a_mask_counts_all_of_it():
+    model = make_model()
+    model.generation_config.pad_token_id = None  # or the library would make a mask
+    out = model.generate(torch.tensor([[5, 6, 2]]), num_beams=1, max_new_tokens_over_source=4, suppress_tokens=[2])
+    assert out.shape[1] == 1 + 3 + 4
+
+
+def test_places_after_the_end_hold_0_when_there_is_no_padding():
+    model = make_model()
+    model.generation_config.eos_token_id = model.generation_config.pad_token_id = None
+    model.config.eos_token_id = model.config.pad_token_id = None
+    mask = torch.tensor([[1, 1, 1, 1], [1, 0, 0, 0]])
+    out = model.generate(5 * mask, attention_mask=mask, num_beams=1, max_new_tokens_over_source=1)
+    assert out[1].tolist()[-3:] == [0, 0, 0] and 0 not in out[0]
+
+
+def test_positions_that_never_end_are_not_reminded_of(caplog):
+    model = make_model(max_position_embeddings=4)
+    options = {"max_new_tokens": 8, "suppress_tokens": [2], "output_scores": True, "return_dict_in_generate": True}
+    assert model.generate(torch.tensor([[5, 2]]), num_beams=1, **options).sequences.shape[1] == 9
+    assert not caplog.records
+
+
+def test_beams_of_a_config_without_our_keys_are_scored_as_the_librarys():
+    model = make_model().double()
+    model.generation_config = GenerationConfig(num_beams=3, eos_token_id=2, pad_token_id=0, decoder_start_token_id=1)
+    options = {"max_new_tokens": 5, "return_dict_in_generate": True}
+    found = model.generate(torch.tensor([[5, 2]]), **options)
+    expected = model.generate(torch.tensor([[5, 2]]), length_penalty=1.0, **options)
+    assert found.sequences_scores.tolist() == expected.sequences_scores.tolist()
+
+
 @pytest.mark.parametrize("has_padding", [True, False])
 @pytest.mark.parametrize("num_beams", [1, 2])
 def test_generation_without_an_end_runs_into_the_limit(num_beams, has_padding):

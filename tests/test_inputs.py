@@ -238,3 +238,9 @@ def test_decoding_step_does_not_wait_for_the_device(tiny_model, monkeypatch, sta
     monkeypatch.setattr(torch.Tensor, "tolist", None)
     with ForbidReading():
         tiny_model(**inputs)
+
+
+def test_smoothing_by_its_other_name_is_refused_by_forward(tiny_model):
+    ids = torch.tensor([[5, 6, 2]])
+    with pytest.raises(TypeError, match=r"`label_smoothing` must be passed as `smoothing`, got 0\.1"):
+        tiny_model(input_ids=ids, labels=ids, label_smoothing=0.1)

@@ -33,12 +33,6 @@ def with_gradients(loss_of, states, weight):
     return loss, nll, states.grad, weight.grad
 
 
-def test_forward_refuses_smoothing_by_the_name_that_it_would_ignore(tiny_model):
-    ids = torch.tensor([[5, 6, 2]])
-    with pytest.raises(TypeError, match="`label_smoothing` must be called `smoothing`, got label_smoothing=0.1"):
-        tiny_model(input_ids=ids, labels=ids, label_smoothing=0.1)
-
-
 @pytest.mark.parametrize("chunk_logits", [1, 2 * V, 5 * V + 3, 10_000])  # 1, 2, 5 rows a chunk, and all of them
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("num_items", [None, 7, torch.tensor(29)])

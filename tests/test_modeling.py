@@ -4,6 +4,7 @@
 
 import copy
 import inspect
+import json
 import math
 import re
 
@@ -516,6 +517,20 @@ def test_weights_are_tied_after_every_route(tmp_path):
     assert all_tied(AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "head", device_map="cpu"))
     assert all_tied(copy.deepcopy(model))
     assert all_tied(model.to(torch.bfloat16))
+
+
+@pytest.mark.parametrize(
+    ("part", "auto", "own"),
+    [
+        (lambda model: model, "AutoModelForSeq2SeqLM", "VaswaniTransformerForConditionalGeneration"),
+        (lambda model: model.model, "AutoModel", "VaswaniTransformerModel"),
+    ],
+    ids=["with the head", "without"],
+)
+def test_saved_config_names_the_class_that_reads_it_without_the_package(tmp_path, tiny_model, part, auto, own):
+    part(tiny_model).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["auto_map"][auto] == f"modeling_vaswani_transformer.{own}"
 
 
 def test_saved_file_holds_the_shared_matrix_once(tmp_path):

@@ -100,7 +100,7 @@ NOT_RUN = {
 
 # Trainings that are run here for the options that stand in the text of the pages.
 TRAININGS = (
-    "runs/new --recipe multi30k-tiny --warmup-steps 800 --dropout 0.3 --max-padded-tokens-per-device 8000 "
+    "runs/new --recipe tatoeba-small --warmup-steps 800 --dropout 0.3 --max-padded-tokens-per-device 8000 "
     "--train-source train.en --train-target train.de --validation-source valid.en --validation-target valid.de "
     "--load-best-model true --early-stopping-patience 10 --eval-steps 1 --save-steps 1",
     "runs/new --train-pairs train.jsonl --num-proc 1 --max-tokens-per-sentence 99 --max-length-ratio 9",

@@ -12,7 +12,7 @@ import torch
 from naive_search import beam_search, best, continuations, exhaustive_search, generated_tokens, gnmt_score
 from search_checks import MAX_FLIPPED, count_flips, decode, pad, without_padding
 from tiny import make_config, make_model
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, LogitsProcessor, LogitsProcessorList
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, LogitsProcessor, LogitsProcessorList, StoppingCriteria
 from transformers.generation.logits_process import MinNewTokensLengthLogitsProcessor
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
@@ -82,6 +82,7 @@ def test_hypotheses_that_do_not_exist_are_returned_as_padding():
     assert sorted(out.sequences[:VOCABULARY, 1].tolist()) == list(range(VOCABULARY))
     assert out.sequences[VOCABULARY:, 1].tolist() == [0, 0]
     assert out.sequences_scores[VOCABULARY:].max() < -1e8
+    assert (out.beam_indices[VOCABULARY:] == -1).all() and (out.beam_indices[:VOCABULARY, 0] >= 0).all()
 
 
 # ---- a naive beam search ----
@@ -246,6 +247,40 @@ def test_scores_of_greedy_search_count_the_end_when_it_is_the_padding_too(output
         assert found.sequences_scores.tolist() == expected.sequences_scores.tolist()
         ended += (expected.sequences == 2).any(dim=1).sum().item()
     assert 0 < ended < 6 * 4
+
+
+class Forced(LogitsProcessor):
+    """Lets nothing but these tokens be generated."""
+
+    def __init__(self, tokens):
+        self.tokens = tokens
+
+    def __call__(self, input_ids, scores):
+        token = torch.tensor(self.tokens[input_ids.shape[1] - 1])
+        return torch.full_like(scores, -torch.inf).index_fill(1, token, 0.0)
+
+
+def test_scores_of_greedy_search_count_padding_between_words():
+    model, source, tokens = random_model(0).double(), torch.tensor([[5, 6, 2]]), [5, 0, 0, 6, 2]
+    out = model.generate(source, num_beams=1, logits_processor=[Forced(tokens)], return_dict_in_generate=True)
+    assert out.sequences[0].tolist() == [1, *tokens]
+    expected = gnmt_score(log_probability(model, source, tokens), 5, 0.6)
+    assert out.sequences_scores.item() == pytest.approx(expected, abs=1e-12)
+
+
+class FirstRowStopsEarly(StoppingCriteria):
+    def __call__(self, input_ids, scores, **kwargs):
+        return torch.tensor([input_ids.shape[1] >= 3, False])
+
+
+def test_scores_of_greedy_search_end_where_a_criterion_of_the_callers_ends_it():
+    model, source = random_model(0).double(), torch.tensor([[5, 6, 2], [7, 8, 2]])
+    options = {"num_beams": 1, "max_new_tokens": 6, "suppress_tokens": [0, 2], "return_dict_in_generate": True}
+    out = model.generate(source, stopping_criteria=[FirstRowStopsEarly()], **options)
+    tokens = out.sequences[0].tolist()
+    assert tokens[3:] == [0, 0, 0, 0]
+    expected = gnmt_score(log_probability(model, source[:1], tokens[1:3]), 2, 0.6)
+    assert out.sequences_scores[0].item() == pytest.approx(expected, abs=1e-12)
 
 
 def test_scores_of_greedy_search_know_the_shortest_output():

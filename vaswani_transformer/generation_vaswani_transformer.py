@@ -271,9 +271,8 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         encoded = model_kwargs["encoder_outputs"][0]
         limits = torch.full((len(encoded),), generation_config.max_length - prompt_length, device=encoded.device)
         over_source = generation_config.max_new_tokens_over_source
-        if over_source is not None:
-            source_lengths = torch.full_like(limits, encoded.shape[1]) if mask is None else (mask != 0).sum(dim=-1)
-            limits = torch.minimum(source_lengths + over_source, limits)
+        if over_source is not None and mask is not None:  # the buffers are for the longest source
+            limits = torch.minimum((mask != 0).sum(dim=-1) + over_source, limits)
         limits = limits[:: generation_config.num_beams]  # rows (B * N) of one sentence are neighbours
         processors = LogitsProcessorList(
             ForcedEndAtLimit(limits, prompt_length, processor.eos_token_id)

@@ -7,7 +7,6 @@ compared with the vocabulary are not. Compiled and exported graphs hold none of 
 """
 
 import math
-from collections.abc import Mapping
 from numbers import Real
 from typing import Any
 
@@ -192,6 +191,19 @@ def check_decoder_inputs(
     check_mask("attention_mask", encoder_attention_mask, batch, encoder_hidden_states.shape[1])
 
 
+def check_arguments_of_loss(others: dict[str, Any]) -> None:
+    """Refuses the name that label smoothing has elsewhere, which would be ignored among the library's keywords.
+
+    Raises:
+        TypeError: `label_smoothing` is among them.
+    """
+    if "label_smoothing" in others:
+        raise TypeError(
+            f"`label_smoothing` must be passed as `smoothing`, got {others['label_smoothing']}. The library would "
+            "take an argument of that name for labels."
+        )
+
+
 def check_labels(labels: torch.Tensor, states: torch.Tensor) -> None:
     """Refuses labels that are not one for each of the decoder's inputs.
 
@@ -202,19 +214,6 @@ def check_labels(labels: torch.Tensor, states: torch.Tensor) -> None:
         raise ValueError(
             f"`labels` must have the shape of `decoder_input_ids`, {tuple(states.shape[:2])}, got "
             f"{tuple(labels.shape)}. Leave `decoder_input_ids` out: they are made from the labels."
-        )
-
-
-def check_no_label_smoothing(kwargs: Mapping[str, Any]) -> None:
-    """Refuses smoothing by the name that it has everywhere but in a forward.
-
-    Raises:
-        TypeError: It has that name.
-    """
-    if "label_smoothing" in kwargs:
-        raise TypeError(
-            f"`label_smoothing` must be called `smoothing`, got label_smoothing={kwargs['label_smoothing']}. "
-            "Rename it: the library takes any argument named label... for labels."
         )
 
 
@@ -297,6 +296,7 @@ def check_prefix_length(prefix_length: int, max_length: int) -> None:
 
 __all__ = [
     "MAX_TEXT_BYTES",
+    "check_arguments_of_loss",
     "check_batch",
     "check_cache",
     "check_decoder_inputs",
@@ -304,7 +304,6 @@ __all__ = [
     "check_labels",
     "check_length_penalty",
     "check_mask",
-    "check_no_label_smoothing",
     "check_prefix_length",
     "check_states",
     "check_text_length",

@@ -28,10 +28,10 @@ from .configuration_vaswani_transformer import VaswaniTransformerConfig
 from .dropout_vaswani_transformer import Dropout
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from .inputs_vaswani_transformer import (
+    check_arguments_of_loss,
     check_decoder_inputs,
     check_labels,
     check_mask,
-    check_no_label_smoothing,
     check_states,
     check_token_ids,
 )
@@ -622,8 +622,8 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
 
         Paper: sections 3.4 and 5.4.
         """
+        check_arguments_of_loss(kwargs)
         if labels is not None:
-            check_no_label_smoothing(kwargs)
             check_token_ids("labels", labels, self.config.vocab_size, ignore_index=IGNORE_INDEX)
             labels, use_cache = labels.long(), bool(use_cache)
             if self.training and not torch.compiler.is_compiling():

@@ -5,7 +5,7 @@
 import subprocess
 from pathlib import Path
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 
 def code_version() -> str:

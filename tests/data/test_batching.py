@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 from vaswani_transformer.data import TokenBatchSampler, TranslationCollator, batching, train_tokenizer
-from vaswani_transformer.data.batching import _split_evenly, shape_keys
+from vaswani_transformer.data.batching import _split_evenly, cut, shape_keys
 
 LIMITS = {"max_source_tokens": 200, "max_target_tokens": 220}
 
@@ -92,13 +92,34 @@ def test_epoch_does_not_depend_on_what_was_iterated_before():
     assert micro_batches(sampler, 2) == micro_batches(TokenBatchSampler(*make_lengths(), **LIMITS), 2)
 
 
-def test_every_epoch_batches_pairs_of_the_same_lengths():
-    pairs = list(product((1, 2, 3), (1, 2, 3, 4, 5)))
-    sampler = TokenBatchSampler(*zip(*pairs, strict=True), max_source_tokens=6, max_target_tokens=10)
+@pytest.mark.parametrize(("longest_source", "longest_target"), [(3, 5), (9, 3)])
+def test_every_epoch_batches_pairs_of_the_same_lengths(longest_source, longest_target):
+    pairs = list(product(range(1, longest_source + 1), range(1, longest_target + 1)))
+    limits = {"max_source_tokens": 2 * longest_source, "max_target_tokens": 2 * longest_target}
+    sampler = TokenBatchSampler(*zip(*pairs, strict=True), **limits)
     epochs = [
         sorted(sorted(pairs[row] for row in batch) for batch in micro_batches(sampler, epoch)) for epoch in range(5)
     ]
     assert epochs == epochs[:1] * 5
+
+
+def test_sampler_counts_pairs_and_tokens():
+    sampler = TokenBatchSampler([3, 4, 9], [3, 5, 8], max_source_tokens=10, max_target_tokens=10)
+    assert (sampler.num_effective_batches, sampler.num_pairs) == (2, 3)
+    assert (sampler.num_tokens, sampler.tokens_per_batch) == ((16, 16), (8.0, 8.0))
+
+
+def test_lengths_in_one_byte_are_not_subtracted_in_one_byte():
+    lengths = make_lengths()
+    expected = micro_batches(TokenBatchSampler(*lengths, **LIMITS))
+    assert micro_batches(TokenBatchSampler(*np.array(lengths, dtype=np.uint8), **LIMITS)) == expected
+
+
+@pytest.mark.parametrize(
+    ("max_padded_tokens", "starts"), [(None, [0, 3, 6, 7]), (100, [0, 3, 6, 7]), (8, [0, 2, 4, 6, 7])]
+)
+def test_cut_stays_within_real_and_padded_tokens(max_padded_tokens, starts):
+    assert cut(np.full((7, 2), 2), np.array([6, 7]), max_padded_tokens).tolist() == starts
 
 
 def test_batches_hold_pairs_of_similar_length(monkeypatch):
@@ -120,7 +141,7 @@ def test_neighbours_in_the_order_of_micro_batches_differ_by_one_token():
 def test_seeds_draw_other_orders():
     first, second = (TokenBatchSampler(*make_lengths(), **LIMITS, seed=seed) for seed in (0, 1))
     assert micro_batches(first) != micro_batches(second)
-    assert micro_batches(first) == micro_batches(TokenBatchSampler(*make_lengths(), **LIMITS))
+    assert micro_batches(first) == list(TokenBatchSampler(*make_lengths(), **LIMITS))  # seed 0, epoch 0
 
 
 def test_batches_are_those_that_a_run_of_an_earlier_version_goes_on_with(monkeypatch):
@@ -161,7 +182,9 @@ def test_sampler_makes_no_batch_before_its_start(monkeypatch):
 
 
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 5, 9])
-@pytest.mark.parametrize("seed", [*range(5), 47])  # in 47 the bound of 5 parts lies one above one that was tried
+@pytest.mark.parametrize(
+    "seed", [*range(5), 47, 79]
+)  # in the last two the bound of 5 parts lies one above a tried one
 def test_split_has_the_smallest_largest_part_of_all_splits(seed, num_parts):
     lengths = np.random.default_rng(seed).integers(1, 12, (9, 2))
     lengths = lengths[np.argsort(-lengths.sum(axis=1))]
@@ -300,12 +323,13 @@ def test_sampler_refuses_a_pair_longer_than_the_padded_bound():
     [
         (([], []), {}, "`source_lengths` must be a non-empty list"),
         (([3], [3, 4]), {}, "`target_lengths` must have as many entries as `source_lengths` .1., got 2"),
-        (([3, 0], [3, 4]), {}, "got 0 in row 1"),
+        (([1, 0], [3, 4]), {}, "got 0 in row 1"),
         (([3], [3]), {"world_size": 0}, "`world_size` must be at least 1, got 0"),
         (([3], [3]), {"accumulation_steps": 0}, "`accumulation_steps` must be at least 1, got 0"),
         (([3], [3]), {"seed": -1}, "`seed` must be at least 0, got -1"),
         (([3], [3]), {"max_source_tokens": 0}, "`max_source_tokens` must be at least 1, got 0"),
         (([3], [3]), {"max_target_tokens": 0}, "`max_target_tokens` must be at least 1, got 0"),
+        (([3], [3]), {"max_padded_tokens": 0}, "`max_padded_tokens` must be at least 1, got 0"),
         (([[3, 4]], [3]), {}, r"`source_lengths` must be a non-empty list of numbers, got shape \(1, 2\)"),
     ],
 )

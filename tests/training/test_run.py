@@ -23,7 +23,8 @@ from vaswani_transformer.data import load_corpus
 from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
 from vaswani_transformer.training.curves import curve, read_log
 from vaswani_transformer.training.recipe import Recipe
-from vaswani_transformer.training.run import describe_plan, train
+from vaswani_transformer.training.recipes import RECIPES
+from vaswani_transformer.training.run import describe_plan, run_training, train, training_arguments
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +287,7 @@ def test_results_without_validation_set_have_no_validations(recipe, tmp_path):
     assert not [name for name in results if "eval" in name]
 
 
-def test_training_without_validation_needs_no_metrics(recipe, tmp_path, monkeypatch):
+def test_train_without_validation_needs_no_metrics(recipe, tmp_path, monkeypatch):
     bare = replace(recipe, validation_source=None, validation_target=None, max_steps=2)
     monkeypatch.setitem(sys.modules, "vaswani_transformer.evaluation.metrics", None)  # as without the extra [eval]
     assert train(bare, tmp_path / "run", use_cpu=True)["train_steps"] == 2
@@ -426,3 +427,27 @@ def test_ctrl_c_saves_a_checkpoint_to_resume_and_exits_130(recipe, tmp_path):
     state = next((tmp_path / "run").glob("checkpoint-*/trainer_state.json"))
     longer = replace(long, max_steps=json.loads(state.read_text(encoding="utf-8"))["global_step"] + 1)
     assert train(longer, tmp_path / "run", resume=True, use_cpu=True)["train_steps"] == longer.max_steps
+
+
+@pytest.mark.parametrize(("load_best_model", "num_snapshots"), [(False, 3), (True, 0)])
+def test_snapshots_are_taken_unless_the_best_checkpoint_is_the_model(recipe, tmp_path, load_best_model, num_snapshots):
+    arguments = training_arguments(replace(recipe, load_best_model=load_best_model), tmp_path, use_cpu=True)
+    assert arguments.num_averaged_snapshots == num_snapshots
+
+
+@pytest.mark.slow
+def test_trainer_is_compared_with_the_recipe_of_its_name(recipe, tmp_path):
+    named = replace(recipe, name="quickstart", max_steps=1, snapshot_steps=1, eval_steps=1)
+    assert run_training(named, tmp_path / "named", use_cpu=True)[0].recipe is RECIPES["quickstart"]
+    assert run_training(replace(named, name="own"), tmp_path / "own", use_cpu=True)[0].recipe is None
+
+
+@pytest.mark.slow
+def test_figures_of_another_update_are_not_taken_for_those_of_a_finished_run(finished, recipe, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(finished[0], folder)
+    results = json.loads((folder / "train_results.json").read_text())
+    (folder / "train_results.json").write_text(json.dumps({**results, "train_steps": 6, "train_loss": -1.0}))
+    again = train(recipe, folder, resume=True, use_cpu=True)
+    assert again["train_steps"] == 12
+    assert again["train_loss"] != -1.0

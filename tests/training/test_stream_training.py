@@ -157,3 +157,11 @@ def test_learned_positions_bound_a_stream(stream_recipe, make_trainer, tmp_path)
     recipe = dataclasses.replace(stream_recipe, position_encoding="learned", max_tokens_per_sentence=None)
     with pytest.raises(ValueError, match="`position_encoding` must be sinusoidal"):
         prepare_data(recipe, make_trainer().args, None, None)
+
+
+def test_pools_hold_as_many_updates_however_these_are_split(make_trainer):
+    sizes = [
+        make_trainer(train_dataset=make_stream(), gradient_accumulation_steps=steps).get_train_dataloader().settings
+        for steps in (1, 3)
+    ]
+    assert [settings.batches_per_pool for settings in sizes] == [2, 6]

@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import math
+import sys
 
 import datasets
 import numpy as np
@@ -393,3 +394,10 @@ def test_training_mends_a_model_loaded_with_missing_weights(make_trainer):
     trainer.model._loading_info = {"missing_keys": ["lm_head.weight"]}
     trainer.train()
     trainer.model.check_loaded_weights()
+
+
+def test_training_without_validation_needs_no_metrics(make_trainer, dataset, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vaswani_transformer.evaluation.metrics", None)
+    make_trainer(max_steps=1).train()
+    with pytest.raises(ImportError, match="metrics"):
+        make_trainer(max_steps=1, eval_dataset=dataset)

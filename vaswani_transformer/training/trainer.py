@@ -32,7 +32,15 @@ from .progress import ProgressReport
 from .recipe import Recipe
 from .resumable_trainer import ResumableTrainer
 from .schedule import create_paper_schedule, paper_peak_learning_rate
-from .validation import SortedByLength, TokenSums, compute_in_order, in_data_order, perplexity, scorer, unsmoothed_loss
+from .validation import (
+    SortedByLength,
+    TokenSums,
+    compute_in_order,
+    in_data_order,
+    perplexity,
+    translation_scorer,
+    unsmoothed_loss,
+)
 
 logger = logging.get_logger(__name__)
 
@@ -40,7 +48,7 @@ _TIMES = ("_time", "_runtime", "_per_second")
 
 
 class VaswaniTransformerTrainer(ResumableTrainer):
-    """`Seq2SeqTrainer` that trains the way the paper does; a drop-in for it.
+    """`Seq2SeqTrainer` that trains the way the paper does, with `VaswaniTransformerTrainingArguments` as its `args`.
 
     The training set needs the columns `input_ids` and `labels` (both ending in `</s>`); `source_length` and
     `target_length` save counting. What differs from the library's trainer:
@@ -58,8 +66,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     - A loss or gradient that is no number, or a loss that rises for long, stops the training: see `DivergenceGuard`.
     - Progress is reported by `ProgressReport`; `perplexity` and `tokens_per_second` are in the log, too.
     - `push_to_hub` uploads the model and its card, never snapshots or the state of the training.
-    - Real tokens and device seconds are counted over all legs of a training and logged at its end; `total_flos` are
-      those of real tokens, see `analysis.cost.training_flops`.
+    - Real tokens, device seconds and `total_flos` (`analysis.cost.training_flops`) count all legs of a training.
 
     Attributes:
         recipe: Recipe whose values the training's are compared with, for warnings; None: the paper's.
@@ -79,10 +86,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
     Raises:
         TypeError: If `args` are not `VaswaniTransformerTrainingArguments`.
-
-    Example:
-        >>> trainer = VaswaniTransformerTrainer(model, args, train_dataset=train, processing_class=tokenizer)
-        >>> trainer.train()
     """
 
     def __init__(
@@ -124,9 +127,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         scores_ids = args.predict_with_generate and not args.batch_eval_metrics
         if self.compute_metrics is None and scores_ids and isinstance(self.processing_class, PreTrainedTokenizerBase):
             language = getattr(self.model.config, "target_language", None)
-            self.compute_metrics = scorer(self.processing_class, language)
-            if self.eval_dataset is not None:
-                from ..evaluation import metrics  # noqa: F401  (names a missing extra now, not hours later)
+            will_score = self.eval_dataset is not None
+            self.compute_metrics = translation_scorer(self.processing_class, language, at_once=will_score)
         self.add_callback(CostCallback())
         self.add_callback(DivergenceGuard())  # before the snapshots
         if args.num_averaged_snapshots > 0:

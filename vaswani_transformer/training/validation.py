@@ -61,17 +61,27 @@ def in_data_order(dataset: Any, rows: Any, pad_id: int | None = None) -> Any:
     return dataset.restore_order(rows) if isinstance(dataset, SortedByLength) else rows
 
 
-def scorer(
-    tokenizer: PreTrainedTokenizerBase, target_language: str | None
+def translation_scorer(
+    tokenizer: PreTrainedTokenizerBase, target_language: str | None, *, at_once: bool
 ) -> Callable[[EvalPrediction], dict[str, float]]:
-    """`make_compute_metrics`, but that the extra [eval] is needed only once something is scored."""
+    """What `compute_metrics` is if nobody gives one: all scores of a translated set.
 
-    def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
+    It alone needs the extra [eval], which training does not.
+
+    Args:
+        tokenizer: Decodes predictions and labels.
+        target_language: As for `score_translations`.
+        at_once: Whether an extra that is missing is named now, and not when there is something to score.
+    """
+
+    def score(prediction: EvalPrediction) -> dict[str, float]:
         from ..evaluation.metrics import make_compute_metrics
 
         return make_compute_metrics(tokenizer, target_language)(prediction)
 
-    return compute_metrics
+    if at_once:
+        from ..evaluation.metrics import make_compute_metrics  # noqa: F401
+    return score
 
 
 def compute_in_order(
