@@ -50,7 +50,10 @@ def test_imports_go_in_one_direction(path):
     for module in imported_modules(path):
         other = layer_of(module)
         assert (
-            other is None or other < own or module.split(".")[0] == path.relative_to(PACKAGE).parts[0] or own == 0
+            other is None
+            or other < own
+            or module.split(".")[0] == path.relative_to(PACKAGE).parts[0]
+            or other == own == 0
         ), f"{path.name} imports {module}"
 
 

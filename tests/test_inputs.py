@@ -155,7 +155,7 @@ def test_ids_and_their_embeddings_are_refused_together_and_apart(tiny_model, pre
 
 
 def test_decoder_without_the_encoders_output_is_refused(tiny_model):
-    with pytest.raises(ValueError, match="`encoder_hidden_states` must be given"):
+    with pytest.raises(ValueError, match="`encoder_hidden_states` must be given, got None"):
         tiny_model.model.decoder(TARGET)
 
 

@@ -191,6 +191,12 @@ def test_a_text_beyond_64_kib_is_refused(translate):
         translate(["A dog.", "a" * 1_000_000])
 
 
+@pytest.mark.parametrize("option", ["truncation", "return_tensors", "return_text", "clean_up_tokenization_spaces"])
+def test_an_argument_of_transformers_4_without_effect_here_is_refused_by_name(translate, option):
+    with pytest.raises(ValueError, match=f"`{option}` must be left out, got True. Texts come whole"):
+        translate("A dog.", **{option: True})
+
+
 def test_what_is_no_text_is_refused(translate):
     with pytest.raises(TypeError, match="must be a text .* got int"):
         translate(["a", 3])

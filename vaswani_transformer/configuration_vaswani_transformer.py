@@ -185,7 +185,10 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         if not self.is_encoder_decoder:
             raise ValueError("`is_encoder_decoder` must be True, got False. The model has both stacks; leave it out.")
         if dtype is not None and not isinstance(getattr(torch, str(dtype).removeprefix("torch."), None), torch.dtype):
-            raise ValueError(f"`dtype` must be a type of torch, for example float32 or bfloat16, got {dtype!r}.")
+            raise ValueError(
+                f"`dtype` must be a type of torch, for example float32 or bfloat16, got {dtype!r}. Leave it out "
+                "for float32."
+            )
 
     def _resolve_head_sizes(self) -> None:
         for name in ("d_k", "d_v"):

@@ -264,7 +264,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     ) -> tuple[torch.Tensor, LogitsProcessorList]:
         """(B,) largest number of generated tokens of each sentence, and the processors that force the end there.
 
-        The limit is that of the buffers, or source length + 50 if that is less.
+        The limit is that of the buffers, or source length + `max_new_tokens_over_source` if that is less.
         """
         check_token_ids("decoder_input_ids", input_ids, self.config.vocab_size)
         prompt_length, mask = input_ids.shape[1], model_kwargs.get("attention_mask")

@@ -243,7 +243,8 @@ def check_decoding(generation_config: Any) -> None:
     over_source = generation_config.max_new_tokens_over_source
     if over_source is not None and (type(over_source) is not int or over_source < 0):
         raise ValueError(
-            f"`max_new_tokens_over_source` must be a whole number of at least 0 or None, got {over_source!r}."
+            f"`max_new_tokens_over_source` must be a whole number of at least 0 or None, got {over_source!r}. The "
+            "paper's is 50; None leaves the length to `max_length`."
         )
 
 

@@ -127,7 +127,9 @@ def fused_translation_loss(
 
 def _check_smoothing(label_smoothing: float) -> None:
     if not 0.0 <= label_smoothing <= 1.0:
-        raise ValueError(f"`label_smoothing` must lie in [0, 1], got {label_smoothing}.")
+        raise ValueError(
+            f"`label_smoothing` must lie in [0, 1], got {label_smoothing}. The paper's is 0.1; 0 is none."
+        )
 
 
 def _divisor(num_items_in_batch: torch.Tensor | int | None, labels: torch.Tensor) -> torch.Tensor | int:

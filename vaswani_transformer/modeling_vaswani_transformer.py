@@ -410,7 +410,9 @@ class VaswaniTransformerDecoder(_Stack):
             ValueError: Not exactly one input, another shape, or a token id outside the vocabulary.
         """
         if encoder_hidden_states is None:
-            raise ValueError("`encoder_hidden_states` must be given. Pass the encoder's `last_hidden_state`.")
+            raise ValueError(
+                "`encoder_hidden_states` must be given, got None. Pass the encoder's `last_hidden_state`."
+            )
         # Of tokens behind a cache the ids are not compared with the vocabulary: that would wait for the device.
         vocab_size = self.config.vocab_size if past_key_values is None else None
         embeddings = self._token_embeddings(input_ids, inputs_embeds, vocab_size, prefix="decoder_")
@@ -615,6 +617,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
             `logits` (B, T, V), `loss` in nats per token, `nll`, and the library's usual fields.
 
         Raises:
+            TypeError: `label_smoothing`, which would be ignored, instead of `smoothing`.
             ValueError: No decoder input, or a token id outside the vocabulary.
 
         Paper: sections 3.4 and 5.4.

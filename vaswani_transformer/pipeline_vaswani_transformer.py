@@ -21,6 +21,7 @@ _TOKENS_PER_BATCH = 4096  # padded source tokens of a batch
 _TEXTS_PER_BATCH = 128  # at most, however short: their translations need memory, too
 _ANY_NUMBER = 2**31  # batch size of those who gave none
 _IN_ORDER = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}  # see the texts' places
+_OF_VERSION_4 = ("truncation", "return_tensors", "return_text", "clean_up_tokenization_spaces")
 
 _PAIR_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 
@@ -96,6 +97,12 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         self, src_lang: str | None = None, tgt_lang: str | None = None, **generate_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         self._check_languages(src_lang=src_lang, tgt_lang=tgt_lang)
+        for name in _OF_VERSION_4:
+            if name in generate_kwargs:
+                raise ValueError(
+                    f"`{name}` must be left out, got {generate_kwargs[name]!r}. Texts come whole, and as texts; for "
+                    "tokens call the tokenizer and `model.generate`."
+                )
         asked = _PAIR_TASK.fullmatch(self.task or "")
         languages = {
             "src_lang": src_lang or (asked and asked["source"]),

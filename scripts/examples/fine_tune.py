@@ -74,6 +74,7 @@ def main(arguments=None):
             label_smoothing_factor=0.1,  # as in the paper; 0 is the plain cross-entropy
             per_device_train_batch_size=32,
             predict_with_generate=True,
+            logging_steps=50,
             save_total_limit=1,
             report_to="none",
         ),

@@ -130,6 +130,11 @@ def test_translate_n_best_refuses_more_translations_than_beams(model, tiny_token
         translate_n_best(model, tiny_tokenizer, ["A"], num_best, **options)
 
 
+def test_translate_n_best_refuses_an_option_that_it_sets_itself(model, tiny_tokenizer):
+    with pytest.raises(ValueError, match="`num_return_sequences` must be left out of n-best translation, got 2. Call"):
+        translate_n_best(model, tiny_tokenizer, ["A"], 2, num_return_sequences=2)
+
+
 def test_translate_n_best_refuses_less_than_one_translation(model, tiny_tokenizer):
     with pytest.raises(ValueError, match="`num_best` must be a whole number of at least 1, got 0"):
         translate_n_best(model, tiny_tokenizer, ["A"], 0)

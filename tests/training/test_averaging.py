@@ -139,7 +139,9 @@ def test_average_checkpoints_refuses_a_folder_in_use(tmp_path):
 def test_average_checkpoints_refuses_more_than_there_are(tmp_path):
     make_model(0).save_pretrained(tmp_path / "run")
     write_snapshots(tmp_path / "run", [make_model(0)])
-    with pytest.raises(ValueError, match="`last` must be between 1 and 1, the inputs found, got 5"):
+    with pytest.raises(
+        ValueError, match="`last` must be at least 1 and at most the number of inputs found, 1, got 5. Leave"
+    ):
         average_checkpoints(tmp_path / "run", tmp_path / "mean", last=5)
 
 

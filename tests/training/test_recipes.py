@@ -247,3 +247,8 @@ def test_recipe_of_brackets_nested_too_deep_is_refused(tmp_path):
     (tmp_path / "recipe.json").write_text("[" * 5000)
     with pytest.raises(ValueError, match="recipe.json` must be a JSON file"):
         Recipe.load(tmp_path)
+
+
+def test_get_recipe_suggests_a_recipe_when_it_is_misspelt():
+    with pytest.raises(ValueError, match=r"got 'multi30k-tinny'\. Did you mean multi30k-tiny\?"):
+        get_recipe("multi30k-tinny")

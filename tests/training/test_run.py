@@ -287,7 +287,7 @@ def test_results_without_validation_set_have_no_validations(recipe, tmp_path):
     assert not [name for name in results if "eval" in name]
 
 
-def test_training_without_validation_needs_no_metrics(recipe, tmp_path, monkeypatch):
+def test_train_without_validation_needs_no_metrics(recipe, tmp_path, monkeypatch):
     bare = replace(recipe, validation_source=None, validation_target=None, max_steps=2)
     monkeypatch.setitem(sys.modules, "vaswani_transformer.evaluation.metrics", None)  # as without the extra [eval]
     assert train(bare, tmp_path / "run", use_cpu=True)["train_steps"] == 2

@@ -8,7 +8,9 @@ import sys
 
 import pytest
 
-from vaswani_transformer.training.trackers import check_trackers
+from vaswani_transformer.training.recipe import Recipe
+from vaswani_transformer.training.run import training_arguments
+from vaswani_transformer.training.trackers import check_trackers, tracker_names
 
 WRITER = """
 import json
@@ -68,6 +70,21 @@ def test_tracker_without_its_package_is_refused_with_what_to_install():
         pytest.skip("the package is installed")
     with pytest.raises(ImportError, match=r"got tensorboard without its package .*Run: pip install tensorboard"):
         check_trackers(["tensorboard"])
+
+
+@pytest.mark.parametrize(
+    ("report_to", "names"),
+    [
+        ("tensorboard", ["tensorboard"]),
+        ("none", []),
+        (["none"], []),
+        ((), []),
+        (["wandb", "mlflow"], ["wandb", "mlflow"]),
+    ],
+)
+def test_report_to_takes_what_the_library_takes(report_to, names):
+    assert tracker_names(report_to) == names
+    assert training_arguments(Recipe(), "run", use_cpu=True, report_to=report_to).report_to == names
 
 
 def test_unknown_tracker_is_refused_with_the_known():

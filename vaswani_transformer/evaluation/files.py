@@ -239,7 +239,7 @@ def _count_lines(file: str | Path, name: str) -> int | None:
     with _open_input(file) as stream:
         num_lines = sum(1 for _ in _lines(stream, file))
     if num_lines == 0:
-        raise ValueError(f"`{name}` must hold at least one line, got the empty file {file}.")
+        raise ValueError(f"`{name}` must hold at least one line, got the empty file {file}. Check how it was made.")
     return num_lines
 
 

@@ -113,7 +113,10 @@ def _reference_streams(
     for row in rows:
         _check_texts("references", row)
     if empty := [index for index, row in enumerate(rows) if not row]:
-        raise ValueError(f"`references` must hold at least one for each sentence, got none for index {empty[0]}.")
+        raise ValueError(
+            f"`references` must hold at least one for each sentence, got none for index {empty[0]}. Add one, or "
+            "drop the sentence."
+        )
     num_streams = max(len(row) for row in rows)
     return [[row[stream] if stream < len(row) else None for row in rows] for stream in range(num_streams)]
 

@@ -123,7 +123,10 @@ def translate_n_best(
     """
     for name in ("decoder_input_ids", "num_return_sequences", "return_dict_in_generate"):
         if name in generate_kwargs:
-            raise ValueError(f"`{name}` must not be given for n-best translation. Call `model.generate` for it.")
+            raise ValueError(
+                f"`{name}` must be left out of n-best translation, got {generate_kwargs[name]!r}. Call "
+                "`model.generate` for it."
+            )
     decoding = decoding_config(model, **generate_kwargs)
     check_num_best(num_best, decoding.num_beams)
     options = {**generate_kwargs, "num_return_sequences": num_best, "return_dict_in_generate": True}

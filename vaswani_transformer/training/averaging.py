@@ -156,7 +156,10 @@ def average_checkpoints(
     paths = _expand_inputs(inputs)
     if last is not None:
         if not 1 <= last <= len(paths):
-            raise ValueError(f"`last` must be between 1 and {len(paths)}, the inputs found, got {last}.")
+            raise ValueError(
+                f"`last` must be at least 1 and at most the number of inputs found, {len(paths)}, got {last}. "
+                "Leave it out to average all."
+            )
         paths = paths[-last:]
     base = _model_folder(paths[-1])
     copied = [path for path in sorted(base.iterdir()) if path.suffix in (".json", ".py", ".txt", ".jinja")]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+from collections.abc import Iterable
 from typing import Any
 
 from .paper_recipes import paper_recipes
@@ -25,7 +26,6 @@ RECIPES: dict[str, Recipe] = {
             dataset="builtin",
             vocab_size=3000,
             max_tokens_per_sentence=128,
-            preset="base",
             d_model=128,
             d_ff=512,
             num_heads=4,
@@ -55,7 +55,6 @@ RECIPES: dict[str, Recipe] = {
             source_language="en",
             target_language="de",
             vocab_size=9700,
-            preset="base",
             d_model=128,
             d_ff=256,
             num_heads=4,
@@ -93,7 +92,6 @@ RECIPES: dict[str, Recipe] = {
             target_language="de",
             vocab_size=4000,
             max_tokens_per_sentence=128,
-            preset="base",
             d_model=128,
             d_ff=512,
             num_encoder_layers=3,
@@ -120,7 +118,6 @@ RECIPES: dict[str, Recipe] = {
             target_language="de",
             vocab_size=8000,
             max_tokens_per_sentence=128,
-            preset="base",
             d_model=256,
             d_ff=1024,
             num_heads=4,
@@ -156,10 +153,16 @@ def get_recipe(name: str, **overrides: Any) -> Recipe:
         TypeError: If an override is not a field of `Recipe`.
     """
     if name not in RECIPES:
-        raise ValueError(f"`recipe` must be one of {', '.join(sorted(RECIPES))}, got {name!r}. Pass a known name.")
+        hint = _did_you_mean(name, RECIPES) or " Pass a known name."
+        raise ValueError(f"`recipe` must be one of {', '.join(sorted(RECIPES))}, got {name!r}.{hint}")
     fields = [field.name for field in dataclasses.fields(Recipe)]
     for key in overrides:
         if key not in fields:
-            hint = "".join(f" Did you mean {close}?" for close in difflib.get_close_matches(key, fields, n=1))
-            raise TypeError(f"`{key}` must be a field of Recipe, got an unknown name.{hint or ' See Recipe.'}")
+            hint = _did_you_mean(key, fields) or " See Recipe."
+            raise TypeError(f"`{key}` must be a field of Recipe, got an unknown name.{hint}")
     return dataclasses.replace(RECIPES[name], **overrides)
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question after the nearest of some names; nothing if none is near."""
+    return "".join(f" Did you mean {close}?" for close in difflib.get_close_matches(name, known, n=1))

@@ -31,7 +31,7 @@ from .preparation import RunData, cleaning_rules, prepare_data
 from .recipe import SPLITS, Recipe
 from .recipes import RECIPES
 from .schedule import paper_peak_learning_rate
-from .trackers import check_trackers
+from .trackers import check_trackers, tracker_names
 from .trainer import VaswaniTransformerTrainer
 
 logger = logging.get_logger(__name__)
@@ -56,7 +56,7 @@ def train(
     resume: bool = False,
     bf16: bool = False,
     use_cpu: bool = False,
-    report_to: Sequence[str] = (),
+    report_to: str | Sequence[str] = (),
     num_proc: int | None = None,
 ) -> dict[str, Any]:
     """Trains the model of a recipe and leaves it, ready for `from_pretrained` and `pipeline`, in a folder.
@@ -73,7 +73,8 @@ def train(
         resume: Go on from the newest checkpoint in the folder.
         bf16: Compute in bfloat16 where it is safe; weights stay in float32.
         use_cpu: Ignore accelerators.
-        report_to: Trackers of the library that receive the log; "tensorboard" writes into `output_dir/runs`.
+        report_to: Trackers of the library that receive the log, one name or several; "tensorboard" writes into
+            `output_dir/runs`.
         num_proc: Processes that tokenise the data; None is all cores for a large corpus.
 
     Returns:
@@ -155,7 +156,7 @@ def training_arguments(
     *,
     bf16: bool = False,
     use_cpu: bool = False,
-    report_to: Sequence[str] = (),
+    report_to: str | Sequence[str] = (),
 ) -> VaswaniTransformerTrainingArguments:
     """Training arguments of a recipe; on a machine without accelerator they use the CPU."""
     validates = recipe.data_arguments("validation") is not None
@@ -187,7 +188,7 @@ def training_arguments(
         metric_for_best_model=recipe.metric_for_best_model if _needs_metric(recipe) else None,
         seed=recipe.seed,
         disable_tqdm=not sys.stderr.isatty(),
-        report_to=list(report_to),
+        report_to=tracker_names(report_to),
     )
 
 

@@ -9,17 +9,22 @@ from collections.abc import Sequence
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
 
 
-def check_trackers(names: Sequence[str]) -> None:
+def tracker_names(report_to: str | Sequence[str]) -> list[str]:
+    """The trackers of `report_to`, which may be a single name, too; "none" is none, as in the library."""
+    return [name for name in ([report_to] if isinstance(report_to, str) else report_to) if name != "none"]
+
+
+def check_trackers(report_to: str | Sequence[str]) -> None:
     """Refuses trackers that are not known or not installed.
 
     Args:
-        names: As for `report_to` of the training arguments.
+        report_to: As for `tracker_names`.
 
     Raises:
         ValueError: If the library does not know a name; the message lists those it knows.
         ImportError: If a tracker's package is missing.
     """
-    for name in names:
+    for name in tracker_names(report_to):
         if name not in INTEGRATION_TO_CALLBACK:
             known = ", ".join(sorted(INTEGRATION_TO_CALLBACK))
             raise ValueError(f"`report_to` must be one of {known}, got {name!r}. Pass a known name.")
