@@ -160,7 +160,7 @@ def test_create_demo_refuses_more_translations_than_beams(model, tiny_tokenizer)
 
 def test_missing_gradio_is_named_with_its_extra(model, tiny_tokenizer, monkeypatch):
     monkeypatch.setitem(sys.modules, "gradio", None)
-    with pytest.raises(ImportError, match=r'pip install "vaswani-transformer\[demo\]"'):
+    with pytest.raises(ImportError, match=r"pip install 'vaswani-transformer\[demo\]'"):
         create_demo(model, tiny_tokenizer)
 
 
