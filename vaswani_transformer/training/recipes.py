@@ -48,8 +48,8 @@ RECIPES: dict[str, Recipe] = {
                 "Multi30k en-de with the Transformer-Tiny of Wu et al. 2021 (LividWo/Revisit-MMT, text only): train "
                 "on the corpus' own lower-cased, tokenised files, passed as train_source, train_target and so on. "
                 "Their batch is 8,192 padded tokens in which a pair counts as its longer side, about 65 updates an "
-                "epoch; here it is real tokens on each side, chosen to give the same number of updates. Departs from "
-                "their recipe in: byte-level BPE instead of subword-nmt, interleaved sinusoids, and output limit input + 50 "
+                "epoch; here it is real tokens on each side, chosen to give the same number of updates. Leaves their "
+                "recipe in: byte-level BPE instead of subword-nmt, interleaved sinusoids, and output limit input + 50 "
                 "instead of 200."
             ),
             source_language="en",
