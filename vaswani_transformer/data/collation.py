@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
-# Shapes: B batch, S source length, T target length.
+from ..loss_vaswani_transformer import IGNORE_INDEX
 
-IGNORED = -100
+# Shapes: B batch, S source length, T target length.
 
 
 @dataclass
@@ -43,11 +43,11 @@ class TranslationCollator:
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Batch of int64 tensors."""
         if len(rows) == 0:
-            rows = [{"input_ids": [self.tokenizer.eos_token_id], "labels": [IGNORED]}]
+            rows = [{"input_ids": [self.tokenizer.eos_token_id], "labels": [IGNORE_INDEX]}]
         source, attended = self._pad([row["input_ids"] for row in rows], self.tokenizer.pad_token_id)
         batch = {"input_ids": source, "attention_mask": attended.long()}
         if rows[0].get("labels") is not None:
-            batch["labels"], _ = self._pad([row["labels"] for row in rows], IGNORED)
+            batch["labels"], _ = self._pad([row["labels"] for row in rows], IGNORE_INDEX)
         return batch
 
     def _pad(self, rows: list[Sequence[int]], value: int) -> tuple[torch.Tensor, torch.Tensor]:

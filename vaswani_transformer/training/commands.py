@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..evaluation.checkpoint import HUB_ID
 from ..evaluation.decoding import DECODING
 from ..evaluation.evaluation_set import describe_corpus
 from ..evaluation.results import TEST_RESULTS_FILE
@@ -81,7 +81,7 @@ def changed_fields(recipe: Recipe) -> dict[str, Any]:
 
 def dataset_name(dataset: str) -> str:
     """The id of a data set or tokenizer on the Hub, or the name of a folder without those it lies in."""
-    return dataset if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", dataset) else Path(dataset).name
+    return dataset if HUB_ID.fullmatch(dataset) else Path(dataset).name
 
 
 def corpus_without_folders(corpus: Mapping[str, str]) -> dict[str, str]:

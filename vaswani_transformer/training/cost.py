@@ -16,7 +16,7 @@ from transformers.utils import logging
 from ..analysis.cost import TrainingCost, estimate_cost
 from ..analysis.matrix_rate import measure_matrix_rate
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..data.collation import IGNORED
+from ..loss_vaswani_transformer import IGNORE_INDEX
 from ..version import code_version
 from .recipe import Recipe
 
@@ -60,7 +60,7 @@ class CostCallback(TrainerCallback, ExportableState):
         """Starts the clock, at the figures of the checkpoint from which the training goes on."""
         self.restore(state)
         self.code_versions = [*dict.fromkeys([*self.code_versions, code_version()])]
-        _saved_callbacks(state)[type(self).__name__] = self.state()  # the library saves only those it finds there
+        saved_callbacks(state)[type(self).__name__] = self.state()  # the library saves only those it finds there
         self._unsettled = torch.zeros(2, dtype=torch.int64, device=args.device)
         self._num_devices = num_devices(args)
         self._leg_start = self._lap_start = self._mark = time.perf_counter()
@@ -93,7 +93,7 @@ class CostCallback(TrainerCallback, ExportableState):
 
     def restore(self, state: TrainerState) -> None:
         """Takes the figures of a checkpoint's state, or none; the library restores callbacks only on request."""
-        saved = _saved_callbacks(state).get(type(self).__name__) if state.global_step > 0 else None
+        saved = saved_callbacks(state).get(type(self).__name__) if state.global_step > 0 else None
         if state.global_step > 0 and saved is None:
             logger.warning("The checkpoint holds no counts of tokens and seconds: the cost is that of what follows.")
         attributes = dict((saved or CostCallback().state())["attributes"])
@@ -113,7 +113,7 @@ class CostCallback(TrainerCallback, ExportableState):
             return
         attended = inputs.get("attention_mask")
         attended = torch.ones_like(inputs["input_ids"]) if attended is None else attended
-        learned = inputs["labels"].ne(IGNORED)
+        learned = inputs["labels"].ne(IGNORE_INDEX)
         tokens = torch.stack([(attended.ne(0) & learned.any(dim=1, keepdim=True)).sum(), learned.sum()])
         self._unsettled += tokens.to(self._unsettled.device)
 
@@ -157,7 +157,8 @@ class CostCallback(TrainerCallback, ExportableState):
         }
 
 
-def _saved_callbacks(state: TrainerState) -> dict[str, Any]:
+def saved_callbacks(state: TrainerState) -> dict[str, Any]:
+    """States of callbacks by class, as checkpoints hold them."""
     return cast("dict[str, Any]", state.stateful_callbacks)  # annotated as what its constructor takes
 
 

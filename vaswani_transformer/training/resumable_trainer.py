@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 import transformers.trainer
@@ -39,6 +39,7 @@ from .checkpoints import (
     set_aside_broken,
     take_up_checkpoint,
 )
+from .cost import saved_callbacks
 from .foreign_code import check_harmless
 from .fsdp import as_own_class, check_tied, load_into_shards, set_up_fsdp
 from .hub_trainer import HubTrainer
@@ -163,12 +164,8 @@ class ResumableTrainer(HubTrainer):
         super()._load_callback_state()
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, ExportableState):
-                saved = self._callback_states.get(type(callback).__name__)
+                saved = saved_callbacks(self.state).get(type(callback).__name__)
                 vars(callback).update(saved["attributes"] if isinstance(saved, dict) else {})
-
-    @property
-    def _callback_states(self) -> dict[str, Any]:
-        return cast("dict[str, Any]", self.state.stateful_callbacks)  # annotated as what its constructor takes
 
     def _prepare_for_training(self, *args: Any, **kwargs: Any) -> Any:
         """As the library's; with FSDP both stacks look up their tokens in one module, as FSDP2 shards it only once."""
@@ -208,7 +205,7 @@ class ResumableTrainer(HubTrainer):
             drop_later_snapshots(self.args.output_dir, self.state.global_step)
             set_aside_broken(self.args.output_dir, self.state.global_step)
         self._resumed_from = None
-        pending = self._callback_states.get("TrainerControl", {}).get("args", {})
+        pending = saved_callbacks(self.state).get("TrainerControl", {}).get("args", {})
         if pending.get("should_evaluate"):
             self.control.should_evaluate, self.control.should_save = True, pending["should_save"]
             super()._maybe_log_save_evaluate(self._tr_loss, None, self.model_wrapped, None, 0, None, 0.0)
@@ -299,7 +296,7 @@ class ResumableTrainer(HubTrainer):
         """Lets the library write all parts into a folder, as those of a checkpoint at another place."""
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, ExportableState):  # the library saves only those that the state knows
-                self._callback_states.setdefault(type(callback).__name__, {})
+                saved_callbacks(self.state).setdefault(type(callback).__name__, {})
         self._is_saving = True
         try:
             super()._save_checkpoint(model, trial)

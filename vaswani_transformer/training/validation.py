@@ -14,8 +14,8 @@ from accelerate import Accelerator
 from torch.utils.data import Dataset
 from transformers import EvalPrediction, PreTrainedTokenizerBase
 
-from ..data.collation import IGNORED
 from ..data.rows import pair_lengths
+from ..loss_vaswani_transformer import IGNORE_INDEX
 
 
 class SortedByLength(Dataset[dict[str, Any]]):
@@ -39,7 +39,7 @@ class SortedByLength(Dataset[dict[str, Any]]):
     def __getitem__(self, index: int) -> dict[str, Any]:
         row: dict[str, Any] = self.dataset[int(self.order[min(index, len(self.order) - 1)])]
         is_fill = index >= len(self.order) and "labels" in row
-        return {**row, "labels": [IGNORED]} if is_fill else row
+        return {**row, "labels": [IGNORE_INDEX]} if is_fill else row
 
     def restore_order(self, rows: Any) -> Any:
         """Array of one row per sentence, or a tuple of such arrays, in the data set's own order."""
@@ -57,7 +57,7 @@ def in_data_order(dataset: Any, rows: Any, pad_id: int | None = None) -> Any:
         pad_id: Given for generated ids: takes the place of the -100 that joins batches of different lengths.
     """
     if pad_id is not None and isinstance(rows, np.ndarray):
-        rows = np.where(rows == IGNORED, pad_id, rows)
+        rows = np.where(rows == IGNORE_INDEX, pad_id, rows)
     return dataset.restore_order(rows) if isinstance(dataset, SortedByLength) else rows
 
 
@@ -114,7 +114,7 @@ class TokenSums:
             labels: Target tokens, (B, T), -100 where nothing is to be predicted.
         """
         loss: torch.Tensor = outputs["loss"].sum()
-        num_tokens = labels.ne(IGNORED).sum()
+        num_tokens = labels.ne(IGNORE_INDEX).sum()
         self._sums += torch.stack([loss, unsmoothed_loss(outputs).sum(), num_tokens.to(loss.dtype)]).cpu().double()
         return loss / num_tokens.clamp(min=1)
 
