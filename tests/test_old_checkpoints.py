@@ -57,14 +57,20 @@ def test_old_model_loads_without_a_warning(old, caplog):
     assert model.config.d_v != model.config.d_k and model.config.num_encoder_layers != model.config.num_decoder_layers
 
 
-def test_old_run_goes_on_as_it_did(old):
-    expected = json.loads(Path("line_805.json").read_text(encoding="utf-8"))
+def test_old_run_is_resumed_and_finished(old, caplog):
+    """With other batches than 0.1.0's: what was logged before stays, and the loss is still a trained model's."""
+    before, expected = (
+        json.loads(Path(name).read_text(encoding="utf-8")) for name in ("run/trainer_state.json", "line_805.json")
+    )
     recipe = dataclasses.replace(Recipe.load("run"), max_steps=805, logging_steps=5, save_steps=5)
     assert train(recipe, "run", resume=True, use_cpu=True)["train_steps"] == 805
+    assert "resumes with update 801 at the start of an epoch" in caplog.text
     log = json.loads(Path("run/trainer_state.json").read_text(encoding="utf-8"))["log_history"]
+    before = [line for line in before["log_history"] if "train_loss" not in line]
+    assert log[: len(before)] == before
     found = next(line for line in log if line["step"] == 805)
-    names = ("loss", "nll", "grad_norm", "learning_rate")
-    assert {name: found[name] for name in names} == pytest.approx({name: expected[name] for name in names}, rel=1e-3)
+    assert found["learning_rate"] == pytest.approx(expected["learning_rate"], rel=1e-6)
+    assert found["nll"] == pytest.approx(expected["nll"], abs=0.05)
 
 
 PROGRAM = """

@@ -4,6 +4,7 @@
 
 import json
 import os
+import shutil
 import signal
 
 import pytest
@@ -12,7 +13,7 @@ import torch
 from toy_language import build_trainer
 from transformers import EarlyStoppingCallback, TrainerCallback
 
-from vaswani_transformer.data import CleaningReport
+from vaswani_transformer.data import CleaningReport, TokenBatchSampler
 from vaswani_transformer.training import resumable_trainer
 from vaswani_transformer.training.averaging import list_snapshots
 from vaswani_transformer.training.checkpoints import list_checkpoints
@@ -172,6 +173,41 @@ def test_checkpoint_without_sums_is_resumed_with_the_same_weights(make, whole, t
     resumed.train(resume_from_checkpoint=True)
     assert result(resumed)["weights"] == whole["weights"]
     assert [line["step"] for line in resumed.state.log_history if "nll" in line] == [4, 8, 12]
+
+
+def saved_under_another_plan(checkpoint):
+    """Makes a checkpoint one of release 0.1.0, whose batches were others."""
+    (checkpoint / "manifest.json").unlink()
+    progress = json.loads((checkpoint / "progress_0.json").read_text(encoding="utf-8"))
+    del progress["plan_version"], progress["skipped_updates"]
+    (checkpoint / "progress_0.json").write_text(json.dumps(progress), encoding="utf-8")
+
+
+def test_run_of_another_plan_resumes_at_the_start_of_an_epoch(make, tmp_path, monkeypatch, caplog):
+    places, draw = [], TokenBatchSampler.__iter__
+
+    def noting(sampler):
+        places.append((sampler.epoch, sampler._first_update))
+        return draw(sampler)
+
+    interrupted(make, tmp_path / "old", SignalIn(7))
+    saved_under_another_plan(tmp_path / "old" / "checkpoint-7")
+    shutil.copytree(tmp_path / "old", tmp_path / "parts")
+    monkeypatch.setattr(TokenBatchSampler, "__iter__", noting)
+    resumed = make(tmp_path / "old", max_steps=20)
+    resumed.train(resume_from_checkpoint=True)
+    assert "training resumes with update 8 at the start of an epoch, with new batches" in caplog.text
+    caplog.clear()
+    updates = resumed.train_batches().num_effective_batches
+    first = -(-7 // updates)
+    assert places == [(first + number, 0) for number in range(-(-13 // updates))]
+    stopped = make(tmp_path / "parts", max_steps=20, extra={"callbacks": [SignalIn(10)]})
+    with pytest.raises(KeyboardInterrupt):
+        stopped.train(resume_from_checkpoint=True)
+    again = make(tmp_path / "parts", max_steps=20)
+    caplog.clear()
+    again.train(resume_from_checkpoint=True)
+    assert (result(again), "new batches" in caplog.text) == (result(resumed), False)
 
 
 def test_sums_of_another_number_of_processes_are_shared(make, whole, tmp_path):

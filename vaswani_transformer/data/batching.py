@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from torch.utils.data import Sampler
 
+PLAN_VERSION = 2  # goes up when the same corpus, limits and seed give other batches; 1 is that of release 0.1.0
 BATCHES_PER_POOL = 100  # effective batches' worth of pairs that are sorted by length together
 _SAMPLED_BATCHES = 100  # effective batches that the share of padding is measured on
+_HALVINGS = 8  # of the search for the limit at which all batches are equally full
 
 Lengths = Sequence[int] | np.ndarray
 
@@ -26,8 +28,9 @@ class TokenBatchSampler(Sampler[list[int]]):
     effective batch is for process p at accumulation step g, which is how accelerate deals them out.
 
     Every epoch has the same number of micro-batches: a plan made from the lengths alone fixes how long the pairs of
-    each batch are, and an epoch draws which pair of these lengths goes where, and the order of the batches. No pair
-    is lost or repeated; the plan's last batch is smaller than the others. A micro-batch is an empty list if an
+    each batch are, and an epoch draws which pair of these lengths goes where, and the order of the batches. Pairs of
+    the same two lengths have places in several batches, so that they meet other pairs in every epoch. No pair is lost
+    or repeated, and all batches are about equally full: there is no remainder. A micro-batch is an empty list if an
     effective batch has fewer pairs than micro-batches.
 
     Args:
@@ -168,7 +171,7 @@ class _Plan:
         lengths = _check_lengths(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
         limits = np.array([max_source_tokens, max_target_tokens])
         order = _order_by_length(lengths, limits)
-        starts = cut(lengths[order], limits)
+        starts = _cut_evenly(lengths[order], limits)
         batch_of_slot = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         order = order[np.lexsort((*-shape_keys(lengths[order]), batch_of_slot))]
         length_ids = lengths[:, 0] * (lengths[:, 1].max() + 1) + lengths[:, 1]
@@ -241,27 +244,21 @@ def _check_lengths(
 
 
 def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Rows in an order whose neighbours are similarly long: shuffled, then sorted inside big pools.
+    """Rows in an order whose neighbours have longer sides of similar length: shuffled, then sorted inside big pools.
+
+    Only the longer side counts. Sorting by the shorter one as well would put all pairs of the same two lengths, the
+    only ones that change places between epochs, into the same batch.
 
     Pools alternate between ascending and descending, so that neighbours stay alike where two pools meet.
     """
     num_batches = (lengths.sum(axis=0) / limits).max()
     num_pools = max(1, round(num_batches / BATCHES_PER_POOL))
-    shuffled = np.random.default_rng(0).permutation(len(lengths))
+    shuffled, longer = np.random.default_rng(0).permutation(len(lengths)), lengths.max(axis=1)
     pools = []
     for number, pool in enumerate(np.array_split(shuffled, num_pools)):
-        pool = pool[np.lexsort(_length_keys(lengths[pool]))]
+        pool = pool[np.argsort(longer[pool], kind="stable")]
         pools.append(pool[::-1] if number % 2 else pool)
     return np.concatenate(pools)
-
-
-def _length_keys(lengths: np.ndarray) -> np.ndarray:
-    """What effective batches are sorted by, for `np.lexsort`, (3, N): the longer side, both together, the source.
-
-    On real corpora this pads less than sorting by one side or by the sum, and fills both sides of a batch.
-    """
-    source, target = lengths.T
-    return np.stack([source, source + target, np.maximum(source, target)])
 
 
 def shape_keys(lengths: np.ndarray) -> np.ndarray:
@@ -292,6 +289,21 @@ def cut(lengths: np.ndarray, limits: np.ndarray, max_padded_tokens: int | None =
         done = [int(sums[side][end - 1]) for side in (0, 1)]
         starts.append(end)
     return np.array(starts)
+
+
+def _cut_evenly(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
+    """Starts of the fewest contiguous batches within the limits, about equally full, then the number of rows."""
+    starts = cut(lengths, limits)
+    num_batches = len(starts) - 1
+    low, high = max((lengths / limits).max(), (lengths.sum(axis=0) / limits).max() / num_batches), 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        tried = cut(lengths, np.ceil(limits * middle).astype(int))  # floats would make every search a copy
+        if len(tried) - 1 == num_batches:
+            starts, high = tried, middle
+        else:
+            low = middle
+    return starts
 
 
 def _num_within(lengths: np.ndarray, max_padded_tokens: int) -> int:

@@ -17,12 +17,13 @@ import torch
 import transformers.trainer
 from accelerate import skip_first_batches
 from torch import nn
-from transformers import EarlyStoppingCallback
+from transformers import EarlyStoppingCallback, TrainerState
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import TrainOutput
 from transformers.utils import logging
 
 from ..data import StreamLoader, TokenBatchSampler
+from ..data.batching import PLAN_VERSION
 from .averaging import drop_later_snapshots, without_tied
 from .checkpoints import (
     STAGING_FOLDER,
@@ -74,6 +75,7 @@ class ResumableTrainer(HubTrainer):
         self._last_epoch_end: int | None = None
         self._nll_since_log: float | torch.Tensor = 0.0
         self._step_of_last_log = self._first_step = 0
+        self._skipped_updates = 0
 
     def create_accelerator_and_postprocess(self) -> None:
         """As the library's, with FSDP as `set_up_fsdp` says."""
@@ -143,11 +145,31 @@ class ResumableTrainer(HubTrainer):
         missing = [name for name in load_result.missing_keys if name not in tied]
         super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
 
+    def set_initial_training_values(self, args: Any, dataloader: Any) -> Any:
+        """Numbers of epochs and updates as the library has them, and one epoch more where a new plan skips updates."""
+        values = super().set_initial_training_values(args, dataloader)
+        if self._resumed_from is not None and (batches := self._train_batches) is not None:
+            self._skipped_updates = self._updates_to_skip(self._resumed_from, batches.num_effective_batches)
+        return values[0] + (self._skipped_updates > 0), *values[1:]
+
+    def _updates_to_skip(self, checkpoint: Path, updates_per_epoch: int) -> int:
+        """Updates left out so far; after a change of the plan, those to the start of the next epoch."""
+        saved = RunningSums.load(checkpoint, self.args)
+        if saved is None or saved.plan_version == PLAN_VERSION:
+            return 0 if saved is None else saved.skipped_updates
+        step: int = TrainerState.load_from_json(str(checkpoint / STATE_FILE)).global_step
+        if self.is_world_process_zero():
+            logger.warning(
+                f"{checkpoint} was saved by a version that planned batches differently: training resumes with update "
+                f"{step + 1} at the start of an epoch, with new batches."
+            )
+        return -step % updates_per_epoch
+
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        """As the library's, but for two values that it takes from the checkpoint.
+        """As the library's, but for three values.
 
         The best checkpoint is one of the run's folder, wherever that lay when it was saved; the intervals of logs,
-        evaluations and checkpoints are this run's.
+        evaluations and checkpoints are this run's; the place in the data counts skipped updates.
         """
         if self._resumed_from is None:
             return super()._init_training_state(*args, **kwargs)
@@ -157,7 +179,11 @@ class ResumableTrainer(HubTrainer):
         place = super()._init_training_state(*args, **kwargs)
         self.state.best_model_checkpoint = best
         self.state.compute_steps(self.args, self.state.max_steps)
-        return place
+        if self._train_batches is None or not self._skipped_updates:
+            return place
+        place_in_data = self.state.global_step + self._skipped_updates
+        epoch, update = divmod(place_in_data, self._train_batches.num_effective_batches)
+        return epoch, update * self.args.gradient_accumulation_steps
 
     def _load_callback_state(self) -> None:
         """Gives callbacks back what they counted; their arguments stay this run's, as the library's way does not."""
@@ -319,6 +345,8 @@ class ResumableTrainer(HubTrainer):
             first_step=self._first_step,
             data=None if self._train_loader is None else self._train_loader.state_dict(),
             pairs_and_tokens=self._pairs_and_tokens(),
+            plan_version=PLAN_VERSION,
+            skipped_updates=self._skipped_updates,
         )
         sums.save(checkpoint, self.args.process_index)
 

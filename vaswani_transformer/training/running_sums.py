@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ class RunningSums:
         first_step: Update before the first that `logged_loss` counts.
         data: Place of a stream that is read; None for other data.
         pairs_and_tokens: Pairs, source and target tokens of the training set; None of a stream.
+        plan_version: `PLAN_VERSION` of the batches; release 0.1.0 did not write it.
+        skipped_updates: Updates of an epoch that were left out because the plan had changed.
     """
 
     loss_since_log: float
@@ -38,6 +40,8 @@ class RunningSums:
     first_step: int
     data: dict[str, Any] | None
     pairs_and_tokens: list[int] | None
+    plan_version: int = 1
+    skipped_updates: int = 0
 
     def save(self, checkpoint: Path, process_index: int) -> None:
         """Writes them into a checkpoint."""
@@ -73,7 +77,8 @@ class RunningSums:
 
 def holds_sums(content: Mapping[str, Any]) -> bool:
     """Whether a file's content is that of `RunningSums`."""
-    return {field.name for field in fields(RunningSums)} == set(content)
+    required = {field.name for field in fields(RunningSums) if field.default is MISSING}
+    return required <= set(content) <= {field.name for field in fields(RunningSums)}
 
 
 def _read(path: Path) -> RunningSums:
