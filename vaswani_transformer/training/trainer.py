@@ -63,7 +63,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
       them (`eval_sacrebleu`, `eval_chrf`, `eval_paper_bleu`, `eval_tokenized_bleu`) if there is no
       `compute_metrics`, and leaves the model's generation config as it was.
     - SIGINT and SIGTERM save a resumable checkpoint after the running update, then raise KeyboardInterrupt.
-    - A loss or gradient that is no number, or a loss that rises for long, stops the training: see `DivergenceGuard`.
+    - A loss or gradient that is no finite number stops the training: see `DivergenceGuard`.
     - Progress is reported by `ProgressReport`; `perplexity` and `tokens_per_second` are in the log, too.
     - `push_to_hub` uploads the model and its card, never snapshots or the state of the training.
     - Real tokens, device seconds and `total_flos` (`analysis.cost.training_flops`) count all legs of a training.
