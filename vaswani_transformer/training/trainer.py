@@ -22,7 +22,7 @@ from transformers.utils import logging
 from ..analysis.cost import training_flops
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import CleaningReport, CleaningRules, StreamLoader, TokenBatchSampler, TranslationCollator
-from .arguments import VaswaniTransformerTrainingArguments
+from .arguments import VaswaniTransformerTrainingArguments, warn_of_no_effect
 from .averaging import SnapshotCallback
 from .cost import CostCallback
 from .danger import dangers
@@ -110,6 +110,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             self._train_batches = plan_batches(args, train_dataset)
         elif isinstance(train_dataset, datasets.IterableDataset):
             plan_stream(args)
+        is_stream = isinstance(train_dataset, datasets.IterableDataset)
+        warn_of_no_effect(args, is_batched_by_tokens=is_stream or self._train_batches is not None)
         self._stream_rules = stream_rules
         if data_collator is None and processing_class is not None:
             data_collator = TranslationCollator(processing_class)
