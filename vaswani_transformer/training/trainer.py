@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, ProgressCallback, TrainingArguments
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.integrations.fsdp import is_fsdp_managed_module
-from transformers.trainer_utils import EvalLoopOutput, TrainOutput, has_length
+from transformers.trainer_utils import EvalLoopOutput, TrainOutput, has_length, unwrap_peft_model
 from transformers.utils import logging
 
 from ..analysis.cost import training_flops
@@ -74,7 +75,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     Paper: section 5.
 
     Args:
-        model: The model to train.
+        model: The model to train, perhaps with an adapter of PEFT. Its forward must name `smoothing` and
+            `return_logits` among its arguments, as that of `VaswaniTransformerForConditionalGeneration` does.
         args: `VaswaniTransformerTrainingArguments`.
         data_collator: None makes a `TranslationCollator` of `processing_class`.
         train_dataset: Tokenised pairs; or a `datasets.IterableDataset` of them or of text (`source` and `target`).
@@ -85,7 +87,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         **kwargs: Everything else as for `Seq2SeqTrainer`.
 
     Raises:
-        TypeError: If `args` are not `VaswaniTransformerTrainingArguments`.
+        TypeError: If `args` are not `VaswaniTransformerTrainingArguments`, or of a model with another forward.
     """
 
     def __init__(
@@ -116,9 +118,19 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if data_collator is None and processing_class is not None:
             data_collator = TranslationCollator(processing_class)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
+        self._check_forward()
         self.label_smoother = None
         self.recipe: Recipe | None = None
         self._install_defaults()
+
+    def _check_forward(self) -> None:
+        """Raises TypeError on a model that would take our arguments among its `**kwargs` and ignore them."""
+        model = unwrap_peft_model(self.accelerator.unwrap_model(self.model, keep_torch_compile=False))
+        if not {"smoothing", "return_logits"} <= inspect.signature(model.forward).parameters.keys():
+            raise TypeError(
+                "`model` must be a VaswaniTransformerForConditionalGeneration, or have a forward that takes "
+                f"`smoothing` and `return_logits`, got {type(model).__name__}. Train it with Seq2SeqTrainer."
+            )
 
     def _install_defaults(self) -> None:
         """Adds the BLEU metric and the callbacks that report, count, guard and snapshot."""
