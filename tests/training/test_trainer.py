@@ -57,6 +57,21 @@ def test_compiled_model_of_ours_trains_as_the_model_does(make_trainer):
     assert compiled == pytest.approx(train(None), rel=1e-4)
 
 
+# ---- the data ----
+
+
+def test_id_outside_the_vocabulary_is_refused_before_it_is_dealt_out(make_trainer, dataset):
+    rows = dataset.to_list()
+    rows[41]["input_ids"][0] = 290
+    wrong = datasets.Dataset.from_list(rows)
+    refused = pytest.raises(ValueError, match=r"`input_ids` .* \[0, 290\), got 290 in row 41\.")
+    with refused:
+        make_trainer(train_dataset=wrong).get_train_dataloader()
+    for use in (lambda trainer: trainer.evaluate(), lambda trainer: trainer.predict(wrong)):
+        with refused:
+            use(make_trainer(eval_dataset=wrong))
+
+
 # ---- loss and schedule ----
 
 

@@ -23,6 +23,7 @@ from transformers.utils import logging
 from ..analysis.cost import training_flops
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import CleaningReport, CleaningRules, StreamLoader, TokenBatchSampler, TranslationCollator
+from ..data.rows import check_token_ids
 from .arguments import VaswaniTransformerTrainingArguments, warn_of_no_effect
 from .averaging import SnapshotCallback
 from .cost import CostCallback
@@ -168,12 +169,18 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if isinstance(self.train_dataset, datasets.IterableDataset):
             tokenizer = self.processing_class if isinstance(self.processing_class, PreTrainedTokenizerBase) else None
             self._train_loader = load_stream(
-                self.train_dataset, self.data_collator, self.args, rules=self._stream_rules, tokenizer=tokenizer
+                self.train_dataset,
+                self.data_collator,
+                self.args,
+                rules=self._stream_rules,
+                tokenizer=tokenizer,
+                vocab_size=self.model.config.vocab_size,
             )
             return self._train_loader
         if self._train_batches is None:
             return super().get_train_dataloader()
         dataset: Any = self.train_dataset
+        check_token_ids(dataset, self.model.config.vocab_size)
         collator = self.data_collator
         if hasattr(dataset, "remove_columns"):
             dataset = self._remove_unused_columns(dataset, description="training")
@@ -318,6 +325,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     ) -> DataLoader[Any]:
         """Data loader; outside training the sentences are sorted by length, so that batches hold little padding."""
         if not is_training and has_length(dataset):
+            check_token_ids(dataset, self.model.config.vocab_size)
             multiple = batch_size * self.args.world_size if self.args.world_size > 1 else 1
             dataset = SortedByLength(dataset, multiple)
         return super()._get_dataloader(dataset, description, batch_size, sampler_fn, is_training, dataloader_key)
