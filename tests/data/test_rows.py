@@ -8,7 +8,7 @@ import datasets
 import pytest
 
 from vaswani_transformer.data import ArrowPairs
-from vaswani_transformer.data.rows import number_column
+from vaswani_transformer.data.rows import check_token_ids, number_column
 
 ROWS = [{"input_ids": list(range(n)), "labels": list(range(5, 8 + n % 3)), "source_length": n} for n in range(1, 30)]
 
@@ -40,6 +40,44 @@ def test_rows_are_those_of_the_data_set(kind):
 def test_column_is_that_of_the_data_set(kind):
     dataset = DATASETS[kind]()
     assert number_column(dataset, "source_length").tolist() == dataset["source_length"][:]
+
+
+STORED_OTHERWISE = {
+    "list": lambda: [dict(row) for row in ROWS],
+    "transformed": lambda: datasets.Dataset.from_list(ROWS).with_transform(lambda rows: rows),
+}
+
+
+@pytest.mark.parametrize("kind", [*DATASETS, *STORED_OTHERWISE])
+@pytest.mark.parametrize("vocab_size", [8, 10, 12, 20, 30])
+def test_id_outside_the_vocabulary_is_named_with_its_first_row(kind, vocab_size):
+    dataset = {**DATASETS, **STORED_OTHERWISE}[kind]()
+    found = [
+        (row, name, ids[0])
+        for row in range(len(dataset))
+        for name in ("input_ids", "labels")
+        if (ids := [each for each in dataset[row][name] if each >= vocab_size])
+    ]
+    if not found:
+        check_token_ids(dataset, vocab_size)
+        return
+    row, name, wrong = found[0]
+    with pytest.raises(ValueError, match=rf"`{name}` must .* \[0, {vocab_size}\), got {wrong} in row {row}\."):
+        check_token_ids(dataset, vocab_size)
+
+
+@pytest.mark.parametrize("make", [datasets.Dataset.from_list, list], ids=["Arrow", "list"])
+def test_label_that_is_ignored_is_no_id_outside_the_vocabulary(make):
+    check_token_ids(make([{"input_ids": [3], "labels": [-100, 4]}, {"input_ids": [], "labels": []}]), 5)
+    for name, wrong in (("input_ids", -100), ("labels", -99)):
+        rows = [{"input_ids": [], "labels": []}, {"input_ids": [3], "labels": [4], name: [4, wrong]}]
+        with pytest.raises(ValueError, match=rf"`{name}` .* got {wrong} in row 1\."):
+            check_token_ids(make(rows), 5)
+
+
+def test_rows_without_labels_are_checked():
+    with pytest.raises(ValueError, match=r"`input_ids` .* got 28 in row 28\."):
+        check_token_ids(datasets.Dataset.from_list(ROWS).remove_columns("labels"), 28)
 
 
 def test_empty_batch_has_no_rows():

@@ -45,11 +45,10 @@ def small_pools(monkeypatch):
 
 @pytest.fixture
 def make_loader(tiny_tokenizer):
-    def make(stream=None, *, rules=None, tokenizer=None, **settings):
+    def make(stream=None, *, rules=None, tokenizer=None, vocab_size=None, **settings):
         settings = StreamSettings(**{**LIMITS, **settings})
-        return StreamLoader(
-            stream or make_stream(), TranslationCollator(tiny_tokenizer), settings, rules=rules, tokenizer=tokenizer
-        )
+        options = {"rules": rules, "tokenizer": tokenizer, "vocab_size": vocab_size}
+        return StreamLoader(stream or make_stream(), TranslationCollator(tiny_tokenizer), settings, **options)
 
     return make
 
@@ -256,6 +255,18 @@ def test_text_without_a_tokenizer_is_refused(make_loader):
     stream = datasets.Dataset.from_list([{"source": "a", "target": "b"}]).to_iterable_dataset()
     with pytest.raises(ValueError, match="`tokenizer` must be given for a stream of text, got None"):
         next(iter(make_loader(stream)))
+
+
+def test_id_outside_the_vocabulary_is_refused_when_it_is_read(make_loader, tiny_tokenizer):
+    loader = make_loader(make_stream(num_shards=1), vocab_size=FIRST_ID + 200)
+    read = []
+    with pytest.raises(ValueError, match=r"`input_ids` .* \[0, 500\), got 500 in the row \[500, 5, 5, 5, 2\]\."):
+        read.extend(number for batch in loader for number in numbers(batch))
+    assert 150 < len(read) <= 200 and max(read) < 200  # those of the pools before
+    assert first_epoch(make_loader(vocab_size=FIRST_ID + NUM_PAIRS))
+    text = datasets.Dataset.from_list([{"source": "a", "target": "b"}]).to_iterable_dataset()
+    with pytest.raises(ValueError, match=r"`input_ids` must hold token ids in \[0, 3\)"):
+        next(iter(make_loader(text, tokenizer=tiny_tokenizer, vocab_size=3)))
 
 
 def test_other_columns_are_refused(make_loader):

@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import pytest
+import torch
 
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
 
@@ -56,3 +57,59 @@ def test_arguments_accept_another_schedule_without_warmup(tmp_path):
 @pytest.mark.parametrize(("metric", "greater"), [("sacrebleu", True), ("nll", False), ("eval_loss", False)])
 def test_arguments_know_which_way_a_metric_is_better(tmp_path, metric, greater):
     assert make_arguments(tmp_path, metric_for_best_model=metric).greater_is_better is greater
+
+
+# ---- arguments without effect ----
+
+NO_EFFECT = {
+    "per_device_train_batch_size": 32,
+    "train_sampling_strategy": "sequential",
+    "dataloader_drop_last": True,
+    "lr_scheduler_kwargs": {"timescale": 7},
+}
+
+
+class Endless(torch.utils.data.IterableDataset):
+    """Rows that the library batches by sentences."""
+
+    def __init__(self, rows):
+        self.rows = list(rows)
+
+    def __iter__(self):
+        while True:
+            yield from self.rows
+
+
+def warned(caplog):
+    """Arguments that warnings begin with."""
+    return [each.message.split("`")[1] for each in caplog.records if "has no effect" in each.message]
+
+
+@pytest.mark.parametrize("name", NO_EFFECT)
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_argument_without_effect_warns_once(make_trainer, dataset, caplog, name, is_stream):
+    rows = dataset.to_iterable_dataset() if is_stream else dataset
+    trainers = [make_trainer(train_dataset=rows, max_steps=2, **options) for options in ({}, {name: NO_EFFECT[name]})]
+    for trainer in trainers:
+        trainer.train()
+    assert warned(caplog) == [name]
+    weights, same = (trainer.model.state_dict() for trainer in trainers)
+    assert all(tensor.equal(same[key]) for key, tensor in weights.items())
+
+
+def test_argument_does_not_warn_where_it_has_its_effect(make_trainer, dataset, caplog):
+    options = {"per_device_train_batch_size": 3, "lr_scheduler_type": "linear", "learning_rate": 1e-3}
+    trainer = make_trainer(train_dataset=Endless(dataset), **options, lr_scheduler_kwargs={})
+    assert next(iter(trainer.get_train_dataloader()))["input_ids"].shape[0] == 3
+    options = {"lr_scheduler_type": "cosine", "lr_scheduler_kwargs": {"num_cycles": 2.0}, "learning_rate": 1.0}
+    schedule = make_trainer(**options, warmup_steps=0).create_scheduler(8, torch.optim.SGD([torch.zeros(1)], lr=1.0))
+    assert [schedule.lr_lambdas[0](step) for step in (1, 2, 4)] == pytest.approx([0.5, 0.0, 1.0])
+    assert warned(caplog) == []
+
+
+def test_dropping_the_last_batch_leaves_evaluations_whole(make_trainer, dataset):
+    options = {"eval_dataset": dataset.select(range(13)), "per_device_eval_batch_size": 5}
+    dropping, whole = (make_trainer(dataloader_drop_last=drop, **options) for drop in (True, False))
+    predictions, expected = (trainer.predict(trainer.eval_dataset, num_beams=1) for trainer in (dropping, whole))
+    assert predictions.predictions.shape[0] == 13
+    assert predictions.metrics["test_nll"] == pytest.approx(expected.metrics["test_nll"])

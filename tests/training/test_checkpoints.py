@@ -1,13 +1,11 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 
 from vaswani_transformer.training.checkpoints import (
@@ -16,7 +14,6 @@ from vaswani_transformer.training.checkpoints import (
     clear_staging,
     find_checkpoint,
     list_checkpoints,
-    naming_the_last_checkpoint,
     publish_checkpoint,
     rotate_checkpoints,
     set_aside_broken,
@@ -190,17 +187,3 @@ def test_rotation_never_deletes_the_newest_that_is_whole_nor_the_best(tmp_path, 
     newest = publish(tmp_path, 3)
     rotate_checkpoints(newest, limit, best and tmp_path / f"checkpoint-{best}")
     assert [path.name for path in list_checkpoints(tmp_path)] == [f"checkpoint-{step}" for step in left]
-
-
-@pytest.mark.parametrize("kind", [OSError, RuntimeError, SafetensorError])
-def test_failure_to_write_names_the_last_whole_checkpoint(tmp_path, kind):
-    publish(tmp_path, 5)
-    expected = r"must take it, got an error .*full.*resume: .*checkpoint-5 is the last whole"
-    with pytest.raises(OSError, match=expected), naming_the_last_checkpoint(tmp_path, "it"):
-        raise kind("full")
-
-
-def test_failure_to_write_the_first_checkpoint_says_to_start_again(tmp_path):
-    expected = "No space left.*start again: there is no whole checkpoint yet"
-    with pytest.raises(OSError, match=expected), naming_the_last_checkpoint(tmp_path, "it"):
-        raise OSError(errno.ENOSPC, "No space left on device")

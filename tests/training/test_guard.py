@@ -2,17 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guard: what stops a training, what does not, and what it names."""
 
-import dataclasses
-import json
 import math
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from transformers import TrainerControl, TrainerState
 
-from vaswani_transformer.training.guard import DivergenceGuard, find_rise
+from vaswani_transformer.training.guard import DivergenceGuard
 
 NORMAL = {"fp16": False, "logging_nan_inf_filter": False, "world_size": 1, "output_dir": "run"}
 NOTHING = {"num_averaged_snapshots": 0, "snapshot_steps": 1}
@@ -27,13 +24,6 @@ def breaks_gradients_at(trainer, update):
     trainer.model.lm_head.weight.register_hook(
         lambda gradient: gradient * math.nan if trainer.state.global_step >= update - 1 else gradient
     )
-
-
-def make_log(losses, every=50):
-    return [{"step": (index + 1) * every, "loss": loss} for index, loss in enumerate(losses)]
-
-
-# ---- numbers that are not finite ----
 
 
 def test_gradient_that_is_no_number_stops_before_the_weights_change_and_names_the_checkpoint(make_trainer, tmp_path):
@@ -112,71 +102,8 @@ def test_loss_that_is_no_number_stops_in_fp16_too():
         DivergenceGuard().watch(arguments(fp16=True), TrainerState(), torch.tensor(math.inf), None, False)
 
 
-# ---- a loss that has risen ----
-
-
-def naive_rise(log, warmup):
-    """First update of the rise that should stop the training at the log's end, or None; update by update."""
-    window, patience = max(100, warmup // 10), max(1000, warmup)
-    losses = {entry["step"]: entry["loss"] for entry in log}
-
-    def smoothed(step):
-        recent = [loss for at, loss in losses.items() if step - window < at <= step]
-        return sum(recent) / len(recent)
-
-    limit = 1.05 * smoothed(max(step for step in losses if step <= warmup))
-    low = [step for step in losses if step > warmup and smoothed(step) <= limit]
-    last_low = max(low, default=max(step for step in losses if step <= warmup))
-    return last_low if max(losses) - last_low >= patience else None
-
-
-@pytest.mark.parametrize("every", [20, 50, 130])
-@pytest.mark.parametrize("warmup", [300, 2000])
-def test_rise_is_found_as_the_definition_says(every, warmup):
-    rng, found, stops = np.random.default_rng(0), [], 0
-    for _ in range(60):
-        steps = int(rng.integers(warmup, 3 * warmup + 2000))
-        jump, rise = rng.integers(0, steps), rng.choice([0.0, 0.1, 2.0])
-        losses = [
-            4 + 2 * math.exp(-step / 500) + rng.normal(0, 0.1) + rise * (step > jump)
-            for step in range(every, steps, every)
-        ]
-        log, expected = make_log(losses, every), naive_rise(make_log(losses, every), warmup)
-        found_rise = find_rise(log, warmup)
-        found.append((found_rise and found_rise.last_good_step) == expected)
-        stops += expected is not None
-    assert all(found)
-    assert 0 < stops < 60
-
-
-def test_loss_that_only_falls_or_rests_never_stops():
-    rng = np.random.default_rng(1)
-    for floor in (0.0, 2.0, 5.0):
-        losses = [floor + 3 * math.exp(-index / 20) + rng.normal(0, 0.1) for index in range(400)]
-        assert not any(find_rise(make_log(losses[:length]), 400) for length in range(1, 400))
-
-
-def test_loss_that_comes_back_in_time_does_not_stop():
-    losses = [4.0] * 20 + [6.0] * 18 + [4.0] * 5 + [6.0] * 18
-    assert not any(find_rise(make_log(losses[:length]), 1000) for length in range(1, len(losses) + 1))
-
-
-def test_training_before_the_end_of_warmup_never_stops():
-    assert find_rise(make_log([1.0] + [9.0] * 39), 2000) is None
-
-
-def test_rise_stops_with_the_last_checkpoint_before_it_and_survives_resuming(tmp_path):
-    for step in (500, 1000, 1500):
-        (tmp_path / f"checkpoint-{step}").mkdir()
-    state = TrainerState(global_step=2000, max_steps=9000, log_history=make_log([4.0] * 21 + [6.0] * 19))
-    args = arguments(output_dir=str(tmp_path), get_warmup_steps=lambda max_steps: 1000)
-    guard, control = DivergenceGuard(), TrainerControl()
-    guard.on_log(args, state, control, logs={"loss": 6.0})
-    state = TrainerState(**json.loads(json.dumps(dataclasses.asdict(state))))  # as through a checkpoint
-    state.log_history.append({"step": 2050, "loss": 6.0})
-    state.global_step = 2050
-    with pytest.raises(ValueError) as error:
-        DivergenceGuard().on_log(args, state, control, logs={"loss": 6.0})
-    told = "must not stay above its value at the end of warm-up, got 6.000 by update 2050 after 4.000 then"
-    assert told in str(error.value)
-    assert "checkpoint-1000." in str(error.value)
+def test_loss_that_rises_for_long_does_not_stop():
+    log = [{"step": step, "loss": 4.0 if step <= 1000 else 6.0} for step in range(50, 3001, 50)]
+    state = TrainerState(global_step=3000, max_steps=9000, log_history=log)
+    args = arguments(get_warmup_steps=lambda max_steps: 1000)
+    DivergenceGuard().on_log(args, state, TrainerControl(), logs={"loss": 6.0})

@@ -3,7 +3,9 @@
 """Adapters under our trainer."""
 
 import pytest
+import torch
 from safetensors.torch import load_file
+from toy_language import make_marian, naive_sums
 
 from vaswani_transformer.training.averaging import list_snapshots
 
@@ -34,6 +36,44 @@ def test_lora_model_trains_all_of_its_adapter_alone(make_lora_trainer, targets):
     trainer.train()
     changed = {name for name, tensor in trainer.model.state_dict().items() if not tensor.equal(before[name])}
     assert changed == {name for name in before if "lora_" in name}
+
+
+@each_target
+def test_lora_model_logs_smoothed_and_unsmoothed_loss_of_every_token(make_trainer, dataset, targets):
+    lora = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=targets)
+    everything = {"max_source_tokens_per_batch": 10000, "max_target_tokens_per_batch": 10000, "max_steps": 1}
+    trainer = make_trainer(wrap=lambda model: peft.get_peft_model(model, lora), **everything)
+    loss, nll, tokens = naive_sums(trainer.model, dataset, smoothing=0.1)
+    trainer.train()
+    log = trainer.state.log_history[0]
+    assert [log["loss"], log["nll"]] == pytest.approx([loss / tokens, nll / tokens], rel=1e-5)
+    assert trainer.evaluate(dataset, num_beams=1)["eval_nll"] == pytest.approx(
+        naive_sums(trainer.model, dataset, smoothing=0.1)[1] / tokens, rel=1e-5
+    )
+
+
+@each_target
+def test_accumulation_does_not_change_the_training_of_a_lora_model(make_trainer, targets):
+    def train(steps):
+        torch.manual_seed(0)
+        lora = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=targets)
+        options = {"max_steps": 5, "optim": "sgd", "learning_rate": 0.5, "lr_scheduler_type": "constant"}
+        trainer = make_trainer(
+            wrap=lambda model: peft.get_peft_model(model, lora), gradient_accumulation_steps=steps, **options
+        )
+        trainer.train()
+        return {name: tensor for name, tensor in trainer.model.state_dict().items() if "lora_B" in name}
+
+    whole, split = train(1), train(3)
+    assert all(tensor.abs().max() > 1e-4 for tensor in whole.values())
+    for name, tensor in whole.items():
+        torch.testing.assert_close(split[name], tensor, rtol=0, atol=2e-5)
+
+
+def test_lora_model_of_another_architecture_is_refused_by_name(make_trainer):
+    lora = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=["q_proj"])
+    with pytest.raises(TypeError, match="got MarianMTModel"):
+        make_trainer(wrap=lambda model: peft.get_peft_model(make_marian(model), lora))
 
 
 @each_target

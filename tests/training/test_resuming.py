@@ -291,7 +291,7 @@ def test_full_disk_while_saving_leaves_the_last_checkpoint_and_names_it(make, wh
         patch.setattr(safetensors.torch, "save_file", full(safetensors.torch.save_file))
         patch.setattr("transformers.modeling_utils.safe_save_file", full(safetensors.torch.save_file))
         patch.setattr(os, "replace", full(os.replace))
-        expected = rf"No space left.*resume: {tmp_path}/checkpoint-3 is the last whole checkpoint"
+        expected = rf"(?s)No space left.*resume: {tmp_path}/checkpoint-3 is the last whole checkpoint"
         with pytest.raises(OSError, match=expected):
             make(tmp_path).train()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-3"]
@@ -300,13 +300,26 @@ def test_full_disk_while_saving_leaves_the_last_checkpoint_and_names_it(make, wh
     assert result(resumed) == whole
 
 
-def test_full_disk_at_a_snapshot_names_the_last_checkpoint(make, tmp_path, monkeypatch):
+def test_failure_while_saving_shows_as_it_is(make, tmp_path, monkeypatch):
+    failure = RuntimeError("an optimizer state that cannot be pickled")
+
+    def fail(*args, **kwargs):
+        raise failure
+
+    monkeypatch.setattr(torch, "save", fail)
+    with pytest.raises(RuntimeError) as raised:
+        make(tmp_path).train()
+    assert raised.value is failure
+    assert failure.args == ("an optimizer state that cannot be pickled",)
+
+
+def test_full_disk_at_a_snapshot_leaves_no_half_of_one(make, tmp_path, monkeypatch):
     def full(weights, path, **kwargs):
         path.write_bytes(b"half")
         raise safetensors.SafetensorError("I/O error: No space left on device (os error 28)")
 
     monkeypatch.setattr("vaswani_transformer.training.averaging.save_file", full)
-    with pytest.raises(OSError, match="a snapshot of update 5, .*No space left.*checkpoint-3 is the last whole"):
+    with pytest.raises(safetensors.SafetensorError, match="No space left"):
         make(tmp_path, snapshot_steps=5, num_averaged_snapshots=2).train()
     assert not list((tmp_path / "snapshots").iterdir())
 

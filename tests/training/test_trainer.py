@@ -7,10 +7,11 @@ import datasets
 import numpy as np
 import pytest
 import torch
-from toy_language import make_pairs, tokenize
+from toy_language import make_marian, make_pairs, naive_sums, tokenize
 from transformers import EarlyStoppingCallback, Seq2SeqTrainingArguments, TrainerCallback
 
 from vaswani_transformer.data.rows import pair_lengths
+from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 from vaswani_transformer.training.validation import SortedByLength
 
@@ -23,21 +24,52 @@ def differing(first, second):
     return [name for name in first if not torch.equal(first[name], second[name])]
 
 
-def naive_sums(model, dataset, smoothing):
-    """Sums of smoothed and unsmoothed losses and number of tokens, one sentence at a time, from log-probabilities."""
-    loss, nll, tokens = 0.0, 0.0, 0
-    model.eval()
-    for row in dataset:
-        labels = torch.tensor(row["labels"])
-        inputs = torch.cat([torch.tensor([1]), labels[:-1]])
-        with torch.no_grad():
-            logits = model(torch.tensor([row["input_ids"]]), decoder_input_ids=inputs[None]).logits[0]
-        log_probs = torch.log_softmax(logits.double(), dim=-1)
-        right = -log_probs[torch.arange(len(labels)), labels]
-        nll += right.sum().item()
-        loss += ((1 - smoothing) * right - smoothing * log_probs.mean(dim=-1)).sum().item()
-        tokens += len(labels)
-    return loss, nll, tokens
+# ---- the model ----
+
+
+@pytest.mark.parametrize(
+    ("wrap", "name"),
+    [
+        (make_marian, "MarianMTModel"),
+        (lambda model: torch.compile(make_marian(model)), "MarianMTModel"),
+        (lambda model: model.model, "VaswaniTransformerModel"),
+    ],
+    ids=["Marian", "compiled Marian", "no head"],
+)
+def test_model_whose_forward_does_not_smooth_is_refused_by_name(make_trainer, wrap, name):
+    with pytest.raises(TypeError, match=rf"`model` must .* `smoothing` and `return_logits`, got {name}\. Train it"):
+        make_trainer(wrap=wrap)
+
+
+def test_model_made_by_a_function_is_refused_by_name(tokenizer, dataset, tmp_path):
+    args = VaswaniTransformerTrainingArguments(output_dir=str(tmp_path), use_cpu=True)
+    with pytest.raises(TypeError, match="got MarianMTModel"):
+        VaswaniTransformerTrainer(None, args, train_dataset=dataset, model_init=make_marian)
+
+
+def test_compiled_model_of_ours_trains_as_the_model_does(make_trainer):
+    def train(wrap):
+        trainer = make_trainer(wrap=wrap, max_steps=2, remove_unused_columns=False)
+        trainer.train()
+        return [entry["nll"] for entry in trainer.state.log_history if "nll" in entry]
+
+    compiled = train(lambda model: torch.compile(model, backend="eager"))
+    assert compiled == pytest.approx(train(None), rel=1e-4)
+
+
+# ---- the data ----
+
+
+def test_id_outside_the_vocabulary_is_refused_before_it_is_dealt_out(make_trainer, dataset):
+    rows = dataset.to_list()
+    rows[41]["input_ids"][0] = 290
+    wrong = datasets.Dataset.from_list(rows)
+    refused = pytest.raises(ValueError, match=r"`input_ids` .* \[0, 290\), got 290 in row 41\.")
+    with refused:
+        make_trainer(train_dataset=wrong).get_train_dataloader()
+    for use in (lambda trainer: trainer.evaluate(), lambda trainer: trainer.predict(wrong)):
+        with refused:
+            use(make_trainer(eval_dataset=wrong))
 
 
 # ---- loss and schedule ----

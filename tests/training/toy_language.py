@@ -1,11 +1,12 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A toy language pair, its tokenizer and trainers over it."""
+"""A toy language pair, its tokenizer, trainers over it and their losses computed another way."""
 
 import random
 
 import datasets
 import torch
+from transformers import MarianConfig, MarianMTModel
 
 from vaswani_transformer import (
     VaswaniTransformerConfig,
@@ -78,3 +79,26 @@ def build_trainer(
         processing_class=tokenizer,
         **(extra or {}),
     )
+
+
+def make_marian(_):
+    """A model of another architecture, for `wrap` or `model_init`."""
+    sizes = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    return MarianMTModel(MarianConfig(vocab_size=300, d_model=16, pad_token_id=0, **sizes))
+
+
+def naive_sums(model, dataset, smoothing):
+    """Sums of smoothed and unsmoothed losses and number of tokens, one sentence at a time, from log-probabilities."""
+    loss, nll, tokens = 0.0, 0.0, 0
+    model.eval()
+    for row in dataset:
+        labels = torch.tensor(row["labels"])
+        inputs = torch.cat([torch.tensor([1]), labels[:-1]])
+        with torch.no_grad():
+            logits = model(torch.tensor([row["input_ids"]]), decoder_input_ids=inputs[None]).logits[0]
+        log_probs = torch.log_softmax(logits.double(), dim=-1)
+        right = -log_probs[torch.arange(len(labels)), labels]
+        nll += right.sum().item()
+        loss += ((1 - smoothing) * right - smoothing * log_probs.mean(dim=-1)).sum().item()
+        tokens += len(labels)
+    return loss, nll, tokens

@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import datasets
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,6 +21,10 @@ def main(output_dir, options):
     resume = options.pop("resume", None)
     tokenizer = make_tokenizer()
     dataset = tokenize(tokenizer, make_pairs(60))
+    if "wrong_row" in options:
+        rows = dataset.to_list()
+        rows[options.pop("wrong_row")]["labels"][0] = 5000
+        dataset = datasets.Dataset.from_list(rows)
     train = dataset.to_iterable_dataset(num_shards=4) if options.pop("stream", False) else dataset
     trainer = build_trainer(
         tokenizer, train, output_dir, eval_dataset=dataset.select(range(13)), per_device_eval_batch_size=5, **options

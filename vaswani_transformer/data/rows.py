@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import datasets
 import numpy as np
 import pyarrow as pa
 from torch.utils.data import Dataset
+
+from ..loss_vaswani_transformer import IGNORE_INDEX
 
 
 def number_column(dataset: datasets.Dataset, name: str) -> np.ndarray:
@@ -49,6 +51,66 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
     rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in dataset]
     lengths = np.array(rows, dtype=np.int64).reshape(-1, 2)
     return lengths[:, 0], lengths[:, 1]
+
+
+def check_token_ids(dataset: Any, vocab_size: int) -> None:
+    """Refuses tokenised pairs with an id outside the vocabulary.
+
+    Every process that shares a data set checks it before the batches are dealt out. Only one process would meet the id
+    in a batch and end there; the others would wait for it.
+
+    Args:
+        dataset: Rows with `input_ids` and, if known, `labels`.
+        vocab_size: Size of the model's vocabulary.
+
+    Raises:
+        ValueError: Names the column, the row and the id.
+    """
+    numbers = _rows_outside(dataset, vocab_size) if ArrowPairs.fits(dataset) else range(len(dataset))
+    for number in numbers:
+        check_row(dataset[int(number)], vocab_size, int(number))
+
+
+def check_row(row: Mapping[str, Any], vocab_size: int, number: int | None = None) -> None:
+    """Refuses one pair with an id outside the vocabulary.
+
+    Args:
+        row: `input_ids` and, if known, `labels`.
+        vocab_size: Size of the model's vocabulary.
+        number: Of the row, for the message; None shows the row's ids instead.
+
+    Raises:
+        ValueError: Names the column, the row and the id.
+    """
+    for name in ("input_ids", "labels"):
+        ids = np.asarray(() if row.get(name) is None else row[name])
+        if (wrong := ids[_is_outside(ids, name, vocab_size)]).size:
+            where = f"the row {ids.tolist()!s:.100}" if number is None else f"row {number}"
+            raise ValueError(
+                f"`{name}` must hold token ids in [0, {vocab_size}), got {wrong[0]} in {where}. Use the tokenizer "
+                "that was saved with this model, or make room for a larger one: "
+                "model.resize_token_embeddings(len(tokenizer))."
+            )
+
+
+def _is_outside(ids: np.ndarray, column: str, vocab_size: int) -> np.ndarray:
+    """Which ids are outside the vocabulary; -100 is not, as a label."""
+    outside: np.ndarray = (ids < 0) | (ids >= vocab_size)
+    return outside & (ids != IGNORE_INDEX) if column == "labels" else outside
+
+
+def _rows_outside(dataset: datasets.Dataset, vocab_size: int) -> np.ndarray:
+    """Rows of a data set with an id outside the vocabulary."""
+    stored = [np.empty(0, dtype=np.int64)]
+    for name in {"input_ids", "labels"} & set(dataset.column_names):
+        num_rows = 0
+        for chunk in dataset.data.column(name).chunks:
+            offsets, values = _views(chunk)
+            places = np.flatnonzero(_is_outside(values[offsets[0] : offsets[-1]], name, vocab_size)) + offsets[0]
+            stored.append(np.searchsorted(offsets, places, side="right") - 1 + num_rows)
+            num_rows += len(chunk)
+    found, selected = np.unique(np.concatenate(stored)), _selected_rows(dataset)
+    return found if selected is None else np.flatnonzero(np.isin(selected, found))
 
 
 class ArrowPairs(Dataset[dict[str, np.ndarray]]):

@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from .batching import cut, shape_keys
 from .cleaning import CleaningReport, CleaningRules, check_pairs
+from .rows import check_row
 from .tokenized import encode_pairs
 
 _ROWS_PER_READ = 1000
@@ -91,12 +92,13 @@ class StreamLoader:
         settings: Size of the batches, processes, workers and seed.
         rules: What to ask of each pair; a pair that exceeds a micro-batch by itself is dropped too.
         tokenizer: Encodes text; a stream of token ids needs none.
+        vocab_size: What all ids must stay below; None: they are not checked.
         **loader_options: Further arguments of `DataLoader`, for example `pin_memory`.
 
     Raises:
         TypeError: If `dataset` is no stream of the library `datasets`.
-        ValueError: If it is split by process already. While reading, if it has other columns, or holds no pair to
-            keep for a reader.
+        ValueError: If it is split by process already. While reading, if it has other columns, an id outside the
+            vocabulary, or no pair to keep for a reader.
 
     Example:
         >>> settings = StreamSettings(max_source_tokens=25_000, max_target_tokens=25_000)
@@ -113,6 +115,7 @@ class StreamLoader:
         *,
         rules: CleaningRules | None = None,
         tokenizer: PreTrainedTokenizerBase | None = None,
+        vocab_size: int | None = None,
         **loader_options: Any,
     ):
         if not isinstance(dataset, datasets.IterableDataset):
@@ -127,7 +130,7 @@ class StreamLoader:
             )
         self.settings = settings
         self._options = loader_options
-        self._source = _Reader(dataset, collator, settings, rules or CleaningRules(), tokenizer)
+        self._source = _Reader(dataset, collator, settings, rules or CleaningRules(), tokenizer, vocab_size)
         self._states = [_ReaderState() for _ in range(settings.num_readers)]
         self._next_reader = 0
 
@@ -220,8 +223,10 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         settings: StreamSettings,
         rules: CleaningRules,
         tokenizer: PreTrainedTokenizerBase | None,
+        vocab_size: int | None,
     ):
         self.dataset, self.collator, self.settings, self.tokenizer = dataset, collator, settings, tokenizer
+        self.vocab_size = vocab_size
         self.limits = np.array([settings.max_source_tokens, settings.max_target_tokens])
         self.rules = replace(
             rules,
@@ -285,7 +290,11 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         if not {"input_ids", "labels"} <= set(read):
             read = self._encode(read)
         sides = [[np.asarray(ids, dtype=np.int32) for ids in read[name]] for name in ("input_ids", "labels")]
-        return [{"input_ids": source, "labels": target} for source, target in zip(*sides, strict=True)]
+        rows = [{"input_ids": source, "labels": target} for source, target in zip(*sides, strict=True)]
+        if self.vocab_size is not None:
+            for row in rows:
+                check_row(row, self.vocab_size)
+        return rows
 
     def _encode(self, read: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
         """Token ids of both columns of text."""

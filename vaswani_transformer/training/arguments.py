@@ -7,6 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from transformers import Seq2SeqTrainingArguments
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
 
 _LOWER_IS_BETTER = ("nll", "perplexity")
 
@@ -15,8 +18,8 @@ _LOWER_IS_BETTER = ("nll", "perplexity")
 class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     """`Seq2SeqTrainingArguments` whose defaults are the paper's, with batches counted in tokens.
 
-    Every argument of the library still works. `per_device_train_batch_size` has no effect on data of the library
-    `datasets`, streams included: a training batch is bounded by tokens, as in the paper.
+    Every argument of the library still works, except those that `warn_of_no_effect` names: a training batch is bounded
+    by tokens, as in the paper.
 
     Paper: section 5.
 
@@ -98,6 +101,25 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         if self.greater_is_better is None and metric is not None and metric.endswith(_LOWER_IS_BETTER):
             self.greater_is_better = False
         super().__post_init__()
+
+
+def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_by_tokens: bool) -> None:
+    """Warns of each argument that is not the library's default and that this training does not use.
+
+    Args:
+        args: Arguments of the training. `dataloader_drop_last` is unset: it would drop sentences of an evaluation.
+        is_batched_by_tokens: Whether the training set is, and not by the library, in sentences.
+    """
+    reasons = {"dataloader_drop_last": "no pair is dropped"}
+    if is_batched_by_tokens:
+        reasons["per_device_train_batch_size"] = "tokens bound a batch. Set `max_source_tokens_per_batch` and the like"
+        reasons["train_sampling_strategy"] = "batches are of similar lengths and in random order"
+    if args.lr_scheduler_type == "inverse_sqrt":
+        reasons["lr_scheduler_kwargs"] = "`learning_rate` and `warmup_steps` are all that the paper's schedule has"
+    for name, reason in reasons.items():
+        if (value := getattr(args, name)) and value != getattr(Seq2SeqTrainingArguments, name):
+            logger.warning(f"`{name}` of {value} has no effect: {reason}.")
+    args.dataloader_drop_last = False
 
 
 def _check_at_least(arguments: VaswaniTransformerTrainingArguments, minimum: int, *names: str) -> None:

@@ -23,13 +23,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from ..evaluation.checkpoint import check_no_link_out, shard_names
 from ..evaluation.results import TEST_RESULTS_FILE, TRAIN_RESULTS_FILE
 from .atomic import writing_beside
-from .checkpoints import (
-    MANIFEST_FILE,
-    STATE_FILE,
-    checkpoint_step,
-    list_checkpoints,
-    naming_the_last_checkpoint,
-)
+from .checkpoints import MANIFEST_FILE, STATE_FILE, checkpoint_step, list_checkpoints
 from .running_sums import PROGRESS_FILES
 
 SNAPSHOT_FOLDER = "snapshots"
@@ -94,11 +88,10 @@ class SnapshotCallback(TrainerCallback):
             return
         output_dir = Path(str(args.output_dir))
         folder = output_dir / SNAPSHOT_FOLDER
-        with naming_the_last_checkpoint(output_dir, f"a snapshot of update {state.global_step}"):
-            folder.mkdir(parents=True, exist_ok=True)
-            path = folder / _snapshot_name(state.global_step)
-            _save_weights(weights, path, {_HASH: _hash(weights.keys(), weights.__getitem__)})
-            self._prune(output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / _snapshot_name(state.global_step)
+        _save_weights(weights, path, {_HASH: _hash(weights.keys(), weights.__getitem__)})
+        self._prune(output_dir)
 
     def _prune(self, output_dir: str | Path) -> None:
         """Deletes the snapshots that neither this run nor one resumed from its newest checkpoint will average."""

@@ -4,13 +4,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
 import shutil
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +35,6 @@ _PARTS = (
     ("rng_state*.pth",),
     (STATE_FILE,),
 )
-_FAILURES = (OSError, RuntimeError, SafetensorError)  # what the writers of the libraries raise on a full disk
 
 
 def list_checkpoints(output_dir: str | Path) -> list[Path]:
@@ -206,34 +203,6 @@ def rotate_checkpoints(newest: Path, limit: int | None, best: str | Path | None 
     others = [path for path in list_checkpoints(newest.parent) if path.resolve() not in kept]
     for path in others[: max(len(others) + len(kept) - max(limit, len(kept)), 0)]:
         shutil.rmtree(path, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def naming_the_last_checkpoint(output_dir: str | Path, what: str) -> Iterator[None]:
-    """Gives a failure to write, such as that of a full disk, a message that says from where the run can go on.
-
-    Args:
-        output_dir: Folder of the run.
-        what: What is being written.
-
-    Raises:
-        OSError: If writing fails.
-    """
-    try:
-        yield
-    except Exception as error:
-        if not isinstance(error, _FAILURES) and type(error) is not Exception:  # which is what `tokenizers` raises
-            raise
-        raise OSError(
-            f"`output_dir` must take {what}, got an error in {output_dir}, {free_space(output_dir)}: {error}. "
-            f"Make room or mend the cause, then {how_to_go_on(output_dir)}."
-        ) from error
-
-
-def free_space(folder: str | Path) -> str:
-    """How much room a folder has, or would have where it is to be; torch's message for a full disk does not say so."""
-    place = next(path for path in (Path(folder).absolute(), *Path(folder).absolute().parents) if path.exists())
-    return f"where {shutil.disk_usage(place).free / 2**20:,.1f} MiB are free now"
 
 
 def how_to_go_on(output_dir: str | Path) -> str:

@@ -16,7 +16,7 @@ from transformers.utils import logging
 from .atomic import writing_beside
 from .averaging import WEIGHTS_FILE, missing_snapshots, write_average
 from .card import refresh_card
-from .checkpoints import STAGING_FOLDER, STATE_FILE, clear_staging, naming_the_last_checkpoint
+from .checkpoints import STAGING_FOLDER, STATE_FILE, clear_staging
 from .cost import measure_cost
 from .curves import draw_run
 from .folder import set_aside_scores, write_train_results
@@ -64,10 +64,9 @@ def finish_run(
     if trainer.is_world_process_zero():
         for path in set_aside_scores(output_dir, output.global_step):
             logger.warning(f"Scores of the model before these updates are now in {path}.")
-        with naming_the_last_checkpoint(output_dir, "log and results"):
-            with writing_beside(output_dir / STATE_FILE) as beside:
-                trainer.state.save_to_json(str(beside))
-            write_train_results(output_dir, results)
+        with writing_beside(output_dir / STATE_FILE) as beside:
+            trainer.state.save_to_json(str(beside))
+        write_train_results(output_dir, results)
         draw_run(output_dir)
         refresh_card(output_dir)
     trainer.accelerator.wait_for_everyone()
@@ -81,18 +80,17 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer, num_steps: 
     """
     output_dir, num_averaged = Path(trainer.args.output_dir), 0
     staged = output_dir / STAGING_FOLDER / "model"
-    with naming_the_last_checkpoint(output_dir, "the final model"):
-        try:
-            trainer.save_model(str(staged))
-            if trainer.is_world_process_zero():
-                (staged / "training_args.bin").unlink(missing_ok=True)
-                if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
-                    num_averaged = _write_average(recipe, output_dir, staged, num_steps)
-                for path in staged.iterdir():
-                    path.replace(output_dir / path.name)
-        finally:
-            if trainer.is_world_process_zero():
-                clear_staging(output_dir)
+    try:
+        trainer.save_model(str(staged))
+        if trainer.is_world_process_zero():
+            (staged / "training_args.bin").unlink(missing_ok=True)
+            if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
+                num_averaged = _write_average(recipe, output_dir, staged, num_steps)
+            for path in staged.iterdir():
+                path.replace(output_dir / path.name)
+    finally:
+        if trainer.is_world_process_zero():
+            clear_staging(output_dir)
     return num_averaged
 
 

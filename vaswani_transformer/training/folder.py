@@ -18,14 +18,7 @@ from ..evaluation.checkpoint import read_json
 from ..evaluation.results import TEST_RESULTS_FILE, TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
 from .atomic import write_json
 from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE
-from .checkpoints import (
-    BROKEN_CHECKPOINTS,
-    STAGING_FOLDER,
-    STATE_FILE,
-    check_no_links,
-    list_checkpoints,
-    naming_the_last_checkpoint,
-)
+from .checkpoints import BROKEN_CHECKPOINTS, STAGING_FOLDER, STATE_FILE, check_no_links, list_checkpoints
 from .recipe import RECIPE_FILE, Recipe
 
 try:
@@ -132,9 +125,8 @@ def holding(output_dir: str | Path) -> Iterator[None]:
         yield
         return
     is_new = not output_dir.exists()
-    with naming_the_last_checkpoint(output_dir, "a training"):
-        output_dir.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(output_dir, os.O_RDONLY)
+    output_dir.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(output_dir, os.O_RDONLY)
     try:
         _lock(descriptor, output_dir)
         yield

@@ -4,48 +4,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from .checkpoints import checkpoint_step, list_checkpoints
 
-_MIN_WINDOW, _MIN_PATIENCE = 100, 1000  # updates
-_TOLERANCE = 1.05  # a loss that has come to rest moves by far less, one that has diverged by more
 _MAX_OVERFLOWS = 50  # halvings that take any loss scale below every gradient
 _ADVICE = "Train with a longer `warmup_steps`, a lower `learning_rate` or larger batches, and not in fp16."
 
 
-@dataclass(frozen=True)
-class LossRise:
-    """A loss that stays above its value at the end of warm-up.
-
-    Attributes:
-        loss: Mean over the last updates.
-        end_of_warmup: The same mean at the end of warm-up.
-        last_good_step: Last logged update at which the mean was not above that value.
-    """
-
-    loss: float
-    end_of_warmup: float
-    last_good_step: int
-
-
 class DivergenceGuard(TrainerCallback):
-    """Raises ValueError when a loss or gradient norm is no finite number, or when the loss has risen for long.
+    """Raises ValueError when a loss or gradient norm is no finite number.
 
     On CPUs every update is looked at before it changes the weights. Other devices are not made to wait: sums are kept
     there and read at each log and before each validation, checkpoint and snapshot, so that none of these comes from
     diverged weights. In fp16 the loss scaler skips updates whose gradients overflow, as it should; 50 in a row stop.
 
-    For the other sign see `find_rise`. It needs the log alone, which every checkpoint holds.
-
     `logging_nan_inf_filter` of the arguments turns the search for non-finite numbers off, and
-    `trainer.remove_callback(DivergenceGuard)` all of it.
+    `trainer.remove_callback(DivergenceGuard)` that for skipped updates, too.
     """
 
     def __init__(self) -> None:
@@ -105,27 +84,9 @@ class DivergenceGuard(TrainerCallback):
         if control.should_log or control.should_evaluate or control.should_save or writes_snapshot:
             self.check(args, state)
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Looks at the loss over time, and once more when the last update is made."""
+    def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Looks once more when the last update is made."""
         self.check(args, state)
-        if "loss" not in (logs or {}):
-            return
-        if rise := find_rise(state.log_history, args.get_warmup_steps(state.max_steps)):
-            raise _diverged(
-                args,
-                state,
-                "`loss`",
-                f"{rise.loss:.3f} by update {state.global_step} after {rise.end_of_warmup:.3f} then",
-                rule="must not stay above its value at the end of warm-up",
-                last_good_step=rise.last_good_step,
-            )
 
     def _raise_if_not_finite(self, args: TrainingArguments, state: TrainerState, when: str) -> None:
         """Raises ValueError on sums that are not finite, and begins new ones."""
@@ -133,54 +94,12 @@ class DivergenceGuard(TrainerCallback):
         if sums is None or args.logging_nan_inf_filter:
             return
         for name, value in zip(("loss", "grad_norm"), sums.tolist(), strict=True):
-            if not np.isfinite(value):
+            if not math.isfinite(value):
                 raise _diverged(args, state, f"`{name}`", f"{value} {when}")
 
 
-def find_rise(log: Sequence[Mapping[str, Any]], warmup_steps: int) -> LossRise | None:
-    """Whether a training's loss has been above its value at the end of warm-up for long, as it is after divergence.
-
-    The loss is the mean over the last tenth of a warm-up, at least 100 updates. It counts as risen when it is more
-    than 5 % above that at the end of warm-up in every line of the log for as many updates as the warm-up has, at
-    least 1,000.
-
-    Args:
-        log: `log_history` of a trainer's state.
-        warmup_steps: Updates of the warm-up.
-
-    Returns:
-        None if it has not.
-    """
-    points = [(entry["step"], entry["loss"]) for entry in log if "loss" in entry]
-    patience, window = max(_MIN_PATIENCE, warmup_steps), max(_MIN_WINDOW, warmup_steps // 10)
-    if not points or points[-1][0] <= warmup_steps:
-        return None
-    steps, losses = np.array([step for step, _ in points]), np.array([loss for _, loss in points])
-    end_of_warmup = int(np.searchsorted(steps, warmup_steps, side="right")) - 1
-    if end_of_warmup < 0:
-        return None
-    ends, starts = np.arange(1, len(steps) + 1), np.searchsorted(steps, steps - window, side="right")
-    sums = np.concatenate([[0.0], losses.cumsum()])
-    means = (sums[ends] - sums[starts]) / (ends - starts)
-    reference = means[end_of_warmup]
-    good = np.flatnonzero(means[end_of_warmup:] <= max(reference, reference * _TOLERANCE)) + end_of_warmup
-    last_good_step = int(steps[good[-1]])
-    if steps[-1] - last_good_step < patience:
-        return None
-    return LossRise(float(means[-1]), float(reference), last_good_step)
-
-
-def _diverged(
-    args: TrainingArguments,
-    state: TrainerState,
-    name: str,
-    value: str,
-    *,
-    rule: str = "must stay a finite number",
-    last_good_step: int | None = None,
-) -> ValueError:
+def _diverged(args: TrainingArguments, state: TrainerState, name: str, value: str) -> ValueError:
     """The error, with the newest checkpoint of an update that was good."""
-    last_good_step = state.global_step if last_good_step is None else last_good_step
-    good = [path for path in list_checkpoints(str(args.output_dir)) if checkpoint_step(path) <= last_good_step]
+    good = [path for path in list_checkpoints(str(args.output_dir)) if checkpoint_step(path) <= state.global_step]
     place = f"The last good checkpoint is {good[-1]}." if good else f"{args.output_dir} holds no good checkpoint yet."
-    return ValueError(f"{name} {rule}, got {value}. {_ADVICE} {place}")
+    return ValueError(f"{name} must stay a finite number, got {value}. {_ADVICE} {place}")

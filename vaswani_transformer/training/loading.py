@@ -102,6 +102,7 @@ def load_stream(
     *,
     rules: CleaningRules | None,
     tokenizer: PreTrainedTokenizerBase | None,
+    vocab_size: int,
 ) -> StreamLoader:
     """This process's loader of a stream, which deals the stream out to processes itself and keeps its place."""
     parts = args.world_size * args.gradient_accumulation_steps
@@ -115,7 +116,8 @@ def load_stream(
         seed=_data_seed(args),
         batches_per_pool=BATCHES_PER_POOL * args.gradient_accumulation_steps,
     )
-    return StreamLoader(stream, collator, settings, rules=rules, tokenizer=tokenizer, **_loader_options(args))
+    options = {"rules": rules, "tokenizer": tokenizer, "vocab_size": vocab_size, **_loader_options(args)}
+    return StreamLoader(stream, collator, settings, **options)
 
 
 def reduce_report(report: CleaningReport, accelerator: Accelerator) -> CleaningReport:

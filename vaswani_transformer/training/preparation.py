@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import math
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,6 @@ from ..data import (
 from ..data.rows import pair_lengths
 from ..evaluation.checkpoint import load_tokenizer
 from .arguments import VaswaniTransformerTrainingArguments
-from .checkpoints import free_space, naming_the_last_checkpoint
 from .folder import clear_run
 from .recipe import Recipe
 
@@ -81,8 +81,7 @@ def prepare_data(
         validation = tokenize_corpus(validation, tokenizer, num_proc=num_proc) if validation is not None else None
         _check_positions(recipe, {"training": train, "validation": validation})
         if arguments.process_index == 0:
-            with naming_the_last_checkpoint(output_dir, "tokenizer and recipe"):
-                _start_folder(recipe, output_dir, tokenizer, resume=checkpoint is not None)
+            _start_folder(recipe, output_dir, tokenizer, resume=checkpoint is not None)
     if report is not None:
         logger.info(f"Training data: {report}.")
         if dropped := report.dropped.get("over_token_budget"):
@@ -104,8 +103,14 @@ def _naming_the_cache() -> Iterator[None]:
             raise
         raise OSError(
             f"`HF_DATASETS_CACHE` must be a folder that takes the tokenised data, got an error in {cache}, "
-            f"{free_space(cache)}: {error}. Make room, or set it to another folder, then repeat the command."
+            f"{_free_space(cache)}: {error}. Make room, or set it to another folder, then repeat the command."
         ) from error
+
+
+def _free_space(folder: str | Path) -> str:
+    """How much room a folder has, or would have where it is to be."""
+    place = next(path for path in (Path(folder).absolute(), *Path(folder).absolute().parents) if path.exists())
+    return f"where {shutil.disk_usage(place).free / 2**20:,.1f} MiB are free now"
 
 
 def _check_positions(recipe: Recipe, parts: dict[str, Any]) -> None:

@@ -34,7 +34,6 @@ from .checkpoints import (
     check_same_model,
     clear_staging,
     how_to_go_on,
-    naming_the_last_checkpoint,
     publish_checkpoint,
     rotate_checkpoints,
     set_aside_broken,
@@ -97,8 +96,8 @@ class ResumableTrainer(HubTrainer):
             FileNotFoundError: If no checkpoint is whole.
             ValueError: If the given checkpoint is not whole, of another model or could run code (see
                 `check_harmless`), if its best checkpoint or a link leads elsewhere, or if the loss is no number.
-            OSError: If a checkpoint cannot be written; the message names the last whole one.
-            RuntimeError: If a data worker or another process died; a note to it names the last whole checkpoint.
+            OSError: If a checkpoint cannot be written; a note to it names the last whole one.
+            RuntimeError: If a data worker or another process died; with the same note.
         """
         self._start_counting()
         if resume_from_checkpoint:
@@ -115,7 +114,7 @@ class ResumableTrainer(HubTrainer):
                     "--resume, or train(resume_from_checkpoint=True)."
                 )
                 raise
-            except RuntimeError as error:  # of a device, of another process or of a data worker that died
+            except (OSError, RuntimeError) as error:  # of a disk, a device, another process or a data worker
                 error.add_note(f"Mend the cause, then {how_to_go_on(self.args.output_dir)}.")
                 raise
 
@@ -300,18 +299,17 @@ class ResumableTrainer(HubTrainer):
         output_dir = self._get_output_dir(trial)
         name = f"checkpoint-{self.state.global_step}"
         staged, checkpoint = os.path.join(output_dir, STAGING_FOLDER, name), os.path.join(output_dir, name)
-        with naming_the_last_checkpoint(output_dir, f"a checkpoint of update {self.state.global_step}"):
-            try:
-                if self.args.should_save:
-                    clear_staging(output_dir)
-                self.accelerator.wait_for_everyone()
-                self._write_checkpoint(model, trial, Path(staged), checkpoint)
-                if self.args.should_save:
-                    publish_checkpoint(Path(staged), Path(output_dir))
-                self.accelerator.wait_for_everyone()
-            finally:
-                if self.args.should_save:  # alone: two processes would delete under each other's hands
-                    clear_staging(output_dir)
+        try:
+            if self.args.should_save:
+                clear_staging(output_dir)
+            self.accelerator.wait_for_everyone()
+            self._write_checkpoint(model, trial, Path(staged), checkpoint)
+            if self.args.should_save:
+                publish_checkpoint(Path(staged), Path(output_dir))
+            self.accelerator.wait_for_everyone()
+        finally:
+            if self.args.should_save:  # alone: two processes would delete under each other's hands
+                clear_staging(output_dir)
         self._last_saved_step = self.state.global_step
         if self.args.push_to_hub:
             self._push_from_checkpoint(checkpoint)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,13 +17,14 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, ProgressCallback, TrainingArguments
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.integrations.fsdp import is_fsdp_managed_module
-from transformers.trainer_utils import EvalLoopOutput, TrainOutput, has_length
+from transformers.trainer_utils import EvalLoopOutput, TrainOutput, has_length, unwrap_peft_model
 from transformers.utils import logging
 
 from ..analysis.cost import training_flops
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import CleaningReport, CleaningRules, StreamLoader, TokenBatchSampler, TranslationCollator
-from .arguments import VaswaniTransformerTrainingArguments
+from ..data.rows import check_token_ids
+from .arguments import VaswaniTransformerTrainingArguments, warn_of_no_effect
 from .averaging import SnapshotCallback
 from .cost import CostCallback
 from .danger import dangers
@@ -63,7 +65,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
       them (`eval_sacrebleu`, `eval_chrf`, `eval_paper_bleu`, `eval_tokenized_bleu`) if there is no
       `compute_metrics`, and leaves the model's generation config as it was.
     - SIGINT and SIGTERM save a resumable checkpoint after the running update, then raise KeyboardInterrupt.
-    - A loss or gradient that is no number, or a loss that rises for long, stops the training: see `DivergenceGuard`.
+    - A loss or gradient that is no finite number stops the training: see `DivergenceGuard`.
     - Progress is reported by `ProgressReport`; `perplexity` and `tokens_per_second` are in the log, too.
     - `push_to_hub` uploads the model and its card, never snapshots or the state of the training.
     - Real tokens, device seconds and `total_flos` (`analysis.cost.training_flops`) count all legs of a training.
@@ -74,7 +76,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     Paper: section 5.
 
     Args:
-        model: The model to train.
+        model: The model to train, perhaps with an adapter of PEFT. Its forward must name `smoothing` and
+            `return_logits` among its arguments, as that of `VaswaniTransformerForConditionalGeneration` does.
         args: `VaswaniTransformerTrainingArguments`.
         data_collator: None makes a `TranslationCollator` of `processing_class`.
         train_dataset: Tokenised pairs; or a `datasets.IterableDataset` of them or of text (`source` and `target`).
@@ -85,7 +88,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         **kwargs: Everything else as for `Seq2SeqTrainer`.
 
     Raises:
-        TypeError: If `args` are not `VaswaniTransformerTrainingArguments`.
+        TypeError: If `args` are not `VaswaniTransformerTrainingArguments`, or of a model with another forward.
     """
 
     def __init__(
@@ -110,13 +113,25 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             self._train_batches = plan_batches(args, train_dataset)
         elif isinstance(train_dataset, datasets.IterableDataset):
             plan_stream(args)
+        is_stream = isinstance(train_dataset, datasets.IterableDataset)
+        warn_of_no_effect(args, is_batched_by_tokens=is_stream or self._train_batches is not None)
         self._stream_rules = stream_rules
         if data_collator is None and processing_class is not None:
             data_collator = TranslationCollator(processing_class)
         super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
+        self._check_forward()
         self.label_smoother = None
         self.recipe: Recipe | None = None
         self._install_defaults()
+
+    def _check_forward(self) -> None:
+        """Raises TypeError on a model that would take our arguments among its `**kwargs` and ignore them."""
+        model = unwrap_peft_model(self.accelerator.unwrap_model(self.model, keep_torch_compile=False))
+        if not {"smoothing", "return_logits"} <= inspect.signature(model.forward).parameters.keys():
+            raise TypeError(
+                "`model` must be a VaswaniTransformerForConditionalGeneration, or have a forward that takes "
+                f"`smoothing` and `return_logits`, got {type(model).__name__}. Train it with Seq2SeqTrainer."
+            )
 
     def _install_defaults(self) -> None:
         """Adds the BLEU metric and the callbacks that report, count, guard and snapshot."""
@@ -154,12 +169,18 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if isinstance(self.train_dataset, datasets.IterableDataset):
             tokenizer = self.processing_class if isinstance(self.processing_class, PreTrainedTokenizerBase) else None
             self._train_loader = load_stream(
-                self.train_dataset, self.data_collator, self.args, rules=self._stream_rules, tokenizer=tokenizer
+                self.train_dataset,
+                self.data_collator,
+                self.args,
+                rules=self._stream_rules,
+                tokenizer=tokenizer,
+                vocab_size=self.model.config.vocab_size,
             )
             return self._train_loader
         if self._train_batches is None:
             return super().get_train_dataloader()
         dataset: Any = self.train_dataset
+        check_token_ids(dataset, self.model.config.vocab_size)
         collator = self.data_collator
         if hasattr(dataset, "remove_columns"):
             dataset = self._remove_unused_columns(dataset, description="training")
@@ -304,6 +325,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     ) -> DataLoader[Any]:
         """Data loader; outside training the sentences are sorted by length, so that batches hold little padding."""
         if not is_training and has_length(dataset):
+            check_token_ids(dataset, self.model.config.vocab_size)
             multiple = batch_size * self.args.world_size if self.args.world_size > 1 else 1
             dataset = SortedByLength(dataset, multiple)
         return super()._get_dataloader(dataset, description, batch_size, sampler_fn, is_training, dataloader_key)
