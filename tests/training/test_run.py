@@ -23,8 +23,7 @@ from vaswani_transformer.data import load_corpus
 from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
 from vaswani_transformer.training.curves import curve, read_log
 from vaswani_transformer.training.recipe import Recipe
-from vaswani_transformer.training.recipes import RECIPES
-from vaswani_transformer.training.run import describe_plan, run_training, train, training_arguments
+from vaswani_transformer.training.run import describe_plan, train
 
 
 @pytest.fixture(scope="module")
@@ -427,19 +426,6 @@ def test_ctrl_c_saves_a_checkpoint_to_resume_and_exits_130(recipe, tmp_path):
     state = next((tmp_path / "run").glob("checkpoint-*/trainer_state.json"))
     longer = replace(long, max_steps=json.loads(state.read_text(encoding="utf-8"))["global_step"] + 1)
     assert train(longer, tmp_path / "run", resume=True, use_cpu=True)["train_steps"] == longer.max_steps
-
-
-@pytest.mark.parametrize(("load_best_model", "num_snapshots"), [(False, 3), (True, 0)])
-def test_snapshots_are_taken_unless_the_best_checkpoint_is_the_model(recipe, tmp_path, load_best_model, num_snapshots):
-    arguments = training_arguments(replace(recipe, load_best_model=load_best_model), tmp_path, use_cpu=True)
-    assert arguments.num_averaged_snapshots == num_snapshots
-
-
-@pytest.mark.slow
-def test_trainer_is_compared_with_the_recipe_of_its_name(recipe, tmp_path):
-    named = replace(recipe, name="quickstart", max_steps=1, snapshot_steps=1, eval_steps=1)
-    assert run_training(named, tmp_path / "named", use_cpu=True)[0].recipe is RECIPES["quickstart"]
-    assert run_training(replace(named, name="own"), tmp_path / "own", use_cpu=True)[0].recipe is None
 
 
 @pytest.mark.slow
