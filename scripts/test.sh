@@ -4,7 +4,7 @@
 #   bash scripts/test.sh            the whole suite (what CI runs)
 #   bash scripts/test.sh --coverage the same with its coverage, which must be 95 % of the package's lines; a quarter slower
 #   bash scripts/test.sh --fast     without the slow tests
-#   bash scripts/test.sh --heavy    the heavy ones only: Hugging Face's own suites, the full quickstart
+#   bash scripts/test.sh --heavy    the heavy ones only: kills, full disks, the full quickstart
 #   bash scripts/test.sh --lowest   the fast tests on the oldest supported versions, in .venv-lowest
 #   bash scripts/test.sh --newest   the same on the newest that pip finds, in .venv-newest
 #

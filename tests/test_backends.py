@@ -3,7 +3,6 @@
 """Attention backends, compiled graphs, half precision, device maps and int8: all give what eager fp32 gives."""
 
 import copy
-import importlib.util
 import logging
 
 import pytest
@@ -79,18 +78,6 @@ def test_flex_attention_generates_what_eager_generates(num_beams, inputs, unfuse
     assert torch.equal(got, expected)
 
 
-def test_flex_attention_says_that_it_cannot_train_on_a_cpu(inputs):
-    model = make_model(attn_implementation="flex_attention").train()
-    with torch.compiler.set_stance("force_eager"), pytest.raises(NotImplementedError, match="backward on CPU"):
-        model(**inputs)
-
-
-def test_flex_attention_says_that_it_cannot_drop_weights(inputs, unfused):
-    model = make_model(attn_implementation="flex_attention", attention_dropout=0.1).train()
-    with pytest.raises(ValueError, match="`flex_attention` does not support `dropout`"):
-        model(**inputs)
-
-
 # ---------------------------------------------------------------------------------------------- output_attentions
 
 
@@ -117,13 +104,6 @@ def test_flex_attention_returns_the_weights_of_eager_when_asked(inputs, unfused)
     for kind in KINDS:
         for weights, other in zip(got[kind], expected[kind], strict=True):
             torch.testing.assert_close(weights, other, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("backend", ["sdpa", "flex_attention"])
-def test_config_that_asks_a_backend_without_weights_for_them_is_refused(backend):
-    model = make_model(attn_implementation=backend)
-    with pytest.raises(ValueError, match=f"not supported when using the `attn_implementation` set to {backend}"):
-        model.config.output_attentions = True
 
 
 # ---------------------------------------------------------------------------------------------- flash_attention_2
@@ -195,13 +175,6 @@ def test_flash_attention_takes_heads_of_256():
 def test_switching_to_flash_attention_is_refused_for_heads_that_it_cannot_run():
     with pytest.raises(ValueError, match="`attn_implementation` must be sdpa, eager or flex_attention for heads"):
         make_model(d_k=4, d_v=12).set_attn_implementation("flash_attention_2")
-
-
-@pytest.mark.skipif(importlib.util.find_spec("flash_attn") is not None, reason="flash_attn is installed")
-@pytest.mark.skipif(importlib.util.find_spec("kernels") is not None, reason="kernels would fetch flash attention")
-def test_flash_attention_without_its_package_is_refused():
-    with pytest.raises(ImportError, match="package for FlashAttention2 doesn't seem to be installed"):
-        VaswaniTransformerForConditionalGeneration(make_config(attn_implementation="flash_attention_2"))
 
 
 # ------------------------------------------------------------------------------------------------ compiled graphs

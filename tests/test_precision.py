@@ -64,19 +64,22 @@ def test_softmax_norms_and_loss_see_only_fp32_under_autocast(batch, dtype, retur
 @pytest.mark.parametrize("dtype", LOW)
 def test_sdpa_under_autocast_weighs_in_fp32(dtype):
     """Scores of 100 to 107 in steps of 0.25, where bf16 knows only steps of 0.5, and 1,000 keys, which fp16 cannot sum
-    beyond 2,048 nor bf16 beyond 256."""
-    model = make_model(d_k=8, d_v=8)
+    beyond 2,048 nor bf16 beyond 256. The first head reads keys in the first eight features, values in the others."""
+    layer = make_model(attn_implementation="sdpa").model.encoder.layers[0].self_attn
+    layer.scaling = 1.0
+    with torch.no_grad():
+        for projection in (layer.q_proj, layer.k_proj, layer.v_proj, layer.out_proj):
+            projection.weight.copy_(torch.eye(16))
+        layer.v_proj.weight.copy_(torch.eye(16).roll(8, dims=0))
     steps = 100 + torch.arange(1000).remainder(29) * 0.25
-    keys = torch.zeros(1, 1, 1000, 8)
-    keys[..., 0], keys[..., 1] = steps.floor(), steps.remainder(1)  # both exact in bf16
-    queries, values = torch.tensor([1.0, 1.0, 0, 0, 0, 0, 0, 0]).view(1, 1, 1, 8), torch.randn(1, 1, 1000, 8)
-    attend = torch.nn.functional.scaled_dot_product_attention
+    states, query = torch.zeros(1, 1000, 16), torch.zeros(1, 1, 16)
+    states[..., 0], states[..., 1] = steps.floor(), steps.remainder(1)  # both exact in bf16
+    states[..., 8:], query[..., :2] = torch.randn(1, 1000, 8), 1.0
     with torch.autocast("cpu", dtype=dtype):
-        found = attend(queries, keys, values, scale=1.0)
-    expected = steps.double().softmax(dim=0) @ values[0, 0].to(dtype).double()
+        found, _ = layer(query, key_value_states=states)
+    expected = steps.double().softmax(dim=0) @ states[0, :, 8:].to(dtype).double()
     assert found.dtype == dtype
-    torch.testing.assert_close(found[0, 0, 0].double(), expected, rtol=0.02, atol=2e-3)
-    assert model.config._attn_implementation == "sdpa"
+    torch.testing.assert_close(found[0, 0, :8].double(), expected, rtol=0.02, atol=2e-3)
 
 
 @pytest.mark.parametrize("fused", [True, False])

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands and code blocks of the README and of docs run; the README's paper map points to what exists."""
 
+import ast
 import importlib
 import re
 import runpy
@@ -61,7 +62,7 @@ RUN_HERE = {
     "python scripts/examples": "--max-steps 2",
 }
 
-# Commands that another test runs: a twin that is named here with a word of it that must stand in its file.
+# Commands that another test runs: its name, with a word that must stand in it or in a function that it leads to.
 RUN_ELSEWHERE = {
     "bash scripts/quickstart.sh": (
         "test_quickstart.py::test_quickstart_trains_scores_and_translates",
@@ -84,11 +85,10 @@ RUN_ELSEWHERE = {
         "training/test_wmt14_dry_run.py::test_dry_run_is_the_recipe_but_for_its_size",
         '"evaluate"',
     ),
-    **{
-        command: ("test_readme.py::test_commands_print_lines_as_shown_for_any_model", "commands_with_outputs")
-        for command in commands("docs/using.md")
-        if re.search(r"export|onnx|demo", command)
-    },
+    **dict.fromkeys(
+        (re.sub(r"\s+# .*", "", line) for line, _ in commands_with_outputs()),
+        ("test_readme.py::test_commands_print_lines_as_shown_for_any_model", "commands_with_outputs"),
+    ),
 }
 
 # Commands that are not run, and why.
@@ -108,12 +108,6 @@ TRAININGS = (
     "runs/my-model --resume --max-steps 4",
 )
 OPTIONS_RUN_ELSEWHERE = {
-    "--output-dir runs/my-model": (
-        "test_quickstart.py::test_quickstart_trains_scores_and_translates",
-        '"--output-dir"',
-    ),
-    "--recipe paper-base-en-de": ("test_readme.py::test_command_runs", "--recipe paper-base-en-de"),
-    "--bf16": ("test_readme.py::test_command_runs", "scripts/train.py"),
     "--report-to tensorboard": (
         "training/test_trackers.py::test_tensorboard_receives_the_figures_of_the_log_under_their_names",
         "tensorboard",
@@ -128,7 +122,7 @@ OPTIONS_RUN_ELSEWHERE = {
     ),
     "--dataset builtin --source-language en --target-language de": (
         "test_quickstart.py::test_quickstart_trains_scores_and_translates",
-        '"builtin"',
+        "quickstart.sh",
     ),
 }
 
@@ -229,12 +223,22 @@ def test_command_runs(command, workplace, capsys, monkeypatch):
     assert printed or files_in(workplace) != before
 
 
-@pytest.mark.parametrize("twin", {**RUN_ELSEWHERE, **OPTIONS_RUN_ELSEWHERE}.values(), ids=lambda twin: twin[0])
-def test_twin_of_a_command_exists(twin):
-    file, name = twin[0].split("::")
+def source_of(test):
+    """Source of a test and of every function of its file that it leads to."""
+    file, name = test.split("::")
     text = (ROOT / "tests" / file).read_text(encoding="utf-8")
-    assert f"def {name}(" in text
-    assert twin[1] in text
+    nodes = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    functions = {node.name: ast.get_source_segment(text, node) for node in nodes}
+    reached = [name]
+    for each in reached:
+        named = {other for other in functions if re.search(rf"\b{other}\b", functions[each])}
+        reached += sorted(named - set(reached))
+    return "".join(functions[each] for each in reached)
+
+
+@pytest.mark.parametrize(("test", "word"), {**RUN_ELSEWHERE, **OPTIONS_RUN_ELSEWHERE}.values())
+def test_command_that_is_run_elsewhere_stands_in_that_test(test, word):
+    assert word in source_of(test)
 
 
 def test_ci_runs_the_test_command_of_the_readme():
@@ -260,8 +264,9 @@ def test_translating_a_file_keeps_its_lines(workplace):
 
 
 def test_every_option_of_the_pages_is_run_here_or_elsewhere():
-    assert [each for each in ALL_OPTIONS if each not in f"{TRAININGS}" and each not in OPTIONS_RUN_ELSEWHERE] == []
-    assert set(OPTIONS_RUN_ELSEWHERE) <= ALL_OPTIONS
+    commands_run = [small(command) for command in ALL_COMMANDS if beginning_of(command) in RUN_HERE]
+    unknown = {option for option in ALL_OPTIONS if not any(option in line for line in (*TRAININGS, *commands_run))}
+    assert unknown == set(OPTIONS_RUN_ELSEWHERE)
 
 
 @pytest.mark.slow

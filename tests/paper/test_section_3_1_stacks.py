@@ -95,7 +95,7 @@ def test_layer_norms_statistics_do_not_depend_on_the_batch(model, neighbours):
 
 @pytest.mark.parametrize("neighbours", ["sentences", "padding"])
 def test_batch_norms_statistics_depend_on_the_batch(model, neighbours):
-    """The contrast: the same layers with BatchNorm where LayerNorm was."""
+    """The comparison above would find it: the same layers with BatchNorm where LayerNorm was."""
     encoder = model.model.encoder.train()
     for layer in encoder.layers:
         layer.self_attn_layer_norm, layer.final_layer_norm = TokenBatchNorm(16), TokenBatchNorm(16)

@@ -21,15 +21,6 @@ def general(q, k, w):
     return torch.stack([torch.stack([query @ w @ key for key in k]) for query in q])
 
 
-def concat(q, k, w, v):
-    pairs = torch.stack([torch.stack([torch.cat([query, key]) for key in k]) for query in q])
-    return torch.tanh(pairs @ w.T) @ v
-
-
-def additive(q, k, w_q, w_k, v):
-    return torch.tanh((q @ w_q.T)[:, None] + (k @ w_k.T)[None]) @ v
-
-
 @pytest.fixture
 def q_and_k():
     """Three queries and four keys of width 8."""
@@ -58,20 +49,6 @@ def test_heads_score_is_a_general_one_of_low_rank(head):
     _, weights = layer(x[None], key_value_states=y[None])
     torch.testing.assert_close(weights[0, head], expected, rtol=0, atol=1e-12)
     assert torch.linalg.matrix_rank(w) == 8
-
-
-def test_concat_score_is_the_additive_one_with_its_matrix_split(q_and_k):
-    w, v = torch.randn(5, 16, dtype=torch.float64), torch.randn(5, dtype=torch.float64)
-    expected = additive(*q_and_k, w[:, :8], w[:, 8:], v)
-    torch.testing.assert_close(concat(*q_and_k, w, v), expected, rtol=0, atol=1e-12)
-
-
-def test_additive_score_is_bounded_where_the_dot_product_grows(q_and_k):
-    """Why additive attention does better at large d_k without scaling: |v . tanh(...)| is at most the sum of |v|."""
-    w, v = torch.randn(2, 5, 8, dtype=torch.float64), torch.randn(5, dtype=torch.float64)
-    large = [1000 * states for states in q_and_k]
-    assert additive(*large, *w, v).abs().max() <= v.abs().sum()
-    assert dot_product_weights(*large).amax(-1).min() == 1  # saturated
 
 
 def test_attention_has_four_matrices_and_nothing_to_choose():

@@ -134,3 +134,15 @@ def test_table_of_an_encoding_is_fp32_and_never_saved():
     encoding = SinusoidalPositionalEncoding(5, 16).to(torch.bfloat16)
     assert encoding.table.dtype == torch.float32
     assert not encoding.state_dict()
+
+
+# --------------------------------------------------------------------------------------------- learned positions
+
+
+@pytest.mark.parametrize("stack", ["encoder", "decoder"])
+def test_learned_positions_start_as_small_as_the_embeddings(stack):
+    """Deviation d_model^-0.5, which 32,768 values meet to 2 %; then embeddings are scaled to 1, positions are not."""
+    model = make_model(position_encoding="learned", max_position_embeddings=2048).model
+    positions = getattr(model, stack).embed_positions
+    assert positions.weight.std().item() == pytest.approx(16**-0.5, rel=0.02)
+    assert torch.equal(positions(torch.arange(3), num_positions=3), positions.weight[:3])

@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+import sacrebleu
 from faults import left_by, train_command, write_corpus
 from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
 
@@ -20,6 +21,16 @@ def pairs():
 @pytest.fixture(scope="session")
 def dataset(tokenizer, pairs):
     return tokenize(tokenizer, pairs)
+
+
+@pytest.fixture(scope="session")
+def untranslated(tokenizer, pairs):
+    """Pairs whose references have another word for dog, and the BLEU of leaving every source as it is."""
+    sources = [source for source, _ in pairs]
+    references = [source.replace("dog", "Hund") for source in sources]
+    bleu = sacrebleu.corpus_bleu(sources, [references]).score
+    assert 20 < bleu < 90
+    return tokenize(tokenizer, list(zip(sources, references, strict=True))), bleu
 
 
 @pytest.fixture

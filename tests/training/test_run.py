@@ -23,8 +23,7 @@ from vaswani_transformer.data import load_corpus
 from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
 from vaswani_transformer.training.curves import curve, read_log
 from vaswani_transformer.training.recipe import Recipe
-from vaswani_transformer.training.recipes import RECIPES
-from vaswani_transformer.training.run import describe_plan, run_training, train, training_arguments
+from vaswani_transformer.training.run import describe_plan, train
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +71,6 @@ def finished(recipe, tmp_path_factory):
     """Folder and results of one finished run."""
     folder = tmp_path_factory.mktemp("runs") / "finished"
     return folder, train(recipe, folder, use_cpu=True)
-
-
-def test_train_leaves_a_model_and_tokenizer_that_the_auto_classes_load(finished):
-    model, tokenizer = (auto.from_pretrained(finished[0]) for auto in (AutoModelForSeq2SeqLM, AutoTokenizer))
-    ids = model.generate(**tokenizer(["two dog"], return_tensors="pt"))
-    assert isinstance(tokenizer.decode(ids[0], skip_special_tokens=True), str)
 
 
 def test_final_weights_are_the_mean_of_the_newest_snapshots(finished):
@@ -313,10 +306,12 @@ def test_two_processes_measure_the_average_that_they_leave(recipe, tmp_path):
 
 
 def test_best_checkpoint_becomes_the_final_model(recipe, tmp_path):
-    results = train(replace(recipe, load_best_model=True, metric_for_best_model="nll"), tmp_path / "run", use_cpu=True)
-    best = load_file(Path(results["best_checkpoint"]) / "model.safetensors")
-    final = load_file(tmp_path / "run" / "model.safetensors")
+    """Both validations of so short a training score 0 BLEU, and the first of equals is the best."""
+    train(replace(recipe, load_best_model=True, metric_for_best_model="sacrebleu"), tmp_path / "run", use_cpu=True)
+    folders = (tmp_path / "run", *(tmp_path / "run" / f"checkpoint-{step}" for step in (6, 12)))
+    final, best, last = (load_file(folder / "model.safetensors") for folder in folders)
     assert all(torch.equal(final[name], best[name]) for name in final)
+    assert not all(torch.equal(final[name], last[name]) for name in final)
 
 
 def test_given_tokenizer_is_used(finished, recipe, tmp_path):
@@ -427,19 +422,6 @@ def test_ctrl_c_saves_a_checkpoint_to_resume_and_exits_130(recipe, tmp_path):
     state = next((tmp_path / "run").glob("checkpoint-*/trainer_state.json"))
     longer = replace(long, max_steps=json.loads(state.read_text(encoding="utf-8"))["global_step"] + 1)
     assert train(longer, tmp_path / "run", resume=True, use_cpu=True)["train_steps"] == longer.max_steps
-
-
-@pytest.mark.parametrize(("load_best_model", "num_snapshots"), [(False, 3), (True, 0)])
-def test_snapshots_are_taken_unless_the_best_checkpoint_is_the_model(recipe, tmp_path, load_best_model, num_snapshots):
-    arguments = training_arguments(replace(recipe, load_best_model=load_best_model), tmp_path, use_cpu=True)
-    assert arguments.num_averaged_snapshots == num_snapshots
-
-
-@pytest.mark.slow
-def test_trainer_is_compared_with_the_recipe_of_its_name(recipe, tmp_path):
-    named = replace(recipe, name="quickstart", max_steps=1, snapshot_steps=1, eval_steps=1)
-    assert run_training(named, tmp_path / "named", use_cpu=True)[0].recipe is RECIPES["quickstart"]
-    assert run_training(replace(named, name="own"), tmp_path / "own", use_cpu=True)[0].recipe is None
 
 
 @pytest.mark.slow

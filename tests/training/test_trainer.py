@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
 import sys
+from pathlib import Path
 
 import datasets
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from toy_language import make_marian, make_pairs, naive_sums, tokenize
 from transformers import EarlyStoppingCallback, Seq2SeqTrainingArguments, TrainerCallback
 
@@ -251,9 +253,11 @@ def test_evaluation_figures_are_means_per_token_over_the_whole_set(make_trainer,
     assert found == pytest.approx([loss / tokens, nll / tokens, math.exp(nll / tokens)], rel=1e-5)
 
 
-def test_evaluation_scores_translations_by_default(make_trainer, dataset):
-    trainer = make_trainer(eval_dataset=dataset.select(range(5)))
-    assert 0 <= trainer.evaluate(num_beams=1)["eval_sacrebleu"] <= 100
+def test_evaluation_scores_translations_by_default(make_trainer, untranslated, monkeypatch):
+    dataset, bleu = untranslated
+    trainer = make_trainer(eval_dataset=dataset)
+    monkeypatch.setattr(trainer.model, "generate", lambda input_ids, **options: input_ids)
+    assert trainer.evaluate()["eval_sacrebleu"] == pytest.approx(bleu)
 
 
 def test_evaluation_leaves_the_generation_config_alone(make_trainer, dataset):
@@ -299,7 +303,7 @@ def test_prediction_without_labels_works(make_trainer, dataset):
     assert len(output.predictions) == 3
 
 
-def test_best_model_by_bleu_is_loaded_and_early_stopping_stops(make_trainer, dataset):
+def test_best_model_by_bleu_is_loaded_and_early_stopping_stops(make_trainer, dataset, tmp_path):
     scores = iter([3.0, 5.0, 4.0, 4.5])
     trainer = make_trainer(
         eval_dataset=dataset.select(range(2)),
@@ -317,7 +321,10 @@ def test_best_model_by_bleu_is_loaded_and_early_stopping_stops(make_trainer, dat
         },
     )
     trainer.train()
-    assert (trainer.state.global_step, trainer.state.best_model_checkpoint[-12:]) == (8, "checkpoint-4"[-12:])
+    best, last = (load_file(tmp_path / "run" / f"checkpoint-{step}" / "model.safetensors") for step in (4, 8))
+    assert (trainer.state.global_step, Path(trainer.state.best_model_checkpoint).name) == (8, "checkpoint-4")
+    assert differing(best, weights(trainer)) == []
+    assert differing(best, last)
 
 
 def test_checkpoint_keeps_the_papers_decoding_after_evaluation(make_trainer, dataset, tmp_path):

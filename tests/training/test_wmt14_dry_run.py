@@ -147,11 +147,6 @@ def test_recipe_asks_the_library_for_wmt14_on_the_hub(name, split, monkeypatch):
     assert asked == [("wmt/wmt14", "fr-en" if name.endswith("fr") else "de-en", split)]
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_recipe_decodes_as_section_6_1(name):
-    assert {field: getattr(get_recipe(name), field) for field in DECODING} == DECODING
-
-
 def test_dry_run_is_the_recipe_but_for_its_size(german):
     own = dataclasses.asdict(get_recipe("paper-base-en-de"))
     changed = {name for name, value in dataclasses.asdict(german.recipe).items() if value != own[name]}
