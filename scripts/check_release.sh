@@ -58,7 +58,7 @@ from transformers import pipeline
 
 assert importlib.util.find_spec("vaswani_transformer") is None
 translate = pipeline("translation", model=sys.argv[1], trust_remote_code=True)
-print(translate("Yesterday the old teacher bought a red bicycle.")[0]["translation_text"])
+print(translate("Why did you sell your old car?")[0]["translation_text"])
 PYTHON
     )
     rm -rf "$work/model" "$work/hub"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Trains a small English-German model on the built-in corpus, scores it and translates a few sentences.
-# Two quiet CPU cores need about three minutes of training; nothing is downloaded but the Python packages.
+# Trains a small English-German model on the built-in corpus (144,342 pairs of short Tatoeba sentences, see NOTICE),
+# scores it on 1,000 test sentences with all their references and translates three more.
+# Two quiet CPU cores need about five minutes of training; only the Python packages are downloaded.
 #
 #   bash scripts/quickstart.sh [--steps N] [--output-dir DIR]
 set -euo pipefail
@@ -21,7 +22,7 @@ done
 echo "== Training (recipe: vaswani-transformer recipes quickstart)"
 vaswani-transformer train --recipe quickstart --output-dir "$output_dir" ${options[@]+"${options[@]}"}
 
-echo "== Scoring on sentences whose combinations of words never occurred in training"
+echo "== Scoring on 1,000 sentences that are not in the training data"
 vaswani-transformer evaluate --model "$output_dir"
 
 echo "== Translating through pipeline(\"translation\")"
@@ -34,9 +35,9 @@ import vaswani_transformer  # registers the model and gives pipeline("translatio
 
 translate = pipeline("translation", model=sys.argv[1])
 sentences = [
-    "Yesterday the old teacher bought a red bicycle.",
-    "Does the small child see the black dog?",
-    "I believe that the young doctor does not drink coffee.",
+    "Why did you sell your old car?",
+    "My sister wants to learn German.",
+    "I can't find my blue umbrella.",
 ]
 for sentence, result in zip(sentences, translate(sentences), strict=True):
     print(f"  {sentence}\n  -> {result['translation_text']}\n")

@@ -36,8 +36,8 @@ def run_quickstart(output_dir, *options, threads):
 @pytest.mark.slow
 def test_quickstart_trains_scores_and_translates(tmp_path):
     printed = run_quickstart(tmp_path / "run", "--steps", "50", threads=1)
-    assert "verb_final" in printed
-    assert "word for word" in printed
+    assert "nrefs:var" in printed
+    assert "nearest training pair" in printed
     assert printed.count("  -> ") == 3
     assert str(tmp_path / "run") in printed.splitlines()[-1]
     assert "test_sacrebleu" in json.loads((tmp_path / "run" / "test_results.json").read_text())
@@ -52,9 +52,11 @@ def whole_run(tmp_path_factory):
 
 
 @pytest.mark.heavy
-def test_quickstart_reaches_90_sacrebleu_within_five_minutes_of_training_on_two_cores(whole_run):
-    assert json.loads((whole_run / "test_results.json").read_text())["test_sacrebleu"] >= 90
-    assert json.loads((whole_run / "train_results.json").read_text())["train_runtime"] <= 300
+def test_quickstart_reaches_39_sacrebleu_with_all_references_within_ten_million_tokens(whole_run):
+    scores, training = (json.loads((whole_run / f"{name}_results.json").read_text()) for name in ("test", "train"))
+    assert scores["test_sacrebleu"] >= 39
+    assert scores["test_sacrebleu_signature"].startswith("nrefs:var|case:mixed|eff:no|tok:13a|")
+    assert training["train_source_tokens"] + training["train_target_tokens"] <= 10_000_000
 
 
 @pytest.mark.heavy

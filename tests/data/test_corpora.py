@@ -5,7 +5,6 @@
 import json
 import os
 import pickle
-from types import SimpleNamespace
 
 import datasets
 import pyarrow as pa
@@ -325,27 +324,27 @@ def test_dataset_without_text_in_every_row_is_refused(load, tmp_path, target):
 
 
 @pytest.fixture
-def grammar(monkeypatch):
-    """A built-in corpus of few pairs; counts how often it is made."""
-    made = []
+def small_builtin(monkeypatch):
+    """A built-in corpus of few pairs; counts how often it is read."""
+    read = []
 
-    def make(split):
-        made.append(split)
-        return [SimpleNamespace(source=f"{split} {source}", target=target) for source, target in PAIRS]
+    def read_builtin(split):
+        read.append(split)
+        return iter([(f"{split} {source}", [target]) for source, target in PAIRS])
 
-    monkeypatch.setattr(builtin, "load_builtin_corpus", make)
-    return made
+    monkeypatch.setattr(builtin, "read_builtin", read_builtin)
+    return read
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
-def test_builtin_corpus_is_loaded_by_name(load, grammar, split):
+def test_builtin_corpus_is_loaded_by_name(load, small_builtin, split):
     assert load(dataset="builtin", split=split) == [(f"{split} {source}", target) for source, target in PAIRS]
 
 
-def test_builtin_corpus_is_made_once(load, grammar):
+def test_builtin_corpus_is_read_once(load, small_builtin):
     for _ in range(2):
         load(dataset="builtin", split="test")
-    assert grammar == ["test"]
+    assert small_builtin == ["test"]
 
 
 # ---- origins ----

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from vaswani_transformer.evaluation.baselines import nearest_training_pair, word_for_word
+from vaswani_transformer.evaluation.baselines import nearest_training_pair
 
 
 def naive_nearest(source, train_sources, train_targets):
@@ -37,18 +37,3 @@ def test_nearest_training_pair_is_the_first_when_no_word_is_shared(source):
 def test_nearest_training_pair_refuses_no_training_pairs():
     with pytest.raises(ValueError, match="`train_sources` and `train_targets` must be equally many and at least 1"):
         nearest_training_pair(["a"], [], [])
-
-
-def test_word_for_word_keeps_order_punctuation_and_unknown_words():
-    dictionary = {"the": "der", "dog": "Hund", "sees": "sieht", "Anna": "Anna"}
-    assert word_for_word(["The dog sees Anna, Bob!"], dictionary) == ["Der Hund sieht Anna, Bob!"]
-
-
-def test_word_for_word_looks_up_the_word_as_it_is_before_lower_case():
-    assert word_for_word(["we polish Polish"], {"polish": "polieren", "Polish": "Polnisch"}) == [
-        "we polieren Polnisch"
-    ]
-
-
-def test_word_for_word_takes_possessives_as_one_word():
-    assert word_for_word(["the dog's bone"], {"dog's": "Hundes", "dog": "Hund"}) == ["the Hundes bone"]

@@ -128,6 +128,17 @@ def test_card_tells_recipe_changes_data_updates_hardware_and_code(folder):
     assert found["code"] == ["vaswani-transformer 0.1.0 (6ff7b8d0c1e2)"]
 
 
+@pytest.mark.parametrize("used", [True, False])
+def test_card_attributes_the_builtin_corpus_where_it_was_used(folder, used):
+    files = {} if used else {"train_source": "a.en", "train_target": "a.de"}
+    found = rows(written(folder, get_recipe("quickstart", **files)))
+    assert ("attribution of the data" in found) == used
+    if used:
+        (text,) = found["attribution of the data"]
+        for needed in ("tatoeba.org", "www.manythings.org/anki", "licenses/by/2.0/fr/", "licenses/by/2.0/)"):
+            assert needed in text
+
+
 @pytest.mark.parametrize(
     ("results", "weights"),
     [

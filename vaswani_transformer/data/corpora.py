@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Corpora of sentence pairs from text, JSON, CSV and Parquet files, `datasets` and the built-in grammar."""
+"""Corpora of sentence pairs from text, JSON, CSV and Parquet files, `datasets` and the built-in file."""
 
 from __future__ import annotations
 
@@ -51,9 +51,10 @@ def load_corpus(
         source_file: Source sentences.
         target_file: Target sentences, aligned with `source_file`.
         pairs_file: A .jsonl, .json, .csv, .tsv or .parquet file of pairs.
-        dataset: Hub name, local folder, or "builtin" for the built-in English-German corpus.
+        dataset: Hub name, local folder, or "builtin" for the built-in short sentences of Tatoeba, English to German.
         dataset_config: Configuration of the dataset, for example "de-en".
-        split: Split of the dataset; "builtin" has "train", "validation" and "test".
+        split: Split of the dataset; "builtin" has "train", "validation" and "test", the latter two with the first
+            translation of each sentence (`evaluation.evaluation_set` has all).
         source_language: Language code that names the source column or key.
         target_language: Language code that names the target column or key.
         cache_dir: Folder of the Arrow files; None is a folder in the cache of `datasets`.
@@ -280,13 +281,12 @@ def is_saved_to_disk(name: str | Path) -> bool:
 
 
 def _load_builtin(split: str, cache: _Cache) -> datasets.Dataset:
-    """Pairs of the built-in corpus; made anew when its grammar has changed."""
+    """Pairs of the built-in corpus: all translations of the training sentences, the first one of the others."""
     from . import builtin
 
-    grammar = b"".join(path.read_bytes() for path in sorted(Path(builtin.__file__).parent.glob("*.py")))
-    key = f"{BUILTIN} {split} {hashlib.sha256(grammar).hexdigest()}"
-    return cache.load_by_key(
-        key,
-        lambda: ((pair.source, pair.target) for pair in builtin.load_builtin_corpus(split)),
-        f"{BUILTIN} {split}",
-    )
+    def pairs() -> Iterator[tuple[str, str]]:
+        for english, translations in builtin.read_builtin(split):
+            for german in translations if split == "train" else translations[:1]:
+                yield english, german
+
+    return cache.load_by_key(f"{BUILTIN} {split} {builtin.CORPUS_SHA256}", pairs, f"{BUILTIN} {split}")

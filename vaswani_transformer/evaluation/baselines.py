@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Translation without a model, to show what a score is worth: nearest training pair, word for word.
+"""Translation without a model, to show what a score is worth: the nearest training pair.
 
 A word is a run of letters, digits, apostrophes and hyphens; every other character that is not a space is a word of its
 own.
@@ -9,7 +9,7 @@ own.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -48,17 +48,6 @@ def nearest_training_pair(
     return nearest
 
 
-def word_for_word(sources: Sequence[str], dictionary: Mapping[str, str]) -> list[str]:
-    """Each word replaced by its entry in a dictionary, in the source's order; unknown words are copied.
-
-    Args:
-        sources: Sentences to translate.
-        dictionary: Source word to target word; a word is looked up as it is, then in lower case. A sentence that
-            begins with a capital keeps one.
-    """
-    return [_replace_words(source, dictionary) for source in sources]
-
-
 def _words(text: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(text)}
 
@@ -73,14 +62,3 @@ def _inverted_index(texts: Sequence[str]) -> tuple[dict[str, np.ndarray], np.nda
         for word in words:
             postings.setdefault(word, []).append(number)
     return {word: np.asarray(numbers) for word, numbers in postings.items()}, sizes
-
-
-def _replace_words(source: str, dictionary: Mapping[str, str]) -> str:
-    """The source with every word replaced, spaces and punctuation kept."""
-
-    def replace(match: re.Match[str]) -> str:
-        word = match.group()
-        return dictionary.get(word, dictionary.get(word.lower(), word))
-
-    text = _WORD.sub(replace, source)
-    return text[:1].upper() + text[1:] if source[:1].isupper() else text

@@ -1,10 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a model is evaluated on: sentences, references and, for the built-in corpus, what each sentence shows."""
+"""Test sets: sentences, references and, for the built-in corpus, the training pairs of a baseline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,24 +18,20 @@ class EvaluationSet:
     Args:
         name: What it is, for the report and the results file.
         sources: Source sentences.
-        references: One reference for each of them.
-        phenomena: Names of the phenomena each sentence shows, if they are known.
+        references: One reference for each of them, or a list of references for each.
         training_pairs: Sources and targets of the corpus' training part, for the baseline that looks them up.
-        dictionary: Source words with one target word each, for the baseline that translates word for word.
         corpus: Where the sentences come from: the arguments of `load_evaluation_set` that say so.
     """
 
     name: str
     sources: list[str]
-    references: list[str]
-    phenomena: list[tuple[str, ...]] | None = None
+    references: Sequence[str] | Sequence[Sequence[str]]
     training_pairs: tuple[list[str], list[str]] | None = None
-    dictionary: dict[str, str] | None = None
     corpus: dict[str, str] = field(default_factory=dict)
 
 
 def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpus: Any) -> EvaluationSet:
-    """The sentences to evaluate on; those of the built-in corpus come with phenomena and what baselines need.
+    """The sentences to evaluate on; those of the built-in corpus come with all their references and training pairs.
 
     Args:
         split: Part of a dataset; files are taken whole.
@@ -47,7 +43,7 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
         FileNotFoundError: A file is missing.
 
     Example:
-        >>> load_evaluation_set(dataset="builtin").phenomena[0]
+        >>> load_evaluation_set(dataset="builtin").references[0]
     """
     from ..data.corpora import BUILTIN, find_origin, load_corpus
 
@@ -77,16 +73,14 @@ def describe_corpus(corpus: Mapping[str, str]) -> str:
 
 
 def _builtin(name: str, split: str, origin: dict[str, str]) -> EvaluationSet:
-    """A part of the built-in corpus, with its phenomena, training pairs and dictionary."""
-    from ..data.builtin import load_builtin_corpus, word_dictionary
+    """A split of the built-in corpus with all references, and the first translation of each training sentence."""
+    from ..data.builtin import read_builtin
 
-    pairs, training = load_builtin_corpus(split), load_builtin_corpus("train")
+    sentences, training = dict(read_builtin(split)), [(source, group[0]) for source, group in read_builtin("train")]
     return EvaluationSet(
         name=name,
-        sources=[pair.source for pair in pairs],
-        references=[pair.target for pair in pairs],
-        phenomena=[pair.phenomena for pair in pairs],
-        training_pairs=([pair.source for pair in training], [pair.target for pair in training]),
-        dictionary=word_dictionary(),
+        sources=list(sentences),
+        references=list(sentences.values()),
+        training_pairs=([source for source, _ in training], [target for _, target in training]),
         corpus=origin,
     )

@@ -1,12 +1,12 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation of a model on a test set: scores, scores by phenomenon, baselines, and the printout."""
+"""Evaluation of a model on a test set: scores, baselines, and the printout."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..version import code_version
-from .baselines import nearest_training_pair, word_for_word
+from .baselines import nearest_training_pair
 from .batches import DEFAULT_MAX_TOKENS_PER_BATCH
 from .checkpoint import load_for_inference
 from .decoding import DECODING, GenerativeModel, decoding_config
@@ -99,8 +99,7 @@ def evaluate_model(
     Args:
         model: In eval mode; decodes as its generation config says.
         tokenizer: Saved with the model.
-        test_set: Sentences and references; with phenomena the table comes too, with training pairs
-            and dictionary the baselines.
+        test_set: Sentences and references; training pairs add the baselines.
         max_tokens_per_batch: Padded source tokens of one batch.
         progress: Whether to show a progress bar on stderr.
         **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
@@ -137,66 +136,22 @@ def evaluate_model(
         "runtime": round(seconds, 3),
         "code": code_version(),
     }
-    if test_set.phenomena is not None:
-        results["phenomena"] = score_by_phenomenon(translations, test_set.references, test_set.phenomena)
     if baselines := score_baselines(test_set):
         results["baselines"] = baselines
     return {f"test_{name}": value for name, value in results.items()}, translations
-
-
-def score_by_phenomenon(
-    hypotheses: Sequence[str], references: Sequence[str], phenomena: Sequence[Sequence[str]]
-) -> dict[str, dict[str, float]]:
-    """Scores of the sentences that show each phenomenon; a sentence counts under every phenomenon it shows.
-
-    Args:
-        hypotheses: One translation for each sentence.
-        references: One reference for each sentence.
-        phenomena: The names of each sentence's phenomena.
-
-    Returns:
-        By name, in alphabetical order: `num_sentences`, `sacrebleu`, and `exact`, the percentage of translations
-        equal to their reference.
-
-    Raises:
-        ValueError: The three differ in number.
-    """
-    if not len(hypotheses) == len(references) == len(phenomena):
-        raise ValueError(
-            "`hypotheses`, `references` and `phenomena` must be equally many, got "
-            f"{len(hypotheses)}, {len(references)} and {len(phenomena)}."
-        )
-    members: dict[str, list[int]] = {}
-    for index, names in enumerate(phenomena):
-        for name in set(names):
-            members.setdefault(name, []).append(index)
-    return {
-        name: _scores_of([hypotheses[i] for i in indices], [references[i] for i in indices])
-        for name, indices in sorted(members.items())
-    }
-
-
-def _scores_of(hypotheses: list[str], references: list[str]) -> dict[str, float]:
-    exact = sum(hypothesis == reference for hypothesis, reference in zip(hypotheses, references, strict=True))
-    return {
-        "num_sentences": len(hypotheses),
-        "sacrebleu": corpus_sacrebleu(hypotheses, references),
-        "exact": 100.0 * exact / len(hypotheses),
-    }
 
 
 def score_baselines(test_set: EvaluationSet) -> dict[str, float]:
     """BLEU of the translations that need no model, by the name of the baseline; see `baselines`.
 
     Args:
-        test_set: Where it lacks training pairs and a dictionary there is nothing to compare with.
+        test_set: Without training pairs there is nothing to compare with.
     """
-    if test_set.training_pairs is None or test_set.dictionary is None:
+    if test_set.training_pairs is None:
         return {}
     baselines = {
         "copy": test_set.sources,
         "nearest_training_pair": nearest_training_pair(test_set.sources, *test_set.training_pairs),
-        "word_for_word": word_for_word(test_set.sources, test_set.dictionary),
     }
     return {name: corpus_sacrebleu(texts, test_set.references) for name, texts in baselines.items()}
 
@@ -211,7 +166,7 @@ def _decoding(config: GenerationConfig) -> dict[str, Any]:
 
 
 def format_report(results: dict[str, Any]) -> str:
-    """Results as text for people: scores with signatures, then the tables where there are any.
+    """Results as text for people: scores with signatures, then the baselines if there are any.
 
     Args:
         results: From `evaluate_model`.
@@ -225,13 +180,6 @@ def format_report(results: dict[str, Any]) -> str:
         f"length ratio {length_ratio(results):.3f} (translations to references, in tokens of sacreBLEU), brevity "
         f"penalty {results['test_brevity_penalty']:.3f}",
     ]
-    if phenomena := results.get("test_phenomena"):
-        width = max(len(name) for name in phenomena)
-        lines += ["", f"{'phenomenon':{width}}  sentences  sacreBLEU  exact %"]
-        lines += [
-            f"{name:{width}}  {row['num_sentences']:9d}  {row['sacrebleu']:9.2f}  {row['exact']:7.1f}"
-            for name, row in phenomena.items()
-        ]
     if baselines := results.get("test_baselines"):
         lines += ["", "without a model        sacreBLEU"]
         lines += [f"{name.replace('_', ' '):21}  {score:9.2f}" for name, score in baselines.items()]

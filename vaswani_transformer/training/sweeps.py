@@ -90,7 +90,7 @@ def sweep(
     loaded, tokenizer = load_for_inference(model, device=device)
     languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
-    test_set = dataclasses.replace(test_set, phenomena=None, training_pairs=None, dictionary=None)
+    test_set = dataclasses.replace(test_set, training_pairs=None)
 
     def measure(value: float) -> dict[str, Any]:
         varied: dict[str, Any] = {choice: value}
