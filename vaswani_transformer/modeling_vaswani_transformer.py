@@ -43,7 +43,7 @@ from .loss_vaswani_transformer import (
     fused_translation_loss,
     translation_loss,
 )
-from .positions_vaswani_transformer import LearnedPositionalEncoding, SinusoidalPositionalEncoding, sinusoids
+from .positions_vaswani_transformer import LearnedPositionalEncoding, SinusoidalPositionalEncoding
 
 if TYPE_CHECKING:
     # Files named in such lines travel with every saved checkpoint; nothing else here refers to these two.
@@ -247,8 +247,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
             init.ones_(module.weight)
             init.zeros_(module.bias)
         elif isinstance(module, SinusoidalPositionalEncoding):
-            positions = torch.arange(module.table.shape[0], device=module.table.device)
-            init.copy_(module.table, sinusoids(positions, module.d_model))
+            init.copy_(module.table, module.values(module.table.device))
 
 
 # -------------------------------------------------------------------------------------- stacks (3.1, 3.4, 3.5)
