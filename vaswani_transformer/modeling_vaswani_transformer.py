@@ -7,7 +7,7 @@ V vocabulary. A mask says True (or 0.0 where it is added to scores) for "attend"
 """
 
 import math
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import torch
 from torch import nn
@@ -25,6 +25,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention_vaswani_transformer import MultiHeadAttention, check_flash_head_sizes, mask_config
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
+from .decoder_session_vaswani_transformer import DecoderProjections
 from .dropout_vaswani_transformer import Dropout
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from .inputs_vaswani_transformer import (
@@ -574,6 +575,15 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         self.lm_head = Linear(config.d_model, config.vocab_size, bias=False)
         self.post_init()
         self._set_default_generation()
+
+    def train(self, mode: bool = True) -> Self:
+        """As torch's; it and `eval()` also drop the copies of weights that the search keeps.
+
+        Code that writes weights through `.data`, which leaves no trace, calls `eval()` afterwards.
+        """
+        DecoderProjections.drop(self)
+        trained: Self = super().train(mode)
+        return trained
 
     @can_return_tuple  # type: ignore[untyped-decorator]  # the library's
     def forward(  # type: ignore[misc]  # `num_items_in_batch` is one of TransformersKwargs, too
