@@ -103,7 +103,7 @@ def read_generation_config(folder: Path, vocab_size: int, tokenizer: PreTrainedT
         "num_beams": own.get("num_beams", 4 if is_ours else 1),
         "length_penalty": own.get("length_penalty", PAPER_ALPHA if is_ours else 1.0),
         "length_penalty_offset": own.get("length_penalty_offset", GNMT_OFFSET),
-        "max_new_tokens_over_source": own.get("max_new_tokens_over_source"),
+        "max_new_tokens_over_source": None if "max_new_tokens" in own else own.get("max_new_tokens_over_source"),
         "max_new_tokens": own.get("max_new_tokens", library_limit),
     }
 
