@@ -69,10 +69,19 @@ def test_a_model_from_a_configuration_searches_greedily_within_the_paper_s_limit
     assert decoding_of(VaswaniTransformerForConditionalGeneration(make_config())) == (None, None, 5, 50)
 
 
-def test_a_model_that_has_learned_decodes_as_the_paper_does():
-    model, ids = VaswaniTransformerForConditionalGeneration(make_config()), torch.tensor([[5, 6, 2]])
-    model.train()(ids, labels=ids).loss.backward()
-    assert decoding_of(model) == (4, 0.6, 5, 50)
+def test_saving_a_model_from_a_configuration_leaves_its_search_greedy(tmp_path):
+    model = VaswaniTransformerForConditionalGeneration(make_config())
+    before = model.generation_config
+    model.save_pretrained(tmp_path)
+    assert model.generation_config is before
+    assert decoding_of(model) == (None, None, 5, 50)
+
+
+def test_a_search_that_a_folder_leaves_open_stays_open(tmp_path):
+    model = VaswaniTransformerForConditionalGeneration(make_config())
+    model.save_pretrained(tmp_path)
+    model.generation_config.save_pretrained(tmp_path)
+    assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (None, None, 5, 50)
 
 
 def test_beams_asked_of_a_model_from_a_configuration_are_scored_as_the_paper_does():
@@ -102,11 +111,11 @@ def test_a_chosen_number_of_beams_survives_loading_with_our_keys(tmp_path):
     assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (1, None, 5, 50)
 
 
-def test_a_chosen_length_penalty_survives_learning():
-    model, ids = VaswaniTransformerForConditionalGeneration(make_config()), torch.tensor([[5, 6, 2]])
+def test_a_chosen_length_penalty_survives_saving(tmp_path):
+    model = VaswaniTransformerForConditionalGeneration(make_config())
     model.generation_config.length_penalty = 1.3
-    model.train()(ids, labels=ids)
-    assert decoding_of(model) == (4, 1.3, 5, 50)
+    model.save_pretrained(tmp_path)
+    assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (4, 1.3, 5, 50)
 
 
 def test_a_length_penalty_of_the_call_holds_for_a_model_without_one():

@@ -78,7 +78,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def _set_default_generation(self) -> None:
         """Section 6.1's scores and limit, for whatever search `generate` runs; a generation_config.json replaces them.
 
-        The search itself is greedy until the model has learned something, as in every model of the library.
+        The search itself stays greedy, as in every model of transformers that is made from a configuration.
         """
         self.generation_config.update(
             length_penalty_offset=GNMT_OFFSET, max_new_tokens_over_source=50, allow_custom_entries=True
@@ -89,8 +89,9 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def set_default_search(self) -> None:
         """Section 6.1's beam search, beam 4 and alpha 0.6, as the default of `generate` unless another was chosen.
 
-        Loading a checkpoint calls it, and so does learning from labels. A generation config without our keys is the
-        user's own: it stays.
+        Our trainer calls it, saving writes it, and loading calls it where there is no generation_config.json. Call it
+        before you train a new model with transformers' own trainer. A generation config without our keys is the user's
+        own: it stays.
         """
         own = self.generation_config
         if hasattr(own, "max_new_tokens_over_source") and own.num_beams is None:
