@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Section 6.1's decoding inside `generate`: defaults, limits, stop and errors. The search itself: test_search.py."""
 
+import copy
+
 import pytest
 import torch
 from naive_search import generated_tokens, gnmt_score
@@ -26,6 +28,7 @@ from transformers.generation.logits_process import (
 )
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from vaswani_transformer import generation_vaswani_transformer as generation
 from vaswani_transformer.search_vaswani_transformer import NEVER_POSITIVE, ForcedEndAtLimit, SearchRule
 
 
@@ -66,10 +69,19 @@ def test_a_model_from_a_configuration_searches_greedily_within_the_paper_s_limit
     assert decoding_of(VaswaniTransformerForConditionalGeneration(make_config())) == (None, None, 5, 50)
 
 
-def test_a_model_that_has_learned_decodes_as_the_paper_does():
-    model, ids = VaswaniTransformerForConditionalGeneration(make_config()), torch.tensor([[5, 6, 2]])
-    model.train()(ids, labels=ids).loss.backward()
-    assert decoding_of(model) == (4, 0.6, 5, 50)
+def test_saving_a_model_from_a_configuration_leaves_its_search_greedy(tmp_path):
+    model = VaswaniTransformerForConditionalGeneration(make_config())
+    before = model.generation_config
+    model.save_pretrained(tmp_path)
+    assert model.generation_config is before
+    assert decoding_of(model) == (None, None, 5, 50)
+
+
+def test_a_search_that_a_folder_leaves_open_stays_open(tmp_path):
+    model = VaswaniTransformerForConditionalGeneration(make_config())
+    model.save_pretrained(tmp_path)
+    model.generation_config.save_pretrained(tmp_path)
+    assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (None, None, 5, 50)
 
 
 def test_beams_asked_of_a_model_from_a_configuration_are_scored_as_the_paper_does():
@@ -99,11 +111,11 @@ def test_a_chosen_number_of_beams_survives_loading_with_our_keys(tmp_path):
     assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (1, None, 5, 50)
 
 
-def test_a_chosen_length_penalty_survives_learning():
-    model, ids = VaswaniTransformerForConditionalGeneration(make_config()), torch.tensor([[5, 6, 2]])
+def test_a_chosen_length_penalty_survives_saving(tmp_path):
+    model = VaswaniTransformerForConditionalGeneration(make_config())
     model.generation_config.length_penalty = 1.3
-    model.train()(ids, labels=ids)
-    assert decoding_of(model) == (4, 1.3, 5, 50)
+    model.save_pretrained(tmp_path)
+    assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (4, 1.3, 5, 50)
 
 
 def test_a_length_penalty_of_the_call_holds_for_a_model_without_one():
@@ -167,10 +179,56 @@ def test_a_users_generation_config_without_a_limit_keeps_the_limit_over_the_sour
     assert make_model().generate(torch.randint(3, 300, (1, 5)), generation_config=own).shape[1] == 56
 
 
-def test_a_limit_in_the_models_own_config_is_ignored_while_the_key_is_set():
+@pytest.fixture
+def warnings_of_generation(monkeypatch):
+    """What `generate` warned of once."""
+    told = []
+    monkeypatch.setattr(generation.logger, "warning_once", told.append)
+    return told
+
+
+def length_of_a_long_output(model, **options):
+    return model.generate(torch.randint(3, 300, (1, 5)), min_new_tokens=55, **options).shape[1]
+
+
+@pytest.mark.parametrize("passed", [None, "itself", "equal"])
+def test_a_max_length_of_the_models_own_config_is_ignored_and_told(passed, warnings_of_generation):
     model = make_model()
     model.generation_config.max_length = 20
-    assert model.generate(torch.randint(3, 300, (1, 5)), min_new_tokens=55).shape[1] == 56
+    own = model.generation_config
+    options = {None: {}, "itself": {"generation_config": own}, "equal": {"generation_config": copy.deepcopy(own)}}
+    assert length_of_a_long_output(model, **options[passed]) == 56
+    (told,) = warnings_of_generation
+    assert told.startswith("`max_length` = 20 of the model's generation config is ignored")
+
+
+def test_another_max_length_of_a_users_generation_config_is_obeyed(warnings_of_generation):
+    model = make_model()
+    model.generation_config.max_length = 20
+    own = GenerationConfig(max_length=9, num_beams=2)
+    assert length_of_a_long_output(model, generation_config=own) == 9
+    assert warnings_of_generation == []
+
+
+def test_a_max_length_of_the_call_is_obeyed_where_it_equals_an_ignored_one():
+    model = make_model()
+    model.generation_config.max_length = 20
+    assert length_of_a_long_output(model, max_length=20) == 20
+
+
+@pytest.mark.parametrize("with_config", [False, True])
+def test_max_new_tokens_of_the_models_own_config_is_obeyed(with_config, warnings_of_generation):
+    model, source = make_model(), torch.randint(3, 300, (1, 5))
+    model.generation_config.update(max_new_tokens=3, max_length=20)
+    options = {"generation_config": GenerationConfig(num_beams=2)} if with_config else {}
+    assert model.generate(source, min_new_tokens=3, **options).shape[1] == 4
+    assert warnings_of_generation == []
+
+
+def test_a_limit_over_the_source_in_the_call_replaces_max_new_tokens_of_the_models_own_config():
+    model = make_model()
+    model.generation_config.max_new_tokens = 3
+    assert length_of_a_long_output(model, max_new_tokens_over_source=50) == 56
 
 
 def test_the_limit_over_the_source_can_be_given_in_the_call():
@@ -340,13 +398,6 @@ def test_generation_leaves_the_model_and_its_configuration_as_they_were(num_beam
     model.generate(torch.tensor([[5, 2]]), num_beams=num_beams)
     assert model.generation_config.to_dict() == before
     assert not model._forward_hooks
-
-
-def test_the_models_own_config_passed_by_hand_is_treated_as_its_own():
-    model = make_model()
-    model.generation_config.max_length = 20
-    out = model.generate(torch.tensor([[5, 2]]), generation_config=model.generation_config, min_new_tokens=30)
-    assert out.shape[1] > 30
 
 
 def test_limit_over_a_source_without_a_mask_counts_all_of_it():

@@ -16,6 +16,8 @@ from transformers import (
 )
 from transformers.trainer_pt_utils import LabelSmoother
 
+from vaswani_transformer import generation_vaswani_transformer as generation
+
 each_smoothing = pytest.mark.parametrize("smoothing", [0.0, 0.1])
 
 
@@ -61,8 +63,9 @@ def expected_loss(model, rows, smoothing):
     return sum(losses) / len(losses)
 
 
-def test_evaluating_with_the_library_freezes_no_length(make_library_trainer, tmp_path):
-    model = make_model(scale=2.5)
+def test_evaluating_with_the_library_freezes_no_length(make_library_trainer, tmp_path, monkeypatch):
+    model, told = make_model(scale=2.5), []
+    monkeypatch.setattr(generation.logger, "warning_once", told.append)
     trainer = make_library_trainer(model, predict_with_generate=True, max_steps=1, save_steps=1)
     trainer.train()
     trainer.evaluate()
@@ -70,12 +73,15 @@ def test_evaluating_with_the_library_freezes_no_length(make_library_trainer, tmp
     again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved")
     assert again.generation_config.max_length == 20  # written by the library, and without effect
     source = torch.randint(3, 300, (1, 12))
-    out = again.generate(source, min_new_tokens=60)
-    assert out.shape[1] in (61, 62, 63)  # 60 to 62 new tokens
-    scores = [
-        m.generate(source, return_dict_in_generate=True, output_scores=True).sequences_scores for m in (model, again)
-    ]
-    torch.testing.assert_close(*scores)
+    for options in ({}, {"generation_config": GenerationConfig.from_pretrained(tmp_path / "saved")}):
+        out = again.generate(source, min_new_tokens=60, **options)
+        assert out.shape[1] in (61, 62, 63)  # 60 to 62 new tokens
+        scores = [
+            m.generate(source, return_dict_in_generate=True, output_scores=True, **options).sequences_scores
+            for m in (model, again)
+        ]
+        torch.testing.assert_close(*scores)
+    assert told == []  # nobody chose that length
 
 
 def test_evaluating_with_the_library_keeps_what_the_model_says_of_decoding(make_library_trainer, tmp_path):

@@ -128,6 +128,23 @@ def test_nothing_is_smoothed_unless_asked_for(drawn):
         assert torch.allclose(loss, expected, rtol=1e-12) and nll is None
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("infinity", [torch.inf, -torch.inf])
+def test_infinite_logits_of_ignored_positions_change_the_loss_no_more_than_torchs(drawn, infinity, smoothing):
+    """Gradients, too: of a row with +inf torch makes NaN itself."""
+    states, weight, labels = drawn
+    logits = states @ weight.T
+    logits[labels == losses.IGNORE_INDEX, 3] = infinity
+    ours, theirs = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    loss, _ = translation_loss(ours, labels, smoothing)
+    expected = nn.functional.cross_entropy(theirs.flatten(0, 1), labels.flatten(), label_smoothing=smoothing)
+    loss.backward()
+    expected.backward()
+    assert loss.isfinite()
+    torch.testing.assert_close(loss, expected)
+    torch.testing.assert_close(ours.grad, theirs.grad, equal_nan=True)
+
+
 @pytest.fixture
 def memory_begins_as_nan():
     """Lets torch fill new memory with NaN, so that nothing stays unwritten unseen."""

@@ -206,10 +206,11 @@ def test_a_loss_comes_with_a_cache_only_when_asked_for(tiny_model, batch, use_ca
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_beam_search_becomes_the_default_with_learning_alone(batch, training):
+def test_forward_leaves_the_configurations_as_they_were(batch, training):
     model = VaswaniTransformerForConditionalGeneration(make_config()).train(training)
+    before = model.config.to_dict(), model.generation_config.to_dict()
     model(batch["source"], batch["mask"], labels=batch["labels"])
-    assert model.generation_config.num_beams == (4 if training else None)
+    assert (model.config.to_dict(), model.generation_config.to_dict()) == before
 
 
 def test_loss_is_zero_with_gradient_zero_when_every_label_is_ignored(tiny_model, batch):

@@ -85,7 +85,7 @@ def scaled_dot_product_attention(
     """
     scores = torch.matmul(q, k.transpose(-2, -1)) * scaling
     if attention_mask is None and q.shape[2] > 1 and getattr(module, "is_causal", False):
-        attention_mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril()
+        attention_mask = scores.new_ones(scores.shape[-2:], dtype=torch.bool).tril(k.shape[2] - q.shape[2])
     if attention_mask is not None and attention_mask.dtype == torch.bool:
         scores = scores.masked_fill(~attention_mask, torch.finfo(scores.dtype).min)
     elif attention_mask is not None:
@@ -142,6 +142,8 @@ class MultiHeadAttention(nn.Module):
         is_masked_cross = key_value_states is not None and attention_mask is not None
         backend = _backend(self.config, kwargs.get("output_attentions"), is_masked_cross)
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(backend, scaled_dot_product_attention)
+        if attention_mask is None and self.is_causal and not _is_flash(backend):
+            attention_mask = self._mask_of_the_past(q, k, past_key_values, backend)
         dropout = self.dropout if self.training else 0.0
         out, weights = attend(self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
         return self.out_proj(out.flatten(2)), weights  # (B, L, H, K) -> (B, L, D)
@@ -167,6 +169,20 @@ class MultiHeadAttention(nn.Module):
         k, v = past_key_values.cross_attention_cache.update(k, v, self.layer_idx)
         past_key_values.is_updated[self.layer_idx] = True
         return k, v
+
+    def _mask_of_the_past(
+        self, q: torch.Tensor, k: torch.Tensor, past_key_values: EncoderDecoderCache | None, backend: str
+    ) -> torch.Tensor | None:
+        """Causal mask (B, 1, L, S) to add to scores; None where the backend itself takes no mask for this one."""
+        length, size = q.shape[2], k.shape[2]
+        cache = None if past_key_values is None else past_key_values.self_attention_cache
+        num_keys = length if cache is None else cache.get_seq_length(self.layer_idx)  # a tensor of static caches
+        is_known = length == 1 or (length == size and backend != "flex_attention")
+        if is_known and not torch.is_tensor(num_keys):
+            return None
+        newest = torch.arange(length, device=q.device) + (num_keys - length)
+        is_future = torch.arange(size, device=q.device) > newest.unsqueeze(1)
+        return q.new_zeros(len(q), 1, length, size).masked_fill_(is_future, torch.finfo(q.dtype).min)
 
     @staticmethod
     def _split_heads(states: torch.Tensor, width: int) -> torch.Tensor:

@@ -139,14 +139,15 @@ class LayerProjections:
 class DecoderProjections:
     """All products of a decoding step, kept between searches.
 
-    They are made anew as soon as a weight lies elsewhere, was written to, or has another checksum: code that writes
-    through `.data` leaves no other trace.
+    They are made anew as soon as a weight lies elsewhere or was written to. Writing through `.data` leaves no trace of
+    that: such code calls `model.eval()` afterwards, which drops them.
     """
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()
 
-    def __init__(self, model: Any, fingerprint: list[tuple[object, ...]]) -> None:
-        self.fingerprint = fingerprint
+    def __init__(self, model: Any, weights: list[torch.Tensor]) -> None:
+        self.state = _state_of(weights)
+        self._weights = [weight.detach() for weight in weights]  # as long as it lives, no other lies at its address
         self.layers = [LayerProjections(layer, model.config.num_heads) for layer in model.model.decoder.layers]
         self.head = Projection(model.lm_head)
 
@@ -154,19 +155,23 @@ class DecoderProjections:
     def of(cls, model: Any) -> "DecoderProjections":
         """Those of the model as it is now."""
         projections = [part for part in model.model.decoder.layers.modules() if _is_linear(part)] + [model.lm_head]
-        parameters = [parameter for part in projections for parameter in part.parameters()]
-        longest = max(max(parameter.shape) for parameter in parameters)
-        # Weighs every place of a weight otherwise, so that rows or columns that change places are noticed, too.
-        ramp = torch.arange(1, longest + 1, dtype=model.dtype).sin_()
-        fingerprint: list[tuple[object, ...]] = [(torch.backends.mkldnn.enabled,)]
-        for parameter in parameters:
-            by_row = parameter.mv(ramp[: parameter.shape[1]]) if parameter.ndim == 2 else parameter
-            version = 0 if parameter.is_inference() else parameter._version
-            fingerprint.append((parameter.data_ptr(), version, by_row.dot(ramp[: len(by_row)]).item()))
+        weights = [parameter for part in projections for parameter in part.parameters()]
         kept = cls._kept.get(model)
-        if kept is None or kept.fingerprint != fingerprint:
-            kept = cls._kept[model] = cls(model, fingerprint)
+        if kept is None or kept.state != _state_of(weights):
+            kept = cls._kept[model] = cls(model, weights)
         return kept
+
+    @classmethod
+    def drop(cls, model: nn.Module) -> None:
+        """Forgets those of a model."""
+        cls._kept.pop(model, None)
+
+
+def _state_of(weights: list[torch.Tensor]) -> list[object]:
+    """What differs once a weight was replaced or written to; never the same twice where nothing counts the writing."""
+    if any(weight.is_inference() for weight in weights):
+        return [object()]
+    return [torch.backends.mkldnn.enabled, *((weight.data_ptr(), weight._version) for weight in weights)]
 
 
 class DecoderSession:
@@ -349,4 +354,4 @@ def _added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
 
 
-__all__ = ["DecoderSession", "is_plain"]
+__all__ = ["DecoderProjections", "DecoderSession", "is_plain"]

@@ -22,6 +22,7 @@ from transformers.generation.utils import (
     GenerateBeamEncoderDecoderOutput,
     GenerateEncoderDecoderOutput,
 )
+from transformers.utils import logging
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
 from .fast_search_vaswani_transformer import BeamSearch, SearchTask, can_search, greedy_search
@@ -39,6 +40,8 @@ from .search_vaswani_transformer import (
     SourceLengthCriteria,
     scores_of_chosen,
 )
+
+logger = logging.get_logger(__name__)
 
 
 @dataclass
@@ -75,7 +78,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def _set_default_generation(self) -> None:
         """Section 6.1's scores and limit, for whatever search `generate` runs; a generation_config.json replaces them.
 
-        The search itself is greedy until the model has learned something, as in every model of the library.
+        The search itself stays greedy, as in every model of transformers that is made from a configuration.
         """
         self.generation_config.update(
             length_penalty_offset=GNMT_OFFSET, max_new_tokens_over_source=50, allow_custom_entries=True
@@ -86,8 +89,9 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def set_default_search(self) -> None:
         """Section 6.1's beam search, beam 4 and alpha 0.6, as the default of `generate` unless another was chosen.
 
-        Loading a checkpoint calls it, and so does learning from labels. A generation config without our keys is the
-        user's own: it stays.
+        Our trainer calls it, saving writes it, and loading calls it where there is no generation_config.json. Call it
+        before you train a new model with transformers' own trainer. A generation config without our keys is the user's
+        own: it stays.
         """
         own = self.generation_config
         if hasattr(own, "max_new_tokens_over_source") and own.num_beams is None:
@@ -99,16 +103,18 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         is_given = "max_new_tokens_over_source" in kwargs
         over_source = kwargs.pop("max_new_tokens_over_source", None)
         offset = kwargs.pop("length_penalty_offset", None)
-        own = self.generation_config
-        is_own = generation_config is None or generation_config is own
-        given = kwargs if is_own else {**generation_config.to_dict(), **kwargs}
+        own, passed = self.generation_config, {} if generation_config is None else generation_config.to_dict()
+        if passed.get("max_length") == own.max_length:
+            passed["max_length"] = None
+        given = {**passed, **kwargs}
         prepared: Any
         prepared, model_kwargs = super()._prepare_generation_config(  # type: ignore[misc]
             generation_config, **kwargs
         )
         if not is_given:
             over_source = getattr(prepared, "max_new_tokens_over_source", None)
-        if given.get("max_length") is not None or given.get("max_new_tokens") is not None:
+        max_new_tokens = given.get("max_new_tokens") if is_given else prepared.max_new_tokens
+        if given.get("max_length") is not None or max_new_tokens is not None:
             over_source = None
         if given.get("length_penalty") is None and own.length_penalty is None:
             has_our_keys = hasattr(own, "max_new_tokens_over_source")
@@ -119,6 +125,11 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         prepared.max_new_tokens_over_source = over_source
         check_decoding(prepared)
         if over_source is not None:
+            if own.max_length is not None and not _holds_librarys_defaults(own):
+                logger.warning_once(
+                    f"`max_length` = {own.max_length} of the model's generation config is ignored while its "
+                    "`max_new_tokens_over_source` is set. Set `max_new_tokens`, or pass `max_length` to `generate`."
+                )
             prepared.max_length = prepared.max_new_tokens = None
         return prepared, model_kwargs
 
@@ -342,6 +353,13 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         return is_early_stop_heuristic_unsatisfied & length_penalty.can_improve(
             running_beam_scores, beam_scores, cur_len - decoder_prompt_len
         )
+
+
+def _holds_librarys_defaults(generation_config: Any) -> bool:
+    """Whether `max_length` is what `Seq2SeqTrainer.evaluate` writes, beside a default for all that was not set."""
+    defaults = generation_config._get_default_generation_params()
+    missing = [name for name in defaults if getattr(generation_config, name) is None and defaults[name] is not None]
+    return not missing and bool(generation_config.max_length == defaults["max_length"])
 
 
 @contextlib.contextmanager

@@ -70,7 +70,7 @@ def translation_loss(
     # As `cross_entropy(label_smoothing=...)` does it, written out so that one log-softmax serves both figures.
     log_probs = flat_logits.log_softmax(dim=1)
     nll = nn.functional.nll_loss(log_probs, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum")
-    uniform = -(log_probs.mean(dim=1) * (flat_labels != IGNORE_INDEX)).sum()
+    uniform = -log_probs.mean(dim=1).masked_fill(flat_labels == IGNORE_INDEX, 0.0).sum()
     loss = (1.0 - label_smoothing) * nll + label_smoothing * uniform
     return loss / num_items_in_batch, nll.detach() / num_items_in_batch
 

@@ -6,8 +6,9 @@ Shapes: B batch, S source length, T target length, L any length, D d_model, H he
 V vocabulary. A mask says True (or 0.0 where it is added to scores) for "attend".
 """
 
+import copy
 import math
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import torch
 from torch import nn
@@ -25,6 +26,7 @@ from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .attention_vaswani_transformer import MultiHeadAttention, check_flash_head_sizes, mask_config
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
+from .decoder_session_vaswani_transformer import DecoderProjections
 from .dropout_vaswani_transformer import Dropout
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from .inputs_vaswani_transformer import (
@@ -43,7 +45,7 @@ from .loss_vaswani_transformer import (
     fused_translation_loss,
     translation_loss,
 )
-from .positions_vaswani_transformer import LearnedPositionalEncoding, SinusoidalPositionalEncoding, sinusoids
+from .positions_vaswani_transformer import LearnedPositionalEncoding, SinusoidalPositionalEncoding
 
 if TYPE_CHECKING:
     # Files named in such lines travel with every saved checkpoint; nothing else here refers to these two.
@@ -167,9 +169,8 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         model._loading_info = {
             key: sorted(map(str, info.get(key) or ())) for key in ("missing_keys", "unexpected_keys")
         }
-        if model.can_generate():
-            if model.generation_config._from_model_config:  # no generation_config.json
-                model._set_default_generation()
+        if model.can_generate() and model.generation_config._from_model_config:  # no generation_config.json
+            model._set_default_generation()
             model.set_default_search()
         return (model, info) if output_loading_info else model
 
@@ -247,8 +248,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
             init.ones_(module.weight)
             init.zeros_(module.bias)
         elif isinstance(module, SinusoidalPositionalEncoding):
-            positions = torch.arange(module.table.shape[0], device=module.table.device)
-            init.copy_(module.table, sinusoids(positions, module.d_model))
+            init.copy_(module.table, module.values(module.table.device))
 
 
 # -------------------------------------------------------------------------------------- stacks (3.1, 3.4, 3.5)
@@ -554,8 +554,9 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
 class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin):
     """The original Transformer with its output projection, tied to the embedding: the translation model.
 
-    Once it was trained or loaded, `generate` decodes as section 6.1 says unless told otherwise: beam 4, length penalty
-    0.6, at most 50 tokens more than the source has.
+    Once it was loaded, or given to our trainer, `generate` decodes as section 6.1 says unless told otherwise: beam 4,
+    length penalty 0.6, at most 50 tokens more than the source has. A model made from a configuration searches greedily
+    until `set_default_search` is called.
 
     Example:
         >>> model = AutoModelForSeq2SeqLM.from_pretrained("path/to/checkpoint")
@@ -575,6 +576,24 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         self.lm_head = Linear(config.d_model, config.vocab_size, bias=False)
         self.post_init()
         self._set_default_generation()
+
+    def train(self, mode: bool = True) -> Self:
+        """As torch's; it and `eval()` also drop the copies of weights that the search keeps.
+
+        Code that writes weights through `.data`, which leaves no trace, calls `eval()` afterwards.
+        """
+        DecoderProjections.drop(self)
+        trained: Self = super().train(mode)
+        return trained
+
+    def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
+        """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json."""
+        own, self.generation_config = self.generation_config, copy.deepcopy(self.generation_config)
+        self.set_default_search()
+        try:
+            super().save_pretrained(*args, **kwargs)
+        finally:
+            self.generation_config = own
 
     @can_return_tuple  # type: ignore[untyped-decorator]  # the library's
     def forward(  # type: ignore[misc]  # `num_items_in_batch` is one of TransformersKwargs, too
@@ -626,8 +645,6 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         if labels is not None:
             check_token_ids("labels", labels, self.config.vocab_size, ignore_index=IGNORE_INDEX)
             labels, use_cache = labels.long(), bool(use_cache)
-            if self.training and not torch.compiler.is_compiling():
-                self.set_default_search()
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         outputs = self.model(

@@ -41,16 +41,23 @@ class SinusoidalPositionalEncoding(nn.Module):
         self.d_model = d_model
         self.register_buffer("table", sinusoids(torch.arange(num_positions), d_model), persistent=False)
 
+    def values(self, device: torch.device | str) -> torch.Tensor:
+        """What the table must hold: (rows, D) in fp32."""
+        return sinusoids(torch.arange(self.table.shape[0], device=device), self.d_model)
+
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
-        """Keeps the table in fp32 when the model changes its dtype."""
+        """Fills a table that moved anew: `to_empty` leaves memory as it is, and another dtype would round it."""
+        if self.table.is_meta:
+            self.table = self.values("cpu")  # or `fn` would find nothing to move
+        before = self.table
         super()._apply(fn, *args, **kwargs)
-        if self.table.dtype != torch.float32:
-            self.table = sinusoids(torch.arange(self.table.shape[0], device=self.table.device), self.d_model)
+        if self.table is not before:
+            self.table = self.values(self.table.device)
         return self
 
     def forward(self, position_ids: torch.Tensor, num_positions: int) -> torch.Tensor:
         """Encodings (L, D) in fp32 of `position_ids` (L,), all of them below `num_positions`."""
-        if num_positions <= self.table.shape[0]:
+        if num_positions <= self.table.shape[0] and self.table.device == position_ids.device:  # else it is on meta
             return self.table[position_ids]
         return sinusoids(position_ids, self.d_model)
 

@@ -160,11 +160,10 @@ def test_each_sentence_of_a_batch_ends_at_its_own_limit(save_model, tmp_path, ti
     check_n_best(translate, model, tiny_tokenizer, texts, 4)
 
 
-def test_the_models_generation_config_is_the_default(save_model, tmp_path, tiny_tokenizer, texts):
+@pytest.mark.parametrize("limit", [{"max_new_tokens_over_source": 3}, {"max_new_tokens": 3}])
+def test_the_models_generation_config_is_the_default(save_model, tmp_path, tiny_tokenizer, texts, limit):
     model, folder = save_model()
-    model.generation_config.update(
-        num_beams=3, length_penalty=1.5, length_penalty_offset=2, max_new_tokens_over_source=3
-    )
+    model.generation_config.update(num_beams=3, length_penalty=1.5, length_penalty_offset=2, **limit)
     model.save_pretrained(folder)
     check_n_best(Translator(export_ctranslate2(folder, tmp_path / "out")), model, tiny_tokenizer, texts, 3)
 

@@ -136,6 +136,58 @@ def test_table_of_an_encoding_is_fp32_and_never_saved():
     assert not encoding.state_dict()
 
 
+def on_meta():
+    with torch.device("meta"):
+        return make_model()
+
+
+def emptied_on_a_device(weights):
+    return make_model(1).to_empty(device="cpu")
+
+
+def emptied_from_meta(weights):
+    return on_meta().to_empty(device="cpu")
+
+
+def assigned(weights):
+    model = on_meta()
+    model.load_state_dict(weights, assign=True)
+    return model
+
+
+def assigned_and_moved(weights):
+    return assigned(weights).to("cpu")
+
+
+def halved_and_back(weights):
+    return make_model(1).half().float()
+
+
+def shared(weights):
+    return make_model(1).share_memory()
+
+
+@pytest.mark.parametrize(
+    "materialise", [emptied_on_a_device, emptied_from_meta, assigned, assigned_and_moved, halved_and_back, shared]
+)
+def test_positions_are_right_however_a_model_is_materialised(materialise):
+    """What `to_empty` leaves in memory is unknown; so that it is wrong, all new memory begins as NaN."""
+    expected = make_model()
+    torch.use_deterministic_algorithms(True)
+    try:
+        model = materialise(expected.state_dict())
+    finally:
+        torch.use_deterministic_algorithms(False)
+    model.load_state_dict(expected.state_dict())
+    ids = torch.tensor([[11, 12, 13]])
+    assert torch.equal(model(ids, decoder_input_ids=ids).logits, expected(ids, decoder_input_ids=ids).logits)
+
+
+def test_shared_memory_stays_shared():
+    model = make_model().share_memory()
+    assert all(tensor.is_shared() for tensor in [*model.parameters(), *model.buffers()])
+
+
 # --------------------------------------------------------------------------------------------- learned positions
 
 

@@ -85,6 +85,11 @@ def test_lora_snapshots_hold_each_tied_tensor_once(make_lora_trainer, targets, t
     assert [name for name in tied if "lora_" not in name] == ["base_model.model.model.shared.weight"]
 
 
+def test_lora_model_searches_as_the_paper_does(make_lora_trainer):
+    config = make_lora_trainer(["q_proj", "fc1"]).model.get_base_model().generation_config
+    assert (config.num_beams, config.length_penalty) == (4, 0.6)
+
+
 def test_lora_model_is_scored_by_its_translations(make_lora_trainer, untranslated, monkeypatch):
     dataset, bleu = untranslated
     trainer = make_lora_trainer(["q_proj", "fc1"])

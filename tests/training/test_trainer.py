@@ -327,12 +327,26 @@ def test_best_model_by_bleu_is_loaded_and_early_stopping_stops(make_trainer, dat
     assert differing(best, last)
 
 
+def test_models_that_model_init_makes_search_as_the_paper_does(make_trainer, dataset, tokenizer):
+    given = make_trainer(max_steps=1)
+    trainer = type(given)(
+        args=given.args,
+        train_dataset=dataset,
+        processing_class=tokenizer,
+        model_init=lambda: type(given.model)(given.model.config),
+    )
+    first = trainer.model
+    trainer.train()
+    assert trainer.model is not first
+    assert [model.generation_config.num_beams for model in (first, trainer.model)] == [4, 4]
+
+
 def test_checkpoint_keeps_the_papers_decoding_after_evaluation(make_trainer, dataset, tmp_path):
     trainer = make_trainer(
         eval_dataset=dataset.select(range(2)), max_steps=2, eval_strategy="steps", eval_steps=1, generation_num_beams=1
     )
-    trainer.model.set_default_search()
     expected = trainer.model.generation_config.to_diff_dict()
+    assert (expected["num_beams"], expected["length_penalty"]) == (4, 0.6)
     trainer.train()
     trainer.save_model(tmp_path / "saved")
     saved = type(trainer.model).from_pretrained(tmp_path / "saved")

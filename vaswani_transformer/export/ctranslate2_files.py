@@ -96,14 +96,13 @@ def read_generation_config(folder: Path, vocab_size: int, tokenizer: PreTrainedT
     except ValueError as error:
         raise ValueError(f"{error} It is in `{path}`.") from error
     _tell_what_is_ignored(own, path)
-    is_ours = "max_new_tokens_over_source" in own
     library_limit = max(own.get("max_length", 20) - 1, 1)
     return {
         **own,
-        "num_beams": own.get("num_beams", 4 if is_ours else 1),
-        "length_penalty": own.get("length_penalty", PAPER_ALPHA if is_ours else 1.0),
+        "num_beams": own.get("num_beams", 1),
+        "length_penalty": own.get("length_penalty", PAPER_ALPHA if "max_new_tokens_over_source" in own else 1.0),
         "length_penalty_offset": own.get("length_penalty_offset", GNMT_OFFSET),
-        "max_new_tokens_over_source": own.get("max_new_tokens_over_source"),
+        "max_new_tokens_over_source": None if "max_new_tokens" in own else own.get("max_new_tokens_over_source"),
         "max_new_tokens": own.get("max_new_tokens", library_limit),
     }
 

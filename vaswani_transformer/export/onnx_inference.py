@@ -124,7 +124,6 @@ class VaswaniTransformerOnnxModel(VaswaniTransformerPreTrainedModel, VaswaniTran
         sessions = open_graphs(Path(folder), config, session_options, list(providers))
         model = cls(config, *sessions)
         model.generation_config = GenerationConfig.from_pretrained(folder)
-        model.set_default_search()
         return model
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:

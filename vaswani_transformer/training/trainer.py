@@ -58,6 +58,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     - Batches hold a number of tokens, not of sentences, and are the same on any number of devices. A stream of the
       library `datasets` is read in such batches too, endlessly; see `data.StreamLoader`.
     - `lr_scheduler_type="inverse_sqrt"` is the paper's schedule; the first update is number 1.
+    - The model decodes as section 6.1 says from the start, unless its generation config names another search.
     - Label smoothing is done by the model's forward. `loss` in the log is smoothed, `nll` is not.
     - `eval_loss`, `eval_nll` and `eval_perplexity` are means per target token over the whole evaluation set, each
       sentence counted once on any number of devices; perplexity is exp(nll).
@@ -118,7 +119,9 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         self._stream_rules = stream_rules
         if data_collator is None and processing_class is not None:
             data_collator = TranslationCollator(processing_class)
-        super().__init__(model, args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs)
+        super().__init__(
+            _with_default_search(model), args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs
+        )
         self._check_forward()
         self.label_smoother = None
         self.recipe: Recipe | None = None
@@ -132,6 +135,11 @@ class VaswaniTransformerTrainer(ResumableTrainer):
                 "`model` must be a VaswaniTransformerForConditionalGeneration, or have a forward that takes "
                 f"`smoothing` and `return_logits`, got {type(model).__name__}. Train it with Seq2SeqTrainer."
             )
+
+    def call_model_init(self, *args: Any) -> nn.Module:
+        """Calls `model_init`; what it makes decodes as section 6.1 says."""
+        made: nn.Module = _with_default_search(super().call_model_init(*args))
+        return made
 
     def _install_defaults(self) -> None:
         """Adds the BLEU metric and the callbacks that report, count, guard and snapshot."""
@@ -419,3 +427,10 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
     def _guard(self) -> DivergenceGuard | None:
         return next((each for each in self.callback_handler.callbacks if isinstance(each, DivergenceGuard)), None)
+
+
+def _with_default_search(model: Any) -> Any:
+    """The model, adapted or not, with section 6.1's decoding unless another search was chosen."""
+    if hasattr(model, "set_default_search"):
+        model.set_default_search()
+    return model
