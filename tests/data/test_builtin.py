@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("datasets", reason="needs the extra [train]")
 
 from vaswani_transformer.data import builtin, load_corpus
+from vaswani_transformer.evaluation.evaluation_set import load_evaluation_set
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -109,3 +110,9 @@ def test_corpus_holds_every_training_pair_and_one_pair_of_each_other_sentence(sp
     loaded = load_corpus(dataset="builtin", split="test", cache_dir=tmp_path)[:]
     expected = [(english, group[0]) for english, group in splits["test"]]
     assert list(zip(loaded["source"], loaded["target"], strict=True)) == expected
+
+
+@pytest.mark.parametrize("load", [load_corpus, load_evaluation_set])
+def test_other_languages_than_its_own_are_refused(load):
+    with pytest.raises(ValueError, match="`dataset` must be a corpus from de to en, got builtin, which is from en to"):
+        load(dataset="builtin", split="test", source_language="de", target_language="en")

@@ -16,6 +16,15 @@ CORPUS_FILE = Path(__file__).with_name("tatoeba_en_de.txt.xz")
 CORPUS_SHA256 = "3a040a0a7f9360b6687dc9fc5387b0232578a06c04a13e969cc3e02004d50e82"
 
 
+def check_direction(source_language: str | None, target_language: str | None) -> None:
+    """Raises ValueError for languages that are not those of the corpus; None is not compared."""
+    if source_language not in (None, "en") or target_language not in (None, "de"):
+        raise ValueError(
+            f"`dataset` must be a corpus from {source_language} to {target_language}, got builtin, which is from en "
+            "to de. Pass other data, or leave the languages out."
+        )
+
+
 def read_builtin(split: str) -> Iterator[tuple[str, list[str]]]:
     """English sentences of a split, each once, with all their German translations.
 

@@ -74,7 +74,7 @@ def load_corpus(
     languages = (source_language, target_language)
     cache = _Cache(cache_dir)
     if origin == BUILTIN:
-        return _load_builtin(split, cache)
+        return _load_builtin(split, languages, cache)
     if isinstance(origin, str):
         return _load_dataset(origin, dataset_config, split, languages, cache_dir)
     if len(origin) == 2:
@@ -280,9 +280,11 @@ def is_saved_to_disk(name: str | Path) -> bool:
     return any((Path(name) / file).is_file() for file in ("dataset_dict.json", "state.json"))
 
 
-def _load_builtin(split: str, cache: _Cache) -> datasets.Dataset:
+def _load_builtin(split: str, languages: tuple[str | None, str | None], cache: _Cache) -> datasets.Dataset:
     """Pairs of the built-in corpus: all translations of the training sentences, the first one of the others."""
     from . import builtin
+
+    builtin.check_direction(*languages)
 
     def pairs() -> Iterator[tuple[str, str]]:
         for english, translations in builtin.read_builtin(split):

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 DEFAULT_NUM_BEST = 4
 _LANGUAGES = {"cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
 _EXAMPLES = {
-    "de": ["Ein Hund rennt durch den Schnee.", "Zwei Frauen lesen im Park ein Buch."],
-    "en": ["A dog runs through the snow.", "Two women are reading a book in the park."],
-    "fr": ["Un chien court dans la neige.", "Deux femmes lisent un livre dans le parc."],
+    "de": ["Warum hast du dein altes Auto verkauft?", "Meine Schwester möchte Deutsch lernen."],
+    "en": ["Why did you sell your old car?", "My sister wants to learn German."],
+    "fr": ["Pourquoi as-tu vendu ta vieille voiture ?", "Ma sœur veut apprendre l'allemand."],
 }
 # Where the usual theme is too faint to read or too small to tap.
 _COLORS = {

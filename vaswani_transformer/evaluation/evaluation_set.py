@@ -45,6 +45,7 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     Example:
         >>> load_evaluation_set(dataset="builtin").references[0]
     """
+    from ..data.builtin import check_direction
     from ..data.corpora import BUILTIN, find_origin, load_corpus
 
     files = {key: corpus.get(key) for key in ("source_file", "target_file", "pairs_file")}
@@ -54,6 +55,7 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     origin = {key: str(given[key]) for key in _ORIGIN if given.get(key) is not None}
     name = name or describe_corpus(origin)
     if str(dataset) == BUILTIN:
+        check_direction(corpus.get("source_language"), corpus.get("target_language"))
         return _builtin(name, split, origin)
     rows = load_corpus(split=split, **corpus)
     return EvaluationSet(name, list(rows["source"]), list(rows["target"]), corpus=origin)
