@@ -262,7 +262,8 @@ def test_cost_read_from_results_is_the_one_that_was_measured(make_trainer, fixed
 
 
 def test_recipe_is_estimated_with_full_batches():
-    recipe = get_recipe("quickstart", max_source_tokens_per_batch=900)
+    changed = {"max_source_tokens_per_batch": 900, "max_target_tokens_per_batch": 1000}
+    recipe = get_recipe("quickstart", **changed, max_steps=2500, vocab_size=3000, d_model=128)
     full = estimate_recipe_cost(recipe, tokens_per_second=1000)
     assert (full.num_steps, full.source_tokens, full.target_tokens) == (2500, 2500 * 900, 2500 * 1000)
     assert (full.config.vocab_size, full.config.d_model) == (3000, 128)
