@@ -1,5 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
+import numpy as np
 import pytest
 import torch
 
@@ -105,6 +106,15 @@ def test_argument_does_not_warn_where_it_has_its_effect(make_trainer, dataset, c
     schedule = make_trainer(**options, warmup_steps=0).create_scheduler(8, torch.optim.SGD([torch.zeros(1)], lr=1.0))
     assert [schedule.lr_lambdas[0](step) for step in (1, 2, 4)] == pytest.approx([0.5, 0.0, 1.0])
     assert warned(caplog) == []
+
+
+def test_sampling_of_the_training_leaves_evaluations_in_order(make_trainer, dataset):
+    options = {"predict_with_generate": False, "per_device_eval_batch_size": 5}
+    trainers = [
+        make_trainer(train_sampling_strategy=strategy, **options) for strategy in ("group_by_length", "random")
+    ]
+    grouped, usual = (trainer.predict(dataset.select(range(23))) for trainer in trainers)
+    assert np.array_equal(grouped.label_ids, usual.label_ids)
 
 
 def test_dropping_the_last_batch_leaves_evaluations_whole(make_trainer, dataset):

@@ -335,7 +335,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if not is_training and has_length(dataset):
             check_token_ids(dataset, self.model.config.vocab_size)
             multiple = batch_size * self.args.world_size if self.args.world_size > 1 else 1
-            dataset = SortedByLength(dataset, multiple)
+            dataset, sampler_fn = SortedByLength(dataset, multiple), None  # whose order it keeps
         return super()._get_dataloader(dataset, description, batch_size, sampler_fn, is_training, dataloader_key)
 
     def evaluation_loop(
