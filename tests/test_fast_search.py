@@ -649,9 +649,13 @@ def test_autocast_leaves_the_search_to_the_library(searches):
 # ---- weights that change between searches ----
 
 
-def by_an_optimizer(model):
+def by_an_optimizer(model, **options):
     model(**pad(random_sentences(0, 3)), labels=torch.full((3, 4), 5)).loss.backward()
-    torch.optim.SGD(model.parameters(), lr=5.0).step()
+    torch.optim.SGD(model.parameters(), lr=5.0, **options).step()
+
+
+def by_a_fused_optimizer(model):
+    by_an_optimizer(model, fused=True)
 
 
 def by_data_and_eval(model):
@@ -693,6 +697,7 @@ def by_another_type(model):
     "change",
     [
         by_an_optimizer,
+        by_a_fused_optimizer,
         by_data_and_eval,
         by_data_of_one_row_and_eval,
         by_other_data,

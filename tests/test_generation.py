@@ -111,6 +111,14 @@ def test_a_chosen_number_of_beams_survives_loading_with_our_keys(tmp_path):
     assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (1, None, 5, 50)
 
 
+def test_chosen_sampling_survives_saving(tmp_path):
+    model = VaswaniTransformerForConditionalGeneration(make_config())
+    model.generation_config.do_sample = True
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).generation_config
+    assert (loaded.do_sample, loaded.num_beams) == (True, None)
+
+
 def test_a_chosen_length_penalty_survives_saving(tmp_path):
     model = VaswaniTransformerForConditionalGeneration(make_config())
     model.generation_config.length_penalty = 1.3
@@ -229,6 +237,31 @@ def test_a_limit_over_the_source_in_the_call_replaces_max_new_tokens_of_the_mode
     model = make_model()
     model.generation_config.max_new_tokens = 3
     assert length_of_a_long_output(model, max_new_tokens_over_source=50) == 56
+
+
+def test_a_limit_over_the_source_in_the_call_replaces_those_of_the_passed_config():
+    model = make_model()
+    model.generation_config.max_new_tokens = 3
+    options = {"generation_config": model.generation_config, "max_new_tokens_over_source": 50}
+    assert length_of_a_long_output(model, **options) == 56
+
+
+@pytest.fixture
+def evaluated():
+    """A model whose generation config holds what `Seq2SeqTrainer.evaluate` leaves there."""
+    model = make_model()
+    own = model.generation_config
+    own.update(**own._get_default_generation_params(), defaults_only=True)
+    assert own.max_length == 20
+    return model
+
+
+def test_a_leftover_limit_is_ignored_by_another_model_too(evaluated):
+    assert length_of_a_long_output(make_model(), generation_config=evaluated.generation_config) == 56
+
+
+def test_a_users_generation_config_that_equals_a_leftover_limit_is_obeyed(evaluated):
+    assert length_of_a_long_output(evaluated, generation_config=GenerationConfig(max_length=20)) == 20
 
 
 def test_the_limit_over_the_source_can_be_given_in_the_call():

@@ -94,7 +94,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         own: it stays.
         """
         own = self.generation_config
-        if hasattr(own, "max_new_tokens_over_source") and own.num_beams is None:
+        if hasattr(own, "max_new_tokens_over_source") and own.num_beams is None and not own.do_sample:
             own.num_beams = 4
             own.length_penalty = PAPER_ALPHA if own.length_penalty is None else own.length_penalty
 
@@ -104,8 +104,8 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         over_source = kwargs.pop("max_new_tokens_over_source", None)
         offset = kwargs.pop("length_penalty_offset", None)
         own, passed = self.generation_config, {} if generation_config is None else generation_config.to_dict()
-        if passed.get("max_length") == own.max_length:
-            passed["max_length"] = None
+        if generation_config is not None and (_holds_librarys_defaults(generation_config) or passed == own.to_dict()):
+            passed["max_length"] = None  # nobody chose it for this call
         given = {**passed, **kwargs}
         prepared: Any
         prepared, model_kwargs = super()._prepare_generation_config(  # type: ignore[misc]
@@ -113,8 +113,12 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         )
         if not is_given:
             over_source = getattr(prepared, "max_new_tokens_over_source", None)
-        max_new_tokens = given.get("max_new_tokens") if is_given else prepared.max_new_tokens
-        if given.get("max_length") is not None or max_new_tokens is not None:
+        limits = (
+            [kwargs.get("max_length"), kwargs.get("max_new_tokens")]
+            if is_given
+            else [given.get("max_length"), prepared.max_new_tokens]
+        )
+        if limits != [None, None]:
             over_source = None
         if given.get("length_penalty") is None and own.length_penalty is None:
             has_our_keys = hasattr(own, "max_new_tokens_over_source")

@@ -586,6 +586,12 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         trained: Self = super().train(mode)
         return trained
 
+    def _apply(self, *args: Any, **kwargs: Any) -> Self:
+        """As torch's; the copies of weights that the search keeps do not outlive a move."""
+        DecoderProjections.drop(self)
+        moved: Self = super()._apply(*args, **kwargs)
+        return moved
+
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
         """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json."""
         own, self.generation_config = self.generation_config, copy.deepcopy(self.generation_config)
@@ -642,6 +648,8 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         Paper: sections 3.4 and 5.4.
         """
         check_arguments_of_loss(kwargs)
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            DecoderProjections.drop(self)  # fused optimisers leave no trace of what they write
         if labels is not None:
             check_token_ids("labels", labels, self.config.vocab_size, ignore_index=IGNORE_INDEX)
             labels, use_cache = labels.long(), bool(use_cache)

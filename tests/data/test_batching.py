@@ -57,7 +57,7 @@ def test_effective_batches_are_nearly_full():
     assert sampler.num_effective_batches <= 1.05 * max(source.sum(), target.sum()) / 1000
 
 
-@pytest.mark.parametrize("num_pairs", [200, 1000, 5000])
+@pytest.mark.parametrize("num_pairs", [200, 1000, 5000, 50_000])
 def test_no_batch_is_a_small_remainder(num_pairs):
     """Of 0.1.0's batches the last had 0.1 of the others' tokens; its pairs, the longest, weighed ten times as much."""
     source, target = make_lengths(num_pairs)
@@ -307,7 +307,8 @@ def test_pairs_of_a_small_corpus_meet_others_in_the_next_epoch(real_lengths):
     epochs = [micro_batches(sampler, epoch) for epoch in range(3)]
     assert all(sorted(chain(*batches)) == list(range(29000)) for batches in epochs)
     assert max(common_mates(*epochs[:2]), common_mates(*epochs[1:])) < 0.45
-    assert not set(map(frozenset, epochs[0])) & set(map(frozenset, epochs[1]))
+    same = set(map(frozenset, epochs[0])) & set(map(frozenset, epochs[1]))
+    assert len(same) <= 1  # that of the longest pairs, few of which are equally long
 
 
 @settings(max_examples=50, deadline=None)

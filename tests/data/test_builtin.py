@@ -114,5 +114,5 @@ def test_corpus_holds_every_training_pair_and_one_pair_of_each_other_sentence(sp
 
 @pytest.mark.parametrize("load", [load_corpus, load_evaluation_set])
 def test_other_languages_than_its_own_are_refused(load):
-    with pytest.raises(ValueError, match="`dataset` must be a corpus from de to en, got builtin, which is from en to"):
+    with pytest.raises(ValueError, match="must be en and de for the built-in corpus, got de and en"):
         load(dataset="builtin", split="test", source_language="de", target_language="en")

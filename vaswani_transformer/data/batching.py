@@ -13,7 +13,8 @@ from torch.utils.data import Sampler
 PLAN_VERSION = 2  # goes up when the same corpus, limits and seed give other batches; 1 is that of release 0.1.0
 BATCHES_PER_POOL = 100  # effective batches' worth of pairs that are sorted by length together
 _SAMPLED_BATCHES = 100  # effective batches that the share of padding is measured on
-_HALVINGS = 8  # of the search for the limit at which all batches are equally full
+_EVENED_BATCHES = 20  # the last ones, which share what would be a small remainder
+_HALVINGS = 8  # of the search for the limit at which they are equally full
 
 Lengths = Sequence[int] | np.ndarray
 
@@ -30,7 +31,7 @@ class TokenBatchSampler(Sampler[list[int]]):
     Every epoch has the same number of micro-batches: a plan made from the lengths alone fixes how long the pairs of
     each batch are, and an epoch draws which pair of these lengths goes where, and the order of the batches. Pairs of
     the same two lengths have places in several batches, so that they meet other pairs in every epoch. No pair is lost
-    or repeated, and all batches are about equally full: there is no remainder. A micro-batch is an empty list if an
+    or repeated, and the last 20 batches share what would be a small remainder. A micro-batch is an empty list if an
     effective batch has fewer pairs than micro-batches.
 
     Args:
@@ -292,18 +293,19 @@ def cut(lengths: np.ndarray, limits: np.ndarray, max_padded_tokens: int | None =
 
 
 def _cut_evenly(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Starts of the fewest contiguous batches within the limits, about equally full, then the number of rows."""
+    """Starts of the fewest contiguous batches within the limits, the last about equally full, then N."""
     starts = cut(lengths, limits)
-    num_batches = len(starts) - 1
-    low, high = max((lengths / limits).max(), (lengths.sum(axis=0) / limits).max() / num_batches), 1.0
+    before, last = starts[: -_EVENED_BATCHES - 1], starts[-_EVENED_BATCHES - 1 :]
+    lengths = lengths[last[0] :]
+    low, high = max((lengths / limits).max(), (lengths.sum(axis=0) / limits).max() / (len(last) - 1)), 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        tried = cut(lengths, np.ceil(limits * middle).astype(int))  # floats would make every search a copy
-        if len(tried) - 1 == num_batches:
-            starts, high = tried, middle
+        tried = cut(lengths, np.ceil(limits * middle).astype(int))
+        if len(tried) == len(last):
+            last, high = tried + last[0], middle
         else:
             low = middle
-    return starts
+    return np.concatenate([before, last])
 
 
 def _num_within(lengths: np.ndarray, max_padded_tokens: int) -> int:

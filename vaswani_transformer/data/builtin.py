@@ -20,8 +20,8 @@ def check_direction(source_language: str | None, target_language: str | None) ->
     """Raises ValueError for languages that are not those of the corpus; None is not compared."""
     if source_language not in (None, "en") or target_language not in (None, "de"):
         raise ValueError(
-            f"`dataset` must be a corpus from {source_language} to {target_language}, got builtin, which is from en "
-            "to de. Pass other data, or leave the languages out."
+            "`source_language` and `target_language` must be en and de for the built-in corpus, got "
+            f"{source_language} and {target_language}. Pass other data, or leave the languages out."
         )
 
 

@@ -117,7 +117,8 @@ def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_b
     if args.lr_scheduler_type == "inverse_sqrt":
         reasons["lr_scheduler_kwargs"] = "`learning_rate` and `warmup_steps` are all that the paper's schedule has"
     for name, reason in reasons.items():
-        if (value := getattr(args, name)) and value != getattr(Seq2SeqTrainingArguments, name):
+        is_set = (value := getattr(args, name)) and value != getattr(Seq2SeqTrainingArguments, name)
+        if is_set and args.process_index == 0:
             logger.warning(f"`{name}` of {value} has no effect: {reason}.")
     args.dataloader_drop_last = False
 

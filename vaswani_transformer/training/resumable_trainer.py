@@ -157,7 +157,7 @@ class ResumableTrainer(HubTrainer):
         if saved is None or saved.plan_version == PLAN_VERSION:
             return 0 if saved is None else saved.skipped_updates
         step: int = TrainerState.load_from_json(str(checkpoint / STATE_FILE)).global_step
-        if self.is_world_process_zero():
+        if self.is_world_process_zero() and step != self.args.max_steps:
             logger.warning(
                 f"{checkpoint} was saved by a version that planned batches differently: training resumes with update "
                 f"{step + 1} at the start of an epoch, with new batches."
