@@ -60,9 +60,9 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     """What `generate` does differently for this model: the paper's score, stop and limit.
 
     The generation config's key `max_new_tokens_over_source` (50) limits the output of each sentence to its source
-    length plus that many tokens, `</s>` included. A `max_length` or `max_new_tokens` of the call, or of a
-    GenerationConfig passed to it, takes its place. One in the model's own generation config is ignored while the key
-    is set, because the library's evaluation writes its defaults there.
+    length plus that many tokens, `</s>` included. A `max_new_tokens` takes its place wherever it stands, and a
+    `max_length` of the call or of a GenerationConfig passed to it. A `max_length` in the model's own generation config
+    is ignored while the key is set, because evaluation with `Seq2SeqTrainer` writes its default there.
 
     The key `length_penalty_offset` (5) is c of the length penalty ((c + length) / (c + 1))^`length_penalty`; 0 gives
     length^`length_penalty`, the score of fairseq and of the library's own search.
