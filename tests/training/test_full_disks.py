@@ -55,7 +55,7 @@ def test_command_on_disks_of_any_size_says_why_it_failed_and_ends_the_same_with_
     ("num_averaged", "sizes", "expected"),
     [
         ("3", (0, 40, 200, 320, 400, 440, 640), {"an error", "nothing"}),
-        ("0", (160, *range(296, 376, 4), 440), {"an error", "card or picture", "nothing"}),
+        ("0", (160, *range(296, 376, 4), 640), {"an error", "card or picture", "nothing"}),
     ],
 )
 def test_end_of_a_run_on_a_full_disk_says_why_it_failed_and_is_the_same_with_room(
