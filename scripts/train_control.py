@@ -34,7 +34,7 @@ from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOut
 from vaswani_transformer.positions_vaswani_transformer import SinusoidalPositionalEncoding
 from vaswani_transformer.training.checkpoints import find_checkpoint
 from vaswani_transformer.training.folder import write_train_results
-from vaswani_transformer.training.recipe import Recipe
+from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import RunData, run_training
 
 # ---- the networks ----

@@ -15,7 +15,7 @@ from transformers import AutoModelForSeq2SeqLM, pipeline
 
 from vaswani_transformer.evaluation.checkpoint import load_for_inference
 from vaswani_transformer.evaluation.scoring import score_pairs
-from vaswani_transformer.training.recipe import Recipe
+from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import train
 
 ARCHIVES = sorted((Path(__file__).parent / "checkpoints").glob("*.tar.xz"))

@@ -26,7 +26,7 @@ from .version import __version__
 # Names whose modules need an extra: imported when first used, and not by `import *`.
 _LAZY = {
     "RECIPES": "training.recipes",
-    "Recipe": "training.recipe",
+    "Recipe": "training.recipes",
     "TranslationMetric": "evaluation.metrics",
     "VaswaniTransformerTrainer": "training.trainer",
     "VaswaniTransformerTrainingArguments": "training.arguments",

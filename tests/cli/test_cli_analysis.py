@@ -8,8 +8,7 @@ import pytest
 from cli_runs import refused
 
 from vaswani_transformer.cli import main
-from vaswani_transformer.training.recipe import Recipe
-from vaswani_transformer.training.recipes import RECIPES
+from vaswani_transformer.training.recipes import RECIPES, Recipe
 
 
 def test_table3_prints_every_row(capsys):

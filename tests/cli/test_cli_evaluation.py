@@ -19,8 +19,7 @@ from vaswani_transformer import cli
 from vaswani_transformer.cli import evaluation, main
 from vaswani_transformer.training.card import write_card
 from vaswani_transformer.training.folder import write_train_results
-from vaswani_transformer.training.recipe import Recipe
-from vaswani_transformer.training.recipes import get_recipe
+from vaswani_transformer.training.recipes import Recipe, get_recipe
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -18,8 +18,7 @@ from transformers import AutoTokenizer
 
 from vaswani_transformer import cli
 from vaswani_transformer.cli import main, training
-from vaswani_transformer.training.recipe import Recipe
-from vaswani_transformer.training.recipes import RECIPES, get_recipe
+from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

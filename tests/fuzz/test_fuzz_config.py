@@ -18,7 +18,7 @@ from tiny import make_config
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerModel
 from vaswani_transformer.evaluation.checkpoint import load_for_inference
 from vaswani_transformer.evaluation.translate import translate
-from vaswani_transformer.training.recipe import Recipe
+from vaswani_transformer.training.recipes import Recipe
 
 KINDS = VaswaniTransformerConfig.__annotations__
 FIELDS = [name for name in VaswaniTransformerConfig.__annotations__ if name not in ("model_type", "attribute_map")]

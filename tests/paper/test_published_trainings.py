@@ -20,8 +20,7 @@ from transformers.initialization import no_init_weights
 
 from vaswani_transformer.training.averaging import SnapshotCallback
 from vaswani_transformer.training.preparation import RunData
-from vaswani_transformer.training.recipe import Recipe
-from vaswani_transformer.training.recipes import RECIPES, get_recipe
+from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 from vaswani_transformer.training.run import build_trainer, make_model, training_arguments
 
 FILES = {f"{split}_{side}": f"{split}.{side}" for split in ("train", "validation") for side in ("source", "target")}

@@ -15,7 +15,7 @@ from toy_language import make_pairs
 from vaswani_transformer.training.averaging import list_snapshots, write_average
 from vaswani_transformer.training.checkpoints import checkpoint_step, find_checkpoint
 from vaswani_transformer.training.folder import check_output_dir
-from vaswani_transformer.training.recipe import RECIPE_FILE, Recipe
+from vaswani_transformer.training.recipes import RECIPE_FILE, Recipe
 from vaswani_transformer.training.run import train
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 

@@ -15,8 +15,7 @@ from vaswani_transformer.cli.evaluation import _chosen_corpus
 from vaswani_transformer.cli.training import chosen_recipe
 from vaswani_transformer.evaluation.evaluation_set import describe_corpus
 from vaswani_transformer.training.card import keep_card, make_card, refresh_card, write_card
-from vaswani_transformer.training.recipe import Recipe
-from vaswani_transformer.training.recipes import RECIPES, get_recipe
+from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 
 RESULTS = {
     "train_pairs": 49_000,

@@ -17,7 +17,7 @@ from torch import nn
 from toy_language import make_pairs
 
 from vaswani_transformer.dropout_vaswani_transformer import Dropout
-from vaswani_transformer.training.recipe import Recipe
+from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import train
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 

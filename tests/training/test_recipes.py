@@ -5,8 +5,7 @@ import math
 
 import pytest
 
-from vaswani_transformer.training.recipe import Recipe, field_types
-from vaswani_transformer.training.recipes import RECIPES, get_recipe
+from vaswani_transformer.training.recipes import RECIPES, Recipe, field_types, get_recipe
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(Recipe), ids=lambda field: field.name)

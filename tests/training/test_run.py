@@ -22,7 +22,7 @@ from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import load_corpus
 from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
 from vaswani_transformer.training.curves import curve, read_log
-from vaswani_transformer.training.recipe import Recipe
+from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import describe_plan, train
 
 

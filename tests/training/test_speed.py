@@ -21,8 +21,7 @@ from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import TokenBatchSampler
 from vaswani_transformer.training import cost as cost_module
 from vaswani_transformer.training import speed as speed_module
-from vaswani_transformer.training.recipe import Recipe
-from vaswani_transformer.training.recipes import get_recipe
+from vaswani_transformer.training.recipes import Recipe, get_recipe
 from vaswani_transformer.training.speed import MeasuredSpeed, Stopwatch, describe_speed, measure_speed, synthetic_pairs
 
 TINY = Recipe(

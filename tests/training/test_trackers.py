@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from vaswani_transformer.training.recipe import Recipe
+from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import training_arguments
 from vaswani_transformer.training.trackers import check_trackers, tracker_names
 

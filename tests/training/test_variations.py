@@ -12,8 +12,7 @@ from toy_language import make_pairs
 
 from vaswani_transformer.analysis.table_3 import VARIATIONS
 from vaswani_transformer.training import variations
-from vaswani_transformer.training.recipe import Recipe
-from vaswani_transformer.training.recipes import get_recipe
+from vaswani_transformer.training.recipes import Recipe, get_recipe
 from vaswani_transformer.training.variations import (
     read_variations,
     scaled_variation,

@@ -22,9 +22,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani_transformer.cli import main
 from vaswani_transformer.data import load_corpus
-from vaswani_transformer.training.paper_recipes import paper_recipes
-from vaswani_transformer.training.recipe import Recipe
-from vaswani_transformer.training.recipes import get_recipe
+from vaswani_transformer.training.recipes import Recipe, get_recipe, paper_recipes
 
 pytestmark = pytest.mark.slow
 

@@ -132,7 +132,7 @@ def _chosen_corpus(args: argparse.Namespace, split: str) -> dict[str, Any]:
     """
     from ..data.corpora import find_origin
     from ..evaluation.checkpoint import check_model_path
-    from ..training.recipe import RECIPE_FILE, Recipe
+    from ..training.recipes import RECIPE_FILE, Recipe
 
     given = {"source_file": args.source, "target_file": args.reference}
     given |= {"pairs_file": args.pairs, "dataset": args.dataset}

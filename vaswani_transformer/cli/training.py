@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..training.recipe import Recipe
+    from ..training.recipes import Recipe
 
 
 def is_main_process() -> bool:
@@ -107,8 +107,7 @@ def describe_recipe_fields(parser: argparse.ArgumentParser, recipe: str | None =
         parser: Of the command.
         recipe: Name of the command's default recipe; None is the paper's base model.
     """
-    from ..training.recipe import Recipe, field_types
-    from ..training.recipes import get_recipe
+    from ..training.recipes import Recipe, field_types, get_recipe
 
     base = Recipe() if recipe is None else get_recipe(recipe)
     shown = "without --recipe" if recipe is None else f"for --recipe {recipe}"
@@ -153,8 +152,7 @@ def training_options(args: argparse.Namespace, recipe: Recipe) -> dict[str, Any]
 
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
     """The named recipe, the resumed run's own, or the paper's, with the values given on the command line."""
-    from ..training.recipe import Recipe
-    from ..training.recipes import get_recipe
+    from ..training.recipes import Recipe, get_recipe
 
     given = given_fields(args)
     if args.recipe is not None:
@@ -166,7 +164,7 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
 
 def given_fields(args: argparse.Namespace) -> dict[str, Any]:
     """The fields of a recipe that the command line gives."""
-    from ..training.recipe import Recipe
+    from ..training.recipes import Recipe
 
     return {name: value for name, value in vars(args).items() if name in Recipe.__dataclass_fields__}
 

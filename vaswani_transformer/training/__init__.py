@@ -32,7 +32,6 @@ __all__ = [
     "cost",
     "curves",
     "publish",
-    "recipe",
     "recipes",
     "run",
     "schedule",

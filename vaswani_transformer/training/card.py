@@ -24,7 +24,7 @@ from .atomic import write_text
 from .commands import changed_fields, dataset_name, evaluate_command, train_command
 from .cost import read_cost
 from .folder import CARD_FILE, CARD_MARKER, CURVES_FILE, is_own_card
-from .recipe import RECIPE_FILE, Recipe
+from .recipes import RECIPE_FILE, Recipe
 from .scores import eval_results, read_test_results, scores_section
 from .travelling_code import CODE_FILES, code_section
 

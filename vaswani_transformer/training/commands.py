@@ -14,8 +14,7 @@ from ..evaluation.checkpoint import HUB_ID
 from ..evaluation.decoding import DECODING
 from ..evaluation.evaluation_set import describe_corpus
 from ..evaluation.results import TEST_RESULTS_FILE
-from .recipe import Recipe
-from .recipes import RECIPES
+from .recipes import RECIPES, Recipe
 
 _FILE_FIELDS = ("_source", "_target", "_pairs")
 _CORPUS_FLAGS = {

@@ -18,7 +18,7 @@ from ..analysis.matrix_rate import measure_matrix_rate
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from ..version import code_version
-from .recipe import Recipe
+from .recipes import Recipe
 
 if TYPE_CHECKING:
     from .trainer import VaswaniTransformerTrainer

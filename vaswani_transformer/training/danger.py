@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from .arguments import VaswaniTransformerTrainingArguments
-from .recipe import Recipe
+from .recipes import Recipe
 
 _DEEP = 6  # decoder layers from which post-norm is known to diverge when hurried
 _FAR = 4  # times

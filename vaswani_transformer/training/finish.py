@@ -22,7 +22,7 @@ from .curves import draw_run
 from .folder import set_aside_scores, write_train_results
 from .preparation import RunData
 from .progress import best_validation
-from .recipe import Recipe
+from .recipes import Recipe
 from .trainer import VaswaniTransformerTrainer
 
 logger = logging.get_logger(__name__)

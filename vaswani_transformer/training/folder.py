@@ -19,7 +19,7 @@ from ..evaluation.results import TEST_RESULTS_FILE, TEST_RESULTS_PATTERN, TRAIN_
 from .atomic import write_json
 from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE
 from .checkpoints import BROKEN_CHECKPOINTS, STAGING_FOLDER, STATE_FILE, check_no_links, list_checkpoints
-from .recipe import RECIPE_FILE, Recipe
+from .recipes import RECIPE_FILE, Recipe
 
 try:
     import fcntl

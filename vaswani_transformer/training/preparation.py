@@ -32,7 +32,7 @@ from ..data.rows import pair_lengths
 from ..evaluation.checkpoint import load_tokenizer
 from .arguments import VaswaniTransformerTrainingArguments
 from .folder import clear_run
-from .recipe import Recipe
+from .recipes import Recipe
 
 logger = logging.get_logger(__name__)
 

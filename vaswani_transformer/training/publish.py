@@ -35,7 +35,7 @@ from ..evaluation.checkpoint import check_checkpoint_folder, check_no_link_out, 
 from ..evaluation.results import TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
 from ..version import __version__
 from .folder import CARD_FILE, is_own_card
-from .recipe import RECIPE_FILE
+from .recipes import RECIPE_FILE
 from .travelling_code import CODE_FILES, code_files, with_code_section
 
 # Apart from the card's pictures, what a published model consists of; names of these kinds that the folder lacks are

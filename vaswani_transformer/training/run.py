@@ -28,8 +28,7 @@ from .finish import finish_run
 from .folder import check_output_dir, holding, read_train_results
 from .foreign_code import check_harmless
 from .preparation import RunData, cleaning_rules, prepare_data
-from .recipe import SPLITS, Recipe
-from .recipes import RECIPES
+from .recipes import RECIPES, SPLITS, Recipe
 from .schedule import paper_peak_learning_rate
 from .trackers import check_trackers, tracker_names
 from .trainer import VaswaniTransformerTrainer

@@ -17,7 +17,7 @@ from ..evaluation.decoding import DECODING
 from ..evaluation.evaluation_set import describe_corpus
 from ..evaluation.results import METRICS, TEST_RESULTS_PATTERN, describe_search, metric_names
 from .commands import corpus_without_folders, find_split
-from .recipe import Recipe
+from .recipes import Recipe
 
 
 def read_test_results(folder: str | Path) -> dict[str, dict[str, Any]]:

@@ -27,7 +27,7 @@ from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGener
 from ..tokenization_vaswani_transformer import VaswaniTransformerTokenizer
 from .cost import estimate_recipe_cost, measure_devices
 from .preparation import RunData, cleaning_rules
-from .recipe import Recipe
+from .recipes import Recipe
 from .run import build_trainer, training_arguments
 from .trainer import VaswaniTransformerTrainer
 

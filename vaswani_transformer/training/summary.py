@@ -16,7 +16,7 @@ from .averaging import WEIGHTS_FILE
 from .checkpoints import STATE_FILE, list_checkpoints
 from .folder import CARD_FILE, CURVES_FILE
 from .progress import format_duration
-from .recipe import Recipe
+from .recipes import Recipe
 
 _FIGURES = (("sacrebleu", "BLEU {:.2f}"), ("perplexity", "perplexity {:,.3f}"), ("nll", "nll {:.4f}"))
 

@@ -31,7 +31,7 @@ from .danger import dangers
 from .guard import DivergenceGuard
 from .loading import limit_shape_caches, load_batches, load_stream, plan_batches, plan_stream, reduce_report
 from .progress import ProgressReport
-from .recipe import Recipe
+from .recipes import Recipe
 from .resumable_trainer import ResumableTrainer
 from .schedule import create_paper_schedule, paper_peak_learning_rate
 from .validation import (

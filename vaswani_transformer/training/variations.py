@@ -26,7 +26,7 @@ from ..evaluation.decoding import DECODING
 from ..evaluation.report import evaluate_to_files
 from ..evaluation.results import TEST_RESULTS_FILE, describe_search
 from .folder import check_same_recipe, read_train_results, start_or_resume
-from .recipe import RECIPE_FILE, Recipe
+from .recipes import RECIPE_FILE, Recipe
 from .run import train
 from .scores import read_test_results
 
