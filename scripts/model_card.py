@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vaswani_transformer.evaluation.outputs import check_outputs, save_figure
+from vaswani_transformer.files import CARD_FILE, CURVES_FILE
 from vaswani_transformer.training.card import make_card, write_card
 from vaswani_transformer.training.curves import Log, draw_curves, read_log
-from vaswani_transformer.training.folder import CARD_FILE, CURVES_FILE, is_own_card
+from vaswani_transformer.training.folder import is_own_card
 
 
 def write_card_with_curves(

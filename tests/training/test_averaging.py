@@ -124,8 +124,8 @@ def test_average_copies_nothing_that_a_link_leads_to(tmp_path):
     for name in ("0", "1"):
         make_model(int(name)).save_pretrained(tmp_path / name)
     (tmp_path / "secret").write_text("{}")
-    (tmp_path / "1" / "test_results_x.json").symlink_to(tmp_path / "secret")
-    with pytest.raises(ValueError, match="must hold its files itself, got a link from .*test_results_x.json"):
+    (tmp_path / "1" / "recipe.json").symlink_to(tmp_path / "secret")
+    with pytest.raises(ValueError, match="must hold its files itself, got a link from .*recipe.json"):
         average_checkpoints([tmp_path / "0", tmp_path / "1"], tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
 

@@ -12,10 +12,11 @@ from faults import without_times
 from safetensors.torch import load_file
 from toy_language import make_pairs
 
+from vaswani_transformer.files import RECIPE_FILE
 from vaswani_transformer.training.averaging import list_snapshots, write_average
 from vaswani_transformer.training.checkpoints import checkpoint_step, find_checkpoint
 from vaswani_transformer.training.folder import check_output_dir
-from vaswani_transformer.training.recipes import RECIPE_FILE, Recipe
+from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import train
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 

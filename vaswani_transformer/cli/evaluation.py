@@ -111,8 +111,7 @@ def _run_evaluate(args: argparse.Namespace) -> None:
 
 def _refresh_card(model: str, results_file: Path) -> Path | None:
     """Writes the card of a run's model again, if it is the run's and the results lie where it looks for them."""
-    from ..evaluation.results import TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
-    from ..training.folder import CARD_FILE
+    from ..files import CARD_FILE, TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
 
     folder = Path(model)
     is_read = results_file.match(TEST_RESULTS_PATTERN) and results_file.resolve().parent == folder.resolve()
@@ -132,7 +131,8 @@ def _chosen_corpus(args: argparse.Namespace, split: str) -> dict[str, Any]:
     """
     from ..data.corpora import find_origin
     from ..evaluation.checkpoint import check_model_path
-    from ..training.recipes import RECIPE_FILE, Recipe
+    from ..files import RECIPE_FILE
+    from ..training.recipes import Recipe
 
     given = {"source_file": args.source, "target_file": args.reference}
     given |= {"pairs_file": args.pairs, "dataset": args.dataset}

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from transformers.utils.logging import disable_progress_bar, enable_progress_bar
 from transformers.utils.peft_utils import find_adapter_config_file
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..files import read_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
 _OTHER_FILES = (GENERATION_CONFIG_NAME, "tokenizer.json", "tokenizer_config.json")
@@ -88,22 +88,6 @@ def _check_names_no_file(path: Path) -> None:
             f"`{path}` must not name other files, got {' and '.join(found)}. Delete them there: the tokenizer is in "
             "tokenizer.json."
         )
-
-
-def read_json(path: Path, kind: type = dict, *, advice: str = "Copy it again.") -> Any:
-    """What a JSON file holds, which must be an object, or a list where `kind` is list.
-
-    Raises:
-        ValueError: It is broken, or holds something else; the message ends in `advice`.
-    """
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (RecursionError, ValueError) as error:
-        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). {advice}") from error
-    if not isinstance(content, kind):
-        wanted = "list" if kind is list else "object"
-        raise ValueError(f"`{path}` must hold a JSON {wanted}, got {type(content).__name__}. {advice}")
-    return content
 
 
 @contextlib.contextmanager
@@ -196,22 +180,6 @@ def check_no_adapter(name_or_path: str | Path) -> None:
         raise ValueError(
             f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into its model first "
             "(merge_and_unload, then save_pretrained), and pass that folder."
-        )
-
-
-def check_no_link_out(path: Path, folder: Path) -> None:
-    """Refuses to publish or copy a link out of a model's folder: one from elsewhere may lead to any file.
-
-    What the Hub's client has downloaded is links: from `snapshots/<commit>` to `blobs`.
-
-    Raises:
-        ValueError: The path is such a link.
-    """
-    place, blobs = path.resolve(), folder.resolve().parent.parent / "blobs"
-    if not (place.is_relative_to(folder.resolve()) or place.parent == blobs):
-        raise ValueError(
-            f"`model` must hold its files itself, got a link from {path} to {place}. Put a copy in its place if it is "
-            "meant to be public."
         )
 
 

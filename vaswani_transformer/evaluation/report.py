@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from ..files import TEST_RESULTS_FILE
 from ..version import code_version
 from .baselines import nearest_training_pair
 from .batches import DEFAULT_MAX_TOKENS_PER_BATCH
@@ -21,7 +22,7 @@ from .decoding import DECODING, GenerativeModel, decoding_config
 from .evaluation_set import EvaluationSet, load_evaluation_set
 from .metrics import corpus_sacrebleu, score_translations
 from .outputs import check_outputs, write_lines
-from .results import TEST_RESULTS_FILE, describe_search, length_ratio, metric_names, write_results
+from .results import describe_search, length_ratio, metric_names, write_results
 from .translate import translate
 
 

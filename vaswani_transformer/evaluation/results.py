@@ -17,9 +17,6 @@ from typing import Any
 
 from .outputs import open_output
 
-TRAIN_RESULTS_FILE = "train_results.json"
-TEST_RESULTS_FILE = "test_results.json"
-TEST_RESULTS_PATTERN = "test_results*.json"  # of every test set, in a model's folder
 METRICS = ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")  # what `metrics.score_translations` computes
 
 

@@ -21,8 +21,8 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from ..files import read_json
 from . import batches
-from .checkpoint import read_json
 from .outputs import STANDARD_STREAM, description_of, is_stream, line_bytes, open_output, open_part, part_of
 
 logger = logging.get_logger(__name__)

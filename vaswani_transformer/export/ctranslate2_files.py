@@ -12,8 +12,8 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 
 from ..evaluation.batches import check_count
-from ..evaluation.checkpoint import read_json
 from ..evaluation.decoding import DECODING, decoding_overrides
+from ..files import read_json
 from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..evaluation.checkpoint import checking_config, read_json
+from ..evaluation.checkpoint import checking_config
+from ..files import read_json
 from .onnx_model import DECODER_FILE, ENCODER_FILE, cache_names
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from transformers.utils import CONFIG_NAME
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation.checkpoint import load_for_inference
 from ..extras import requiring
+from ..files import write_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..training.atomic import write_json
 from ..version import __version__
 from .folder import check_output_folder, writing_folder
 

@@ -20,19 +20,20 @@ from safetensors.torch import save_file
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from ..evaluation.checkpoint import check_no_link_out, shard_names
-from ..evaluation.results import TEST_RESULTS_FILE, TRAIN_RESULTS_FILE
-from .atomic import writing_beside
-from .checkpoints import MANIFEST_FILE, STATE_FILE, checkpoint_step, list_checkpoints
-from .running_sums import PROGRESS_FILES
+from ..evaluation.checkpoint import shard_names
+from ..files import (
+    RUN_FILES,
+    SNAPSHOT_FOLDER,
+    WEIGHTS_FILE,
+    WEIGHTS_INDEX,
+    check_no_link_out,
+    writing_beside,
+)
+from .checkpoints import checkpoint_step, list_checkpoints
 
-SNAPSHOT_FOLDER = "snapshots"
-WEIGHTS_FILE = "model.safetensors"
 _FORMAT = {"format": "pt"}  # metadata of a model's weights
 _HASH = "sha256"  # of a snapshot's tensors, in its metadata
-_WEIGHTS_INDEX = "model.safetensors.index.json"
 _SNAPSHOT_PATTERN = re.compile(r"step-\d+\.safetensors")
-_NOT_COPIED = (_WEIGHTS_INDEX, STATE_FILE, MANIFEST_FILE, PROGRESS_FILES, TRAIN_RESULTS_FILE, TEST_RESULTS_FILE)
 _ELEMENTS_AT_A_TIME = 2**20
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
@@ -155,8 +156,7 @@ def average_checkpoints(
             )
         paths = paths[-last:]
     base = _model_folder(paths[-1])
-    copied = [path for path in sorted(base.iterdir()) if path.suffix in (".json", ".py", ".txt", ".jinja")]
-    copied = [path for path in copied if not any(path.match(pattern) for pattern in _NOT_COPIED)]
+    copied = [path for file in RUN_FILES if file.averaged for path in base.glob(file.name)]
     for path in copied:
         check_no_link_out(path, base)
     weights = average_snapshots(paths)
@@ -280,8 +280,8 @@ def _folder_tensor_files(folder: Path) -> dict[str, Path]:
     """Safetensors file of each tensor of a model folder, sharded or not."""
     if (folder / WEIGHTS_FILE).is_file():
         return _tensor_files(folder / WEIGHTS_FILE)
-    if (folder / _WEIGHTS_INDEX).is_file():
-        return {name: folder / shard for name, shard in shard_names(folder / _WEIGHTS_INDEX).items()}
+    if (folder / WEIGHTS_INDEX).is_file():
+        return {name: folder / shard for name, shard in shard_names(folder / WEIGHTS_INDEX).items()}
     if pickled := sorted(path.name for path in folder.glob("pytorch_model*.bin")):
         raise ValueError(f"`{folder / pickled[0]}` must be safetensors, got pickled weights. Convert the model first.")
     raise FileNotFoundError(f"`{folder}` must hold {WEIGHTS_FILE}, got a folder without it. It may be incomplete.")

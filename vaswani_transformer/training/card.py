@@ -18,15 +18,15 @@ from ..analysis.cost import cost_table, format_hours, paper_trainings
 from ..analysis.text_table import markdown_table
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data.corpora import BUILTIN
-from ..evaluation.checkpoint import HUB_ID, read_json
-from ..evaluation.results import METRICS, TRAIN_RESULTS_FILE
-from .atomic import write_text
+from ..evaluation.checkpoint import HUB_ID
+from ..evaluation.results import METRICS
+from ..files import CARD_FILE, CODE_FILES, CURVES_FILE, RECIPE_FILE, TRAIN_RESULTS_FILE, read_json, write_text
 from .commands import changed_fields, dataset_name, evaluate_command, train_command
 from .cost import read_cost
-from .folder import CARD_FILE, CARD_MARKER, CURVES_FILE, is_own_card
-from .recipes import RECIPE_FILE, Recipe
+from .folder import CARD_MARKER, is_own_card
+from .recipes import Recipe
 from .scores import eval_results, read_test_results, scores_section
-from .travelling_code import CODE_FILES, code_section
+from .travelling_code import code_section
 
 logger = logging.get_logger(__name__)
 

@@ -16,16 +16,12 @@ from safetensors import SafetensorError, safe_open
 from transformers import TrainerState
 from transformers.utils import logging
 
-from ..evaluation.checkpoint import read_json
+from ..files import MANIFEST_FILE, PROGRESS_FILES, STAGING_FOLDER, STATE_FILE, flush_to_disk, read_json, write_json
 from .arguments import VaswaniTransformerTrainingArguments
-from .atomic import flush_to_disk, write_json
-from .running_sums import PROGRESS_FILES, holds_sums
+from .running_sums import holds_sums
 
 logger = logging.get_logger(__name__)
 
-STATE_FILE = "trainer_state.json"
-MANIFEST_FILE = "manifest.json"
-STAGING_FOLDER = "_unfinished"  # a name that is never pushed and never taken for a checkpoint
 BROKEN_CHECKPOINTS = "checkpoint-*.broken"
 _CHECKPOINT_PATTERN = re.compile(r"checkpoint-\d+")
 _PARTS = (

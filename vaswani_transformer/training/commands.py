@@ -13,7 +13,7 @@ from typing import Any
 from ..evaluation.checkpoint import HUB_ID
 from ..evaluation.decoding import DECODING
 from ..evaluation.evaluation_set import describe_corpus
-from ..evaluation.results import TEST_RESULTS_FILE
+from ..files import TEST_RESULTS_FILE
 from .recipes import RECIPES, Recipe
 
 _FILE_FIELDS = ("_source", "_target", "_pairs")

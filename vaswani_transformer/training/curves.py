@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from transformers.utils import logging
 
 from ..analysis.drawing import COLORS, LINE_STYLES, new_figure
-from ..evaluation.checkpoint import read_json
 from ..evaluation.outputs import save_figure
-from .checkpoints import STATE_FILE, list_checkpoints
-from .folder import CURVES_FILE
+from ..files import CURVES_FILE, STATE_FILE, read_json
+from .checkpoints import list_checkpoints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,10 +13,10 @@ from safetensors.torch import load_file
 from transformers.trainer_utils import TrainOutput
 from transformers.utils import logging
 
-from .atomic import writing_beside
-from .averaging import WEIGHTS_FILE, missing_snapshots, write_average
+from ..files import STAGING_FOLDER, STATE_FILE, WEIGHTS_FILE, writing_beside
+from .averaging import missing_snapshots, write_average
 from .card import refresh_card
-from .checkpoints import STAGING_FOLDER, STATE_FILE, clear_staging
+from .checkpoints import clear_staging
 from .cost import measure_cost
 from .curves import draw_run
 from .folder import set_aside_scores, write_train_results

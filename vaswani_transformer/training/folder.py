@@ -14,12 +14,22 @@ from typing import Any
 
 from transformers.utils import logging
 
-from ..evaluation.checkpoint import read_json
-from ..evaluation.results import TEST_RESULTS_FILE, TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
-from .atomic import write_json
-from .averaging import SNAPSHOT_FOLDER, WEIGHTS_FILE
-from .checkpoints import BROKEN_CHECKPOINTS, STAGING_FOLDER, STATE_FILE, check_no_links, list_checkpoints
-from .recipes import RECIPE_FILE, Recipe
+from ..files import (
+    CARD_FILE,
+    CURVES_FILE,
+    RECIPE_FILE,
+    SNAPSHOT_FOLDER,
+    STAGING_FOLDER,
+    STATE_FILE,
+    TEST_RESULTS_FILE,
+    TEST_RESULTS_PATTERN,
+    TRAIN_RESULTS_FILE,
+    WEIGHTS_FILE,
+    read_json,
+    write_json,
+)
+from .checkpoints import BROKEN_CHECKPOINTS, check_no_links, list_checkpoints
+from .recipes import Recipe
 
 try:
     import fcntl
@@ -28,8 +38,6 @@ except ImportError:  # Windows
 
 logger = logging.get_logger(__name__)
 
-CARD_FILE = "README.md"
-CURVES_FILE = "training_curves.png"
 CARD_MARKER = (
     "<!-- written by `vaswani-transformer train` and anew by `evaluate`; without this line it is kept as it is -->"
 )

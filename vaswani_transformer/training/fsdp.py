@@ -23,7 +23,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy
 from transformers import PreTrainedModel, TrainingArguments
 
-from .averaging import WEIGHTS_FILE
+from ..files import WEIGHTS_FILE
 
 
 def set_up_fsdp(accelerator: Accelerator, args: TrainingArguments) -> None:

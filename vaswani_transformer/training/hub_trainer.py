@@ -18,14 +18,11 @@ from transformers.trainer_utils import HubStrategy
 from transformers.utils import logging
 from transformers.utils.hub import PushInProgress
 
+from ..files import CARD_FILE, MANIFEST_FILE, PROGRESS_FILES, SNAPSHOT_FOLDER, STATE_FILE
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
-from .averaging import SNAPSHOT_FOLDER
 from .card import keep_card
-from .checkpoints import MANIFEST_FILE, STATE_FILE
-from .folder import CARD_FILE
 from .publish import push_model
-from .running_sums import PROGRESS_FILES
 
 logger = logging.get_logger(__name__)
 

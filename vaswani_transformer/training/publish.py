@@ -31,12 +31,19 @@ from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME, SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 from yaml import YAMLError
 
-from ..evaluation.checkpoint import check_checkpoint_folder, check_no_link_out, read_json
-from ..evaluation.results import TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
+from ..evaluation.checkpoint import check_checkpoint_folder
+from ..files import (
+    CARD_FILE,
+    CODE_FILES,
+    RECIPE_FILE,
+    TEST_RESULTS_PATTERN,
+    TRAIN_RESULTS_FILE,
+    check_no_link_out,
+    read_json,
+)
 from ..version import __version__
-from .folder import CARD_FILE, is_own_card
-from .recipes import RECIPE_FILE
-from .travelling_code import CODE_FILES, code_files, with_code_section
+from .folder import is_own_card
+from .travelling_code import code_files, with_code_section
 
 # Apart from the card's pictures, what a published model consists of; names of these kinds that the folder lacks are
 # deleted from the repo, so that a repo never mixes the files of two models.

@@ -15,11 +15,9 @@ from typing import Any, get_args, get_type_hints
 
 from ..analysis.table_3 import VARIATIONS
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..evaluation.checkpoint import read_json
 from ..evaluation.results import METRICS
-from .atomic import write_json
+from ..files import RECIPE_FILE, read_json, write_json
 
-RECIPE_FILE = "recipe.json"
 SPLITS = ("train", "validation", "test")
 _PARTS = ("source", "target", "pairs")  # the files of a split
 _DECIDING = (*METRICS, "loss", "nll", "perplexity")  # figures by which a model can be chosen

@@ -24,10 +24,9 @@ from transformers.utils import logging
 
 from ..data import StreamLoader, TokenBatchSampler
 from ..data.batching import PLAN_VERSION
+from ..files import STAGING_FOLDER, STATE_FILE
 from .averaging import drop_later_snapshots, without_tied
 from .checkpoints import (
-    STAGING_FOLDER,
-    STATE_FILE,
     best_checkpoint,
     check_checkpoint,
     check_no_links,

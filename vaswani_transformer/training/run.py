@@ -20,10 +20,11 @@ from ..data.readers import check_sides, existing_file
 from ..data.rows import pair_lengths
 from ..evaluation.decoding import DECODING
 from ..evaluation.results import METRICS
+from ..files import STATE_FILE
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import drop_later_snapshots
-from .checkpoints import STATE_FILE, best_checkpoint, checkpoint_step, take_up_checkpoint
+from .checkpoints import best_checkpoint, checkpoint_step, take_up_checkpoint
 from .finish import finish_run
 from .folder import check_output_dir, holding, read_train_results
 from .foreign_code import check_harmless

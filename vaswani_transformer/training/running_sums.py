@@ -11,10 +11,7 @@ from typing import Any
 
 from transformers import TrainingArguments
 
-from ..evaluation.checkpoint import read_json
-from .atomic import write_json
-
-PROGRESS_FILES = "progress_*.json"
+from ..files import PROGRESS_FILES, read_json, write_json
 
 
 @dataclass(frozen=True, kw_only=True)

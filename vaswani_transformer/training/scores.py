@@ -12,10 +12,10 @@ from typing import Any
 from huggingface_hub import EvalResult
 
 from ..analysis.text_table import markdown_table
-from ..evaluation.checkpoint import read_json
 from ..evaluation.decoding import DECODING
 from ..evaluation.evaluation_set import describe_corpus
-from ..evaluation.results import METRICS, TEST_RESULTS_PATTERN, describe_search, metric_names
+from ..evaluation.results import METRICS, describe_search, metric_names
+from ..files import TEST_RESULTS_PATTERN, read_json
 from .commands import corpus_without_folders, find_split
 from .recipes import Recipe
 

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..analysis.cost import format_flops
-from ..evaluation.results import TRAIN_RESULTS_FILE
-from .averaging import WEIGHTS_FILE
-from .checkpoints import STATE_FILE, list_checkpoints
-from .folder import CARD_FILE, CURVES_FILE
+from ..files import CARD_FILE, CURVES_FILE, STATE_FILE, TRAIN_RESULTS_FILE, WEIGHTS_FILE
+from .checkpoints import list_checkpoints
 from .progress import format_duration
 from .recipes import Recipe
 

@@ -13,10 +13,9 @@ from transformers.dynamic_module_utils import get_relative_import_files
 from transformers.utils import CONFIG_NAME
 
 from ..analysis.text_table import markdown_table
-from ..evaluation.checkpoint import read_json
+from ..files import CODE_FILES, read_json
 from ..version import code_version
 
-CODE_FILES = "*_vaswani_transformer.py"
 _AUTO_CLASSES = ("AutoConfig", "AutoModel", "AutoModelForSeq2SeqLM")
 _PLACE = re.compile(r"\w+_vaswani_transformer\.\w+", re.ASCII)
 _SECTION = re.compile(r"\n## Code\n.*?(?=\n## |\Z)", re.DOTALL)

@@ -24,9 +24,10 @@ from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import corpus_sentences, load_corpus, train_tokenizer
 from ..evaluation.decoding import DECODING
 from ..evaluation.report import evaluate_to_files
-from ..evaluation.results import TEST_RESULTS_FILE, describe_search
+from ..evaluation.results import describe_search
+from ..files import RECIPE_FILE, TEST_RESULTS_FILE
 from .folder import check_same_recipe, read_train_results, start_or_resume
-from .recipes import RECIPE_FILE, Recipe
+from .recipes import Recipe
 from .run import train
 from .scores import read_test_results
 

@@ -1,0 +1,172 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""A run's files: the table of their names, JSON, writing to a temporary file that is then renamed, and a lock."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from filelock import FileLock, Timeout
+
+CONFIG_FILE = "config.json"
+GENERATION_CONFIG_FILE = "generation_config.json"
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
+WEIGHTS_FILE = "model.safetensors"
+WEIGHTS_INDEX = "model.safetensors.index.json"
+CODE_FILES = "*_vaswani_transformer.py"
+CARD_FILE = "README.md"
+CURVES_FILE = "training_curves.png"
+RECIPE_FILE = "recipe.json"
+TRAIN_RESULTS_FILE = "train_results.json"
+TEST_RESULTS_FILE = "test_results.json"
+TEST_RESULTS_PATTERN = "test_results*.json"  # one file for each test set
+STATE_FILE = "trainer_state.json"
+SNAPSHOT_FOLDER = "snapshots"
+STAGING_FOLDER = "_unfinished"
+# of checkpoints alone
+MANIFEST_FILE = "manifest.json"
+PROGRESS_FILES = "progress_*.json"  # one file for each process
+
+
+class RunFile(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        name: Name or pattern of files in the folder of a run.
+        marks_run: A folder that has it holds a run; `--overwrite` deletes it.
+        on_hub: `push` uploads it.
+        averaged: `average` copies it to the new model.
+    """
+
+    name: str
+    marks_run: bool
+    on_hub: bool
+    averaged: bool
+
+
+RUN_FILES = (
+    RunFile(CONFIG_FILE, marks_run=True, on_hub=True, averaged=True),
+    RunFile(GENERATION_CONFIG_FILE, marks_run=True, on_hub=True, averaged=True),
+    *(RunFile(name, marks_run=False, on_hub=True, averaged=True) for name in TOKENIZER_FILES),
+    RunFile(CODE_FILES, marks_run=False, on_hub=True, averaged=True),
+    RunFile(WEIGHTS_FILE, marks_run=True, on_hub=True, averaged=False),
+    RunFile(WEIGHTS_INDEX, marks_run=True, on_hub=True, averaged=False),
+    RunFile("model-*.safetensors", marks_run=True, on_hub=True, averaged=False),
+    RunFile(CARD_FILE, marks_run=False, on_hub=True, averaged=False),
+    RunFile(CURVES_FILE, marks_run=True, on_hub=True, averaged=False),
+    RunFile(RECIPE_FILE, marks_run=True, on_hub=True, averaged=True),
+    RunFile(TRAIN_RESULTS_FILE, marks_run=True, on_hub=True, averaged=False),
+    RunFile(TEST_RESULTS_PATTERN, marks_run=True, on_hub=True, averaged=False),
+    RunFile(f"after-*-updates-{TEST_RESULTS_PATTERN}", marks_run=True, on_hub=False, averaged=False),
+    RunFile(STATE_FILE, marks_run=True, on_hub=False, averaged=False),
+    RunFile("checkpoint-*", marks_run=True, on_hub=False, averaged=False),
+    RunFile(SNAPSHOT_FOLDER, marks_run=True, on_hub=False, averaged=False),
+    RunFile(STAGING_FOLDER, marks_run=True, on_hub=False, averaged=False),
+)
+
+
+def read_json(path: Path, kind: type = dict, *, advice: str = "Copy it again.") -> Any:
+    """Reads a JSON file that holds an object, or a list where `kind` is list.
+
+    Raises:
+        ValueError: It is broken, or holds something else; the message ends in `advice`.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (RecursionError, ValueError) as error:
+        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). {advice}") from error
+    if not isinstance(content, kind):
+        wanted = "list" if kind is list else "object"
+        raise ValueError(f"`{path}` must hold a JSON {wanted}, got {type(content).__name__}. {advice}")
+    return content
+
+
+@contextlib.contextmanager
+def writing_beside(path: Path) -> Iterator[Path]:
+    """Yields a temporary file that replaces `path` after the block, or is deleted if the block fails.
+
+    A link in place of either file is not followed: in a downloaded folder it may lead anywhere.
+    """
+    beside = path.with_name(path.name + ".part")
+    beside.unlink(missing_ok=True)
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Writes a UTF-8 file by way of a temporary one, and returns its path."""
+    with writing_beside(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+    return path
+
+
+def write_json(path: Path, value: Any) -> Path:
+    """Writes an indented JSON file by way of a temporary one, and returns its path."""
+    return write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def flush_to_disk(path: Path) -> None:
+    """Flushes a file, or the names in a folder, so that a power cut does not lose them."""
+    if os.name != "posix":
+        return  # elsewhere a folder cannot be opened, nor a file be flushed that was opened to be read
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems flush no folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locking(folder: Path) -> Iterator[None]:
+    """Makes a folder and keeps it to this process; an empty one is deleted at the end.
+
+    Raises:
+        ValueError: Another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise ValueError(
+            f"`output_dir` must be written by one process at a time, got {folder}, which another one is writing now. "
+            "Wait for its end, stop it, or pass another folder."
+        ) from error
+    except OSError as error:
+        if error.errno != errno.ENOLCK:  # a network file system without locks
+            raise
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # Windows deletes no open file, and a folder may hold others
+            os.unlink(lock.lock_file)
+            folder.rmdir()
+        lock.release()
+
+
+def check_no_link_out(path: Path, folder: Path) -> None:
+    """Refuses to publish or copy a link out of a model's folder: in a downloaded one it may lead to any file.
+
+    The Hub's client downloads links, from `snapshots/<commit>` to `blobs`.
+
+    Raises:
+        ValueError: The path is such a link.
+    """
+    place, blobs = path.resolve(), folder.resolve().parent.parent / "blobs"
+    if not (place.is_relative_to(folder.resolve()) or place.parent == blobs):
+        raise ValueError(
+            f"`model` must hold its files itself, got a link from {path} to {place}. Put a copy in its place if it is "
+            "meant to be public."
+        )
