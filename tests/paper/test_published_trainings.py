@@ -211,8 +211,8 @@ def test_gradients_are_clipped_and_updates_counted_as_the_recipe_says(published)
 @pytest.mark.parametrize("side", [0, 1], ids=["source", "target"])
 def test_update_holds_as_many_tokens_as_fit(published, build, side):
     """Two full updates, and a third for one pair more."""
-    trainer, expected = published
-    recipe, num_pairs = dataclasses.replace(trainer.recipe, **FILES), expected["tokens"][side] // 25
+    _, expected = published
+    recipe, num_pairs = dataclasses.replace(RECIPES[expected["name"]], **FILES), expected["tokens"][side] // 25
     lengths = (20, 25) if side else (25, 20)
     assert [updates_of_an_epoch(build, recipe, lengths, 2 * num_pairs + more) for more in (0, 1)] == [2, 3]
 
@@ -230,11 +230,6 @@ def test_training_stops_early_only_where_the_recipe_says(published):
     patience = expected["early_stop"]
     assert [each.early_stopping_patience for each in callbacks] == ([] if patience is None else [patience])
     assert trainer.args.load_best_model_at_end is False
-
-
-def test_trainer_knows_the_recipe_of_its_name(published):
-    trainer, expected = published
-    assert trainer.recipe is RECIPES[expected["name"]]
 
 
 def test_model_searches_as_section_6_1_says(published):

@@ -29,7 +29,7 @@ from .finish import finish_run
 from .folder import check_output_dir, holding, read_train_results
 from .foreign_code import check_harmless
 from .preparation import RunData, cleaning_rules, prepare_data
-from .recipes import RECIPES, SPLITS, Recipe
+from .recipes import SPLITS, Recipe
 from .schedule import paper_peak_learning_rate
 from .trackers import check_trackers, tracker_names
 from .trainer import VaswaniTransformerTrainer
@@ -201,7 +201,7 @@ def build_trainer(
     """Trainer with a freshly made model, the recipe's data and its callbacks."""
     set_seed(recipe.seed)
     model, patience = make_model(recipe, data), recipe.early_stopping_patience
-    trainer = VaswaniTransformerTrainer(
+    return VaswaniTransformerTrainer(
         model=model,
         args=arguments,
         train_dataset=data.train,
@@ -210,8 +210,6 @@ def build_trainer(
         callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
         stream_rules=cleaning_rules(recipe),
     )
-    trainer.recipe = RECIPES.get(recipe.name)
-    return trainer
 
 
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:

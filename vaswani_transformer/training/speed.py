@@ -242,9 +242,7 @@ def _build_trainer(
     arguments.eval_strategy = arguments.logging_strategy = IntervalStrategy.NO
     arguments.save_strategy = SaveStrategy.NO
     data = RunData(VaswaniTransformerTokenizer(), pairs, None, None)
-    trainer = build_trainer(measured, arguments, data, _make_model)
-    trainer.recipe = measured
-    return trainer
+    return build_trainer(measured, arguments, data, _make_model)
 
 
 def _make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:

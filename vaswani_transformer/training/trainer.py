@@ -18,7 +18,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallba
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from transformers.integrations.fsdp import is_fsdp_managed_module
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput, has_length, unwrap_peft_model
-from transformers.utils import logging
 
 from ..analysis.cost import training_flops
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
@@ -27,11 +26,9 @@ from ..data.rows import check_token_ids
 from .arguments import VaswaniTransformerTrainingArguments, warn_of_no_effect
 from .averaging import SnapshotCallback
 from .cost import CostCallback
-from .danger import dangers
 from .guard import DivergenceGuard
 from .loading import limit_shape_caches, load_batches, load_stream, plan_batches, plan_stream, reduce_report
 from .progress import ProgressReport
-from .recipes import Recipe
 from .resumable_trainer import ResumableTrainer
 from .schedule import create_paper_schedule, paper_peak_learning_rate
 from .validation import (
@@ -43,8 +40,6 @@ from .validation import (
     translation_scorer,
     unsmoothed_loss,
 )
-
-logger = logging.get_logger(__name__)
 
 _TIMES = ("_time", "_runtime", "_per_second")
 
@@ -70,9 +65,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     - Progress is reported by `ProgressReport`; `perplexity` and `tokens_per_second` are in the log, too.
     - `push_to_hub` uploads the model and its card, never snapshots or the state of the training.
     - Real tokens, device seconds and `total_flos` (`analysis.cost.training_flops`) count all legs of a training.
-
-    Attributes:
-        recipe: Recipe whose values the training's are compared with, for warnings; None: the paper's.
 
     Paper: section 5.
 
@@ -124,7 +116,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         )
         self._check_forward()
         self.label_smoother = None
-        self.recipe: Recipe | None = None
         self._install_defaults()
 
     def _check_forward(self) -> None:
@@ -163,9 +154,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         Raises:
             ValueError: If the training diverges.
         """
-        tokens_per_update = None if self._train_batches is None else self._train_batches.tokens_per_batch
-        for danger in dangers(self.args, self.model.config, self.recipe, tokens_per_update):
-            logger.warning(danger)
         if hasattr(self.model, "_loading_info"):
             vars(self.model)["_loading_info"] = {}  # what was missing in its checkpoint is about to be trained
         return super().train(resume_from_checkpoint, *args, **kwargs)
