@@ -12,13 +12,9 @@ from pathlib import Path
 
 import pytest
 from accelerate.commands import launch
-from accelerate.utils import FullyShardedDataParallelPlugin
 from torch.distributed import run
-from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
 
 from vaswani_transformer import cli
-from vaswani_transformer.modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.training.fsdp import check_plugin
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "scripts" / "cluster"
@@ -53,13 +49,7 @@ def started(monkeypatch):
 
 
 def test_there_is_a_config_for_each_layout():
-    assert CONFIGS == [
-        "1-gpu.yaml",
-        "2x8-gpus-ddp.yaml",
-        "2x8-gpus-fsdp2.yaml",
-        "8-gpus-ddp.yaml",
-        "8-gpus-fsdp2.yaml",
-    ]
+    assert CONFIGS == ["1-gpu.yaml", "2x8-gpus-ddp.yaml", "8-gpus-ddp.yaml"]
 
 
 def test_one_gpu_is_one_process_that_sees_one_gpu():
@@ -78,26 +68,6 @@ def test_config_starts_8_processes_on_each_machine(name, started):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_config_leaves_the_precision_to_the_training_command(name):
     assert launcher_arguments(["--config_file", str(FOLDER / name), *TRAIN]).mixed_precision == "no"
-
-
-@pytest.mark.parametrize("name", SEVERAL)
-def test_config_asks_for_fsdp_when_it_says_so(name, started):
-    environment = started(["--config_file", str(FOLDER / name), *TRAIN])["environment"]
-    assert environment.get("ACCELERATE_USE_FSDP", "false") == ("true" if "fsdp2" in name else "false")
-
-
-@pytest.mark.parametrize("name", [name for name in CONFIGS if "fsdp2" in name])
-def test_config_of_fsdp2_wraps_each_layer_and_saves_whole_models(name, started, monkeypatch):
-    environment = started(["--config_file", str(FOLDER / name), *TRAIN])["environment"]
-    for variable, value in environment.items():
-        if variable.startswith("FSDP_"):
-            monkeypatch.setenv(variable, value)
-    plugin = FullyShardedDataParallelPlugin()
-    check_plugin(plugin)
-    assert plugin.auto_wrap_policy is transformer_auto_wrap_policy
-    assert set(plugin.transformer_cls_names_to_wrap) == {*VaswaniTransformerForConditionalGeneration._no_split_modules}
-    assert plugin.reshard_after_forward is True
-    assert not plugin.cpu_ram_efficient_loading and not plugin.activation_checkpointing
 
 
 # ---- the Slurm script ----
@@ -131,16 +101,13 @@ def test_slurm_script_is_bash():
     subprocess.run(["bash", "-n", str(FOLDER / "train.slurm")], check=True)
 
 
-@pytest.mark.parametrize("kind", ["ddp", "fsdp2"])
-def test_slurm_script_starts_one_launcher_a_node_at_the_first_node(kind, slurm, started):
-    environment = {} if kind == "ddp" else {"CONFIG": "scripts/cluster/2x8-gpus-fsdp2.yaml"}
-    assert slurm(**environment).wait(30) == 0
+def test_slurm_script_starts_one_launcher_a_node_at_the_first_node(slurm, started):
+    assert slurm().wait(30) == 0
     words = next(call for call in slurm.calls() if call.startswith("srun ")).split()
     seen = started(words[words.index("launch") + 1 :])
     config = seen["config"]
     assert (config.max_nodes, config.nproc_per_node, config.max_restarts) == (2, 8, 3)
     assert (config.rdzv_backend, config.rdzv_endpoint) == ("c10d", "node-a:29500")
-    assert seen["environment"].get("ACCELERATE_USE_FSDP", "false") == ("true" if kind == "fsdp2" else "false")
     assert words[words.index("scripts/train.py") + 1 :][:3] == ["--resume-or-start", "--recipe", "quickstart"]
 
 

@@ -8,10 +8,9 @@ The loop is the library's. What it calls that is ours, and in which file (t: `tr
 third class, `hub_trainer`, only pushes):
 
     train                                   t, r  warnings; the checkpoint is checked; stop signals are caught
-        _load_from_checkpoint               r     the weights; with FSDP in `_prepare_for_training`
         get_train_dataloader                t     `loading`, of batches by `data.batching` or `data.streaming`
         _init_training_state                r     best checkpoint, intervals, what callbacks counted
-        _prepare_for_training               r     FSDP; get_optimizer_cls_and_kwargs, create_scheduler (t)
+        _prepare_for_training                     get_optimizer_cls_and_kwargs, create_scheduler (t)
         for each epoch: _run_epoch          r     the first after a resume: sums, random state, place in the data
             for each update:
                 for each micro-batch: compute_loss, floating_point_ops (t), which counts tokens

@@ -185,16 +185,10 @@ def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Pa
 
 
 def _full_state_dict(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Weights on the CPU under the names of the state dict, each tied tensor once. Collective if sharded."""
-    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-    weights = without_tied(model, get_model_state_dict(model, options=options))
-    return {name: tensor.contiguous() for name, tensor in weights.items()}
-
-
-def without_tied(model: torch.nn.Module, weights: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries of a model's state dict, each tied tensor under its first name only."""
+    """Weights on the CPU under the names of the state dict, each tied tensor under its first name only."""
     tied = dict(model.named_parameters(remove_duplicate=False)).keys() - dict(model.named_parameters()).keys()
-    return {name: tensor for name, tensor in weights.items() if name not in tied}
+    weights = get_model_state_dict(model, options=StateDictOptions(cpu_offload=True))
+    return {name: tensor.contiguous() for name, tensor in weights.items() if name not in tied}
 
 
 def _save_weights(weights: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:

@@ -25,7 +25,7 @@ logger = logging.get_logger(__name__)
 BROKEN_CHECKPOINTS = "checkpoint-*.broken"
 _CHECKPOINT_PATTERN = re.compile(r"checkpoint-\d+")
 _PARTS = (
-    ("model*.safetensors", "adapter_model*.safetensors", "pytorch_model_fsdp*"),
+    ("model*.safetensors", "adapter_model*.safetensors"),
     ("optimizer*",),
     ("scheduler.pt",),
     ("rng_state*.pth",),

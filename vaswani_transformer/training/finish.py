@@ -132,12 +132,9 @@ def _evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
 
     Returns:
         `average_eval_*` without times, translations scored where the run's validations are. Empty without validation
-        set, and for models sharded by FSDP, whose weights no process holds as a whole.
+        set.
     """
     if trainer.eval_dataset is None:
-        return {}
-    if trainer.is_fsdp_enabled:
-        logger.warning("The averaged weights were not validated: under FSDP, `vaswani-transformer evaluate` does it.")
         return {}
     if trainer.is_world_process_zero():
         weights = load_file(Path(trainer.args.output_dir) / WEIGHTS_FILE)

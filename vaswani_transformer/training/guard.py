@@ -55,11 +55,9 @@ class DivergenceGuard(TrainerCallback):
         self._overflows = self._overflows + 1 if was_skipped else 0
         if self._overflows >= _MAX_OVERFLOWS:
             raise _diverged(args, state, "`grad_norm`", f"overflows in {self._overflows} updates in a row")
-        if args.fp16 or grad_norm is None:
-            grad_norm = 0.0
-        elif hasattr(grad_norm, "full_tensor"):  # of a model that FSDP shards
-            grad_norm = grad_norm.full_tensor()
-        norm = torch.as_tensor(grad_norm, dtype=torch.float32, device=loss.device).detach()
+        norm = torch.as_tensor(
+            0.0 if args.fp16 or grad_norm is None else grad_norm, dtype=torch.float32, device=loss.device
+        ).detach()
         sums = torch.stack([loss.detach().float(), norm])
         self._sums = sums if self._sums is None else self._sums + sums
         if loss.device.type == "cpu":

@@ -25,7 +25,7 @@ from transformers.utils import logging
 from ..data import StreamLoader, TokenBatchSampler
 from ..data.batching import PLAN_VERSION
 from ..files import STAGING_FOLDER, STATE_FILE
-from .averaging import drop_later_snapshots, without_tied
+from .averaging import drop_later_snapshots
 from .checkpoints import (
     best_checkpoint,
     check_checkpoint,
@@ -40,7 +40,6 @@ from .checkpoints import (
 )
 from .cost import saved_callbacks
 from .foreign_code import check_harmless
-from .fsdp import as_own_class, check_tied, load_into_shards, set_up_fsdp
 from .hub_trainer import HubTrainer
 from .interruption import StopCallback, TrainingInterrupted, stop_signals
 from .running_sums import RunningSums
@@ -49,7 +48,7 @@ logger = logging.get_logger(__name__)
 
 
 class ResumableTrainer(HubTrainer):
-    """`Seq2SeqTrainer` that stops, saves and resumes without a trace in weights and logs, sharded by FSDP2 or not.
+    """`Seq2SeqTrainer` that stops, saves and resumes without a trace in weights and logs.
 
     What the library's trainer loses at a resume is kept here: the sums between two log lines, what callbacks counted,
     the end of an epoch, an evaluation that a stop cut short, and the place of a stream. A checkpoint appears under its
@@ -74,11 +73,6 @@ class ResumableTrainer(HubTrainer):
         self._nll_since_log: float | torch.Tensor = 0.0
         self._step_of_last_log = self._first_step = 0
         self._skipped_updates = 0
-
-    def create_accelerator_and_postprocess(self) -> None:
-        """As the library's, with FSDP as `set_up_fsdp` says."""
-        super().create_accelerator_and_postprocess()
-        set_up_fsdp(self.accelerator, self.args)
 
     # ---- beginning a training, perhaps at a checkpoint ----
 
@@ -129,13 +123,6 @@ class ResumableTrainer(HubTrainer):
         if self.is_world_process_zero():
             logger.info(f"Going on from {checkpoint}.")
         return checkpoint
-
-    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:
-        """Loads a checkpoint's weights, also into a model that FSDP shards."""
-        if self.is_fsdp_enabled:
-            load_into_shards(model or self.model, resume_from_checkpoint)
-        else:
-            super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         """Warns as the library does, but of no tied weight, which a checkpoint holds once."""
@@ -190,15 +177,6 @@ class ResumableTrainer(HubTrainer):
             if isinstance(callback, ExportableState):
                 saved = saved_callbacks(self.state).get(type(callback).__name__)
                 vars(callback).update(saved["attributes"] if isinstance(saved, dict) else {})
-
-    def _prepare_for_training(self, *args: Any, **kwargs: Any) -> Any:
-        """As the library's; with FSDP both stacks look up their tokens in one module, as FSDP2 shards it only once."""
-        if self.is_fsdp_enabled:
-            self.model.set_input_embeddings(self.model.get_input_embeddings())
-        prepared = super()._prepare_for_training(*args, **kwargs)
-        if self.is_fsdp_enabled:
-            check_tied(self.model)
-        return prepared
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
         """An epoch of the library's, the first one after a resume without making the batches before its start."""
@@ -264,12 +242,6 @@ class ResumableTrainer(HubTrainer):
         )
 
     # ---- an update, and what follows it ----
-
-    def autocast_smart_context_manager(self, cache_enabled: bool | None = True) -> Any:
-        """Autocast around the loss under FSDP; elsewhere accelerate has put it around the model's forward."""
-        if self.is_fsdp_enabled:
-            return self.accelerator.autocast()
-        return super().autocast_smart_context_manager(cache_enabled)
 
     def _maybe_log_save_evaluate(
         self, tr_loss: Any, grad_norm: Any, model: Any, trial: Any, epoch: float, *args: Any, **kwargs: Any
@@ -352,13 +324,6 @@ class ResumableTrainer(HubTrainer):
         folder = super()._get_output_dir(trial)
         return os.path.join(folder, STAGING_FOLDER) if self._is_saving else folder
 
-    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
-        """Saves a model that FSDP2 has wrapped as the class it was, each tied tensor once."""
-        if self.is_fsdp_enabled and state_dict:
-            state_dict = without_tied(self.model, state_dict)
-        with as_own_class(self.model):
-            super()._save(output_dir, state_dict)
-
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         """Pushes a checkpoint that is in its place; the library asks for it before."""
         if not self._is_saving:
@@ -373,13 +338,6 @@ class ResumableTrainer(HubTrainer):
         self._tr_loss = self.accelerator.reduce(self._tr_loss, "mean")
         output: TrainOutput = super()._finalize_training(*args, **kwargs)
         return output._replace(training_loss=output.metrics["train_loss"])
-
-    def _load_best_model(self) -> None:
-        """Loads the weights of the best checkpoint."""
-        if self.is_fsdp_enabled:
-            self._load_from_checkpoint(str(self.state.best_model_checkpoint))
-        else:
-            super()._load_best_model()
 
 
 @contextlib.contextmanager

@@ -15,8 +15,6 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, ProgressCallback, TrainingArguments
-from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
-from transformers.integrations.fsdp import is_fsdp_managed_module
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput, has_length, unwrap_peft_model
 
 from ..analysis.cost import training_flops
@@ -115,6 +113,11 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             _with_default_search(model), args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs
         )
         self._check_forward()
+        if self.is_fsdp_enabled:
+            raise ValueError(
+                "`fsdp` must be off, got it on: it shards weights that fit on every GPU. Use DDP, by torchrun or an "
+                "accelerate config without FSDP."
+            )
         self.label_smoother = None
         self._install_defaults()
 
@@ -381,7 +384,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     def _generate(self, inputs: dict[str, Any], gen_kwargs: dict[str, Any]) -> Any:
         """Token ids of the batch's translations, by the model's own generation config and the caller's options."""
         options = {name: value for name, value in (gen_kwargs or self._gen_kwargs).items() if value is not None}
-        options.setdefault("synced_gpus", is_deepspeed_zero3_enabled() or is_fsdp_managed_module(self.model))
         inputs = {"input_ids": inputs["input_ids"], "attention_mask": inputs.get("attention_mask")}
         model: Any = self.model
         with self.compute_loss_context_manager():
