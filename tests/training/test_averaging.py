@@ -1,5 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import subprocess
 import sys
@@ -118,6 +119,14 @@ def test_average_checkpoints_takes_the_last_snapshots_of_a_run(tmp_path):
     average_checkpoints(tmp_path / "run", tmp_path / "mean", last=1)
     mean = load_file(tmp_path / "mean" / "model.safetensors")
     assert torch.equal(mean["model.shared.weight"], models[2].lm_head.weight)
+
+
+@pytest.mark.parametrize("name", ["../other.safetensors", "/tmp/other.safetensors", "pytorch_model.bin", 3])
+def test_average_refuses_a_shard_outside_its_folder(tmp_path, name):
+    index = {"metadata": {}, "weight_map": {"weight": name}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    with pytest.raises(ValueError, match=f"must name safetensors files of its own folder, got {name!r}"):
+        average_snapshots([tmp_path])
 
 
 def test_average_copies_nothing_that_a_link_leads_to(tmp_path):

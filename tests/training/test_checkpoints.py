@@ -16,7 +16,6 @@ from vaswani_transformer.training.checkpoints import (
     list_checkpoints,
     publish_checkpoint,
     rotate_checkpoints,
-    set_aside_broken,
 )
 
 PARTS = ["trainer_state.json", "optimizer.pt", "scheduler.pt", "model.safetensors", "rng_state.pth"]
@@ -108,22 +107,6 @@ def test_files_that_were_added_to_a_checkpoint_do_no_harm(tmp_path):
     checkpoint = publish(tmp_path, 10)
     (checkpoint / "test_results.json").write_text("{}", encoding="utf-8")
     assert find_checkpoint(tmp_path) == check_checkpoint(checkpoint) == checkpoint
-
-
-def test_broken_checkpoints_after_the_one_to_go_on_from_are_set_aside(tmp_path):
-    for step in (5, 10, 15, 20):
-        publish(tmp_path, step)
-    for step in (5, 15):
-        (tmp_path / f"checkpoint-{step}" / "optimizer.pt").write_bytes(b"")
-    for _ in range(2):
-        set_aside_broken(tmp_path, 10)
-        assert sorted(path.name for path in tmp_path.iterdir() if path.name != "_unfinished") == [
-            "checkpoint-10",
-            "checkpoint-15.broken",
-            "checkpoint-20",
-            "checkpoint-5",
-        ]
-    assert [path.name for path in list_checkpoints(tmp_path)] == ["checkpoint-5", "checkpoint-10", "checkpoint-20"]
 
 
 def test_find_checkpoint_says_how_to_start_again_when_there_is_none(tmp_path):

@@ -165,6 +165,23 @@ def test_best_checkpoint_is_named_by_its_place(make, tmp_path):
         assert state["best_model_checkpoint"] in [str(path) for path in list_checkpoints(tmp_path)]
 
 
+def test_resumed_copy_of_a_run_ends_with_its_own_best_weights(make, tmp_path):
+    options = {
+        "metric_for_best_model": "loss",
+        "greater_is_better": True,
+        "load_best_model_at_end": True,
+        "save_steps": 6,
+    }
+    make(tmp_path / "run", **options).train()
+    copy = shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    shutil.copy(*(copy / f"checkpoint-{step}" / "model.safetensors" for step in (12, 6)))  # the original's is another
+    trainer = make(copy, **options)
+    trainer.train(resume_from_checkpoint=str(copy / "checkpoint-12"))
+    assert trainer.state.best_model_checkpoint == str(copy / "checkpoint-6")
+    trainer.save_model()
+    assert (copy / "model.safetensors").read_bytes() == (copy / "checkpoint-6" / "model.safetensors").read_bytes()
+
+
 def test_checkpoint_without_sums_is_resumed_with_the_same_weights(make, whole, tmp_path):
     interrupted(make, tmp_path, SignalIn(7))
     for name in ("manifest.json", "progress_0.json"):
@@ -245,16 +262,6 @@ def test_whole_checkpoint_outlives_the_broken_one_that_was_passed_over(make, tmp
     (tmp_path / "checkpoint-7" / "model.safetensors").write_bytes(b"")
     make(tmp_path, max_steps=8, save_total_limit=2).train(resume_from_checkpoint=True)
     assert [path.name for path in list_checkpoints(tmp_path)] == ["checkpoint-6", "checkpoint-8"]
-    assert (tmp_path / "checkpoint-7.broken").is_dir()
-
-
-def test_checkpoint_of_another_class_is_refused(make, tmp_path):
-    make(tmp_path, max_steps=3).train()
-    config = tmp_path / "checkpoint-3" / "config.json"
-    config.write_text(config.read_text().replace("VaswaniTransformerForConditionalGeneration", "MarianControl"))
-    (tmp_path / "checkpoint-3" / "manifest.json").unlink()
-    with pytest.raises(ValueError, match="`model` must be the MarianControl of .*checkpoint-3, got a Vaswani"):
-        make(tmp_path).train(resume_from_checkpoint=True)
 
 
 def test_resume_warns_of_nothing_but_changed_data(make, dataset, tmp_path, caplog):

@@ -187,7 +187,7 @@ def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Pa
 def _full_state_dict(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Weights on the CPU under the names of the state dict, each tied tensor under its first name only."""
     tied = dict(model.named_parameters(remove_duplicate=False)).keys() - dict(model.named_parameters()).keys()
-    weights = get_model_state_dict(model, options=StateDictOptions(cpu_offload=True))
+    weights: dict[str, Any] = get_model_state_dict(model, options=StateDictOptions(cpu_offload=True))
     return {name: tensor.contiguous() for name, tensor in weights.items() if name not in tied}
 
 

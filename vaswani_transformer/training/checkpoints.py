@@ -22,7 +22,6 @@ from .running_sums import holds_sums
 
 logger = logging.get_logger(__name__)
 
-BROKEN_CHECKPOINTS = "checkpoint-*.broken"
 _CHECKPOINT_PATTERN = re.compile(r"checkpoint-\d+")
 _PARTS = (
     ("model*.safetensors", "adapter_model*.safetensors"),
@@ -80,18 +79,6 @@ def take_up_checkpoint(args: VaswaniTransformerTrainingArguments) -> Path:
         return find_checkpoint(args.output_dir)
 
 
-def set_aside_broken(output_dir: str | Path, step: int) -> None:
-    """Renames broken checkpoints of later updates than `step`, at which a run goes on: they are not counted, then.
-
-    Else the whole one that the run goes on from would be deleted as the oldest, and the broken one kept.
-    """
-    for checkpoint in list_checkpoints(output_dir):
-        if checkpoint_step(checkpoint) > step and _faults(checkpoint):
-            aside = checkpoint.with_name(BROKEN_CHECKPOINTS.replace("*", str(checkpoint_step(checkpoint))))
-            shutil.rmtree(aside, ignore_errors=True)
-            os.replace(checkpoint, aside)
-
-
 def check_checkpoint(checkpoint: str | Path) -> Path:
     """Refuses a checkpoint with a file that is not as it was saved.
 
@@ -106,57 +93,14 @@ def check_checkpoint(checkpoint: str | Path) -> Path:
     return Path(checkpoint)
 
 
-def check_same_model(checkpoint: Path, model: object) -> None:
-    """Refuses a checkpoint of another class: the library would load what fits and only warn.
-
-    Raises:
-        ValueError: If it is of another class.
-    """
-    config = checkpoint / "config.json"
-    saved = read_json(config).get("architectures") if config.is_file() else None
-    if saved and type(model).__name__ not in saved:
-        raise ValueError(
-            f"`model` must be the {saved[0]} of {checkpoint}, got a {type(model).__name__}. Resume with what began "
-            "the run, or train in another folder."
-        )
-
-
 def best_checkpoint(checkpoint: Path) -> str | None:
-    """The best checkpoint that the state in another one names, as it lies in the same run's folder; None if deleted.
+    """The best checkpoint that the state in another one names, as it lies beside that one; None if deleted.
 
-    Only its name is taken from the file: a run may have been moved or copied, and a path may lead anywhere.
-
-    Raises:
-        ValueError: If it is not in the run's folder, but at the path in the file.
+    Only its name is taken from the file, as a run may have been moved.
     """
     saved = read_json(checkpoint / STATE_FILE).get("best_model_checkpoint")
-    if saved is None:
-        return None
-    run, name = checkpoint.parent, Path(saved).name
-    best = (run.parent if run.name == STAGING_FOLDER else run) / name
-    if _CHECKPOINT_PATTERN.fullmatch(name) and best.is_dir():
-        return str(best)
-    if Path(saved).is_dir():
-        raise ValueError(
-            f"`best_model_checkpoint` must lie in the folder of the run to resume, {best.parent}, got {saved} in "
-            f"{checkpoint / STATE_FILE}. Copy it there if it is yours."
-        )
-    return None
-
-
-def check_no_links(output_dir: str | Path) -> None:
-    """Refuses a run to go on with that has a link out of its folder: what it leads to would be changed or deleted.
-
-    Raises:
-        ValueError: Names the link.
-    """
-    place = Path(output_dir).resolve()
-    for path in (*place.glob("*"), *place.glob("*/*"), *place.glob("*/*/*")):
-        if path.is_symlink() and not path.resolve().is_relative_to(place):
-            raise ValueError(
-                f"`output_dir` must hold its files itself, got a link from {path} to {path.resolve()}. Put what it "
-                "leads to in its place; the folder of the run may be a link as a whole."
-            )
+    best = saved and checkpoint.parent / Path(saved).name
+    return str(best) if best and best.is_dir() else None
 
 
 def publish_checkpoint(staged: Path, output_dir: Path) -> None:

@@ -28,7 +28,7 @@ from ..files import (
     read_json,
     write_json,
 )
-from .checkpoints import BROKEN_CHECKPOINTS, check_no_links, list_checkpoints
+from .checkpoints import list_checkpoints
 from .recipes import Recipe
 
 try:
@@ -95,15 +95,13 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
         resume: Whether the run in the folder goes on.
 
     Raises:
-        ValueError: If the folder is a file, holds another run or a link out of it, if both switches are on, or if the
-            recipe to resume differs.
+        ValueError: If the folder is a file or holds another run, if both switches are on, or if the recipe to resume
+            differs.
         FileNotFoundError: If there is nothing to resume.
     """
     output_dir = Path(output_dir)
     if output_dir.exists() and not output_dir.is_dir():
         raise ValueError(f"`output_dir` must be a folder, got the file {output_dir}. Pass another path.")
-    if overwrite or resume:
-        check_no_links(output_dir)
     if overwrite and resume:
         raise ValueError("`overwrite` and `resume` must not both be set, got both. Choose one of them.")
     if resume and not (output_dir / RECIPE_FILE).is_file():
@@ -186,8 +184,7 @@ def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
 def clear_run(output_dir: str | Path) -> None:
     """Deletes the run in a folder, with every `test_results*.json`; files of other origin stay."""
     output_dir = Path(output_dir)
-    checkpoints = *list_checkpoints(output_dir), *output_dir.glob(BROKEN_CHECKPOINTS)
-    for folder in (*checkpoints, output_dir / SNAPSHOT_FOLDER, output_dir / STAGING_FOLDER):
+    for folder in (*list_checkpoints(output_dir), output_dir / SNAPSHOT_FOLDER, output_dir / STAGING_FOLDER):
         if folder.exists():
             shutil.rmtree(folder)
     for pattern in (*_RUN_FILES, *_DELETED_WITH_A_RUN):

@@ -29,17 +29,13 @@ from .averaging import drop_later_snapshots
 from .checkpoints import (
     best_checkpoint,
     check_checkpoint,
-    check_no_links,
-    check_same_model,
     clear_staging,
     how_to_go_on,
     publish_checkpoint,
     rotate_checkpoints,
-    set_aside_broken,
     take_up_checkpoint,
 )
 from .cost import saved_callbacks
-from .foreign_code import check_harmless
 from .hub_trainer import HubTrainer
 from .interruption import StopCallback, TrainingInterrupted, stop_signals
 from .running_sums import RunningSums
@@ -87,18 +83,20 @@ class ResumableTrainer(HubTrainer):
         Raises:
             KeyboardInterrupt: After such a signal, when the checkpoint is written.
             FileNotFoundError: If no checkpoint is whole.
-            ValueError: If the given checkpoint is not whole, of another model or could run code (see
-                `check_harmless`), if its best checkpoint or a link leads elsewhere, or if the loss is no number.
+            ValueError: If the given checkpoint is not whole, or if the loss is no number.
             OSError: If a checkpoint cannot be written; a note to it names the last whole one.
             RuntimeError: If a data worker or another process died; with the same note.
         """
         self._start_counting()
         if resume_from_checkpoint:
-            self._resumed_from = self._checked_checkpoint(resume_from_checkpoint)
+            is_newest = resume_from_checkpoint is True
+            checkpoint = take_up_checkpoint(self.args) if is_newest else check_checkpoint(str(resume_from_checkpoint))
+            self._resumed_from = checkpoint
+            if self.is_world_process_zero():
+                logger.info(f"Resuming from {checkpoint}.")
         with stop_signals(self._stop, self.args.world_size):
             try:
-                checkpoint = None if self._resumed_from is None else str(self._resumed_from)
-                return super().train(checkpoint, *args, **kwargs)
+                return super().train(None if self._resumed_from is None else str(self._resumed_from), *args, **kwargs)
             except TrainingInterrupted:
                 if self.state.global_step not in (0, self._last_saved_step):
                     self._save_checkpoint(self.model_wrapped, trial=None)
@@ -110,19 +108,6 @@ class ResumableTrainer(HubTrainer):
             except (OSError, RuntimeError) as error:  # of a disk, a device, another process or a data worker
                 error.add_note(f"Mend the cause, then {how_to_go_on(self.args.output_dir)}.")
                 raise
-
-    def _checked_checkpoint(self, resume_from_checkpoint: str | bool) -> Path:
-        """The checkpoint to go on from, after all that is refused is looked for."""
-        check_no_links(self.args.output_dir)
-        if resume_from_checkpoint is True:
-            checkpoint = take_up_checkpoint(self.args)
-        else:
-            checkpoint = check_checkpoint(str(resume_from_checkpoint))
-        check_harmless(checkpoint)
-        check_same_model(checkpoint, self.model)
-        if self.is_world_process_zero():
-            logger.info(f"Going on from {checkpoint}.")
-        return checkpoint
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         """Warns as the library does, but of no tied weight, which a checkpoint holds once."""
@@ -158,11 +143,8 @@ class ResumableTrainer(HubTrainer):
         """
         if self._resumed_from is None:
             return super()._init_training_state(*args, **kwargs)
-        best = best_checkpoint(self._resumed_from)
-        if best is not None:
-            check_harmless(best)
         place = super()._init_training_state(*args, **kwargs)
-        self.state.best_model_checkpoint = best
+        self.state.best_model_checkpoint = best_checkpoint(self._resumed_from)
         self.state.compute_steps(self.args, self.state.max_steps)
         if self._train_batches is None or not self._skipped_updates:
             return place
@@ -205,7 +187,6 @@ class ResumableTrainer(HubTrainer):
         self._load_rng_state(str(checkpoint))
         if self.is_world_process_zero():
             drop_later_snapshots(self.args.output_dir, self.state.global_step)
-            set_aside_broken(self.args.output_dir, self.state.global_step)
         self._resumed_from = None
         pending = saved_callbacks(self.state).get("TrainerControl", {}).get("args", {})
         if pending.get("should_evaluate"):

@@ -27,7 +27,6 @@ from .averaging import drop_later_snapshots
 from .checkpoints import best_checkpoint, checkpoint_step, take_up_checkpoint
 from .finish import finish_run
 from .folder import check_output_dir, holding, read_train_results
-from .foreign_code import check_harmless
 from .preparation import RunData, cleaning_rules, prepare_data
 from .recipes import SPLITS, Recipe
 from .schedule import paper_peak_learning_rate
@@ -330,9 +329,7 @@ def _restore_finished(
     trainer.state = state
     trainer.cost.restore(trainer.state)
     trainer.state.best_model_checkpoint = best_checkpoint(checkpoint) if recipe.load_best_model else None
-    source = trainer.state.best_model_checkpoint or str(checkpoint)
-    check_harmless(source)
-    trainer._load_from_checkpoint(source)
+    trainer._load_from_checkpoint(trainer.state.best_model_checkpoint or str(checkpoint))
     if trainer.is_world_process_zero():
         drop_later_snapshots(trainer.args.output_dir, state.global_step)
     return TrainOutput(state.global_step, math.nan, read_train_results(trainer.args.output_dir))

@@ -24,7 +24,7 @@ from ..evaluation.evaluation_set import load_evaluation_set
 from ..evaluation.report import evaluate_model
 from ..evaluation.results import describe_search, length_ratio
 from ..search_vaswani_transformer import GNMT_OFFSET
-from .averaging import average_snapshots, list_snapshots, without_tied
+from .averaging import average_snapshots, list_snapshots
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,7 +106,7 @@ def sweep(
 def _load_average(model: PreTrainedModel, snapshots: Sequence[Path]) -> None:
     """Gives a model the mean of some snapshots, which hold a tied tensor once."""
     weights = average_snapshots(snapshots)
-    if weights.keys() != without_tied(model, model.state_dict()).keys():
+    if weights.keys() != dict(model.named_parameters()).keys():
         raise ValueError(f"`model` must have the tensors of its snapshots, got others in {snapshots[-1]}. Train anew.")
     model.load_state_dict(weights, strict=False)
 
