@@ -75,8 +75,8 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
     for part in (f"BLEU {results['average_eval_sacrebleu']:.2f}", f"BLEU {results['best_eval_sacrebleu']:.2f}"):
         assert part in output
     assert output.splitlines()[-1].endswith("vaswani-transformer translate --model run --input FILE")
-    assert error.count("tokens/s  ETA") == 2
-    assert error.count("validation after ") == 2
+    lines = [line for line in error.splitlines() if line.startswith(("2 of 4", "4 of 4"))]
+    assert [sum(name in line for line in lines) for name in ("tokens_per_second", "eval_sacrebleu")] == [2, 2]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_average_names_what_help_calls_its_inputs(corpus, capsys):
 
 def test_train_refuses_an_unknown_tracker_before_anything_is_read(corpus, capsys):
     error = refused(capsys, train_arguments("--report-to", "tensorbord", "wandb"))
-    assert "`--report-to` must be one of " in error and "'tensorbord'" in error
+    assert "tensorbord is not supported" in error and "tensorboard" in error
     assert not Path("run").exists()
 
 

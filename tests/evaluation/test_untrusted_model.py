@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
 from vaswani_transformer.evaluation.checkpoint import load_for_inference, load_tokenizer
-from vaswani_transformer.training.preparation import _load_tokenizer
 
 STARTED = ("socket.connect", "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn")
 PLACE = "(outside)"  # stands for the path of the other place
@@ -113,7 +112,6 @@ def use(folder):
     return (
         found,
         load_tokenizer(folder).get_vocab(),
-        _load_tokenizer(folder).get_vocab(),
         model.lm_head.weight.tolist(),
     )
 

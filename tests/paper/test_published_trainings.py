@@ -19,7 +19,7 @@ from transformers import EarlyStoppingCallback
 from transformers.initialization import no_init_weights
 
 from vaswani_transformer.training.averaging import SnapshotCallback
-from vaswani_transformer.training.preparation import RunData
+from vaswani_transformer.training.loading import RunData
 from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 from vaswani_transformer.training.run import build_trainer, make_model, training_arguments
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
 from transformers import TrainerCallback
 
-from vaswani_transformer.training import resumable_trainer
+from vaswani_transformer.training import resuming
 from vaswani_transformer.training.checkpoints import list_checkpoints
 
 
@@ -46,8 +46,8 @@ def kill_inside(name):
 
         return call
 
-    owner = {"publish_checkpoint": resumable_trainer, "rotate_checkpoints": resumable_trainer}
-    owner = owner.get(name, resumable_trainer.ResumableTrainer)
+    owner = {"publish_checkpoint": resuming, "rotate_checkpoints": resuming}
+    owner = owner.get(name, resuming.ResumableTrainer)
     setattr(owner, name, die(getattr(owner, name)))
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import TrainerControl, TrainerState
 
-from vaswani_transformer.training.guard import DivergenceGuard
+from vaswani_transformer.training.callbacks import DivergenceGuard
 
 NORMAL = {"fp16": False, "logging_nan_inf_filter": False, "world_size": 1, "output_dir": "run"}
 NOTHING = {"num_averaged_snapshots": 0, "snapshot_steps": 1}

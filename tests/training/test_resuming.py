@@ -14,7 +14,7 @@ from toy_language import build_trainer
 from transformers import EarlyStoppingCallback, TrainerCallback
 
 from vaswani_transformer.data import CleaningReport, TokenBatchSampler
-from vaswani_transformer.training import resumable_trainer
+from vaswani_transformer.training import resuming
 from vaswani_transformer.training.averaging import list_snapshots
 from vaswani_transformer.training.checkpoints import list_checkpoints
 
@@ -257,13 +257,6 @@ def test_resuming_draws_no_batch_that_was_trained_on(make, tmp_path, monkeypatch
 # ---- failures ----
 
 
-def test_whole_checkpoint_outlives_the_broken_one_that_was_passed_over(make, tmp_path):
-    make(tmp_path, max_steps=7, save_total_limit=2).train()
-    (tmp_path / "checkpoint-7" / "model.safetensors").write_bytes(b"")
-    make(tmp_path, max_steps=8, save_total_limit=2).train(resume_from_checkpoint=True)
-    assert [path.name for path in list_checkpoints(tmp_path)] == ["checkpoint-6", "checkpoint-8"]
-
-
 def test_resume_warns_of_nothing_but_changed_data(make, dataset, tmp_path, caplog):
     make(tmp_path, max_steps=3).train()
     caplog.clear()
@@ -402,7 +395,7 @@ def test_stream_goes_on_at_the_place_in_the_checkpoint(tokenizer, dataset, tmp_p
         monkeypatch.setattr(trainer, "get_train_dataloader", lambda: trainer._train_loader)
         return trainer
 
-    monkeypatch.setattr(resumable_trainer, "skip_first_batches", None)
+    monkeypatch.setattr(resuming, "skip_first_batches", None)
     uninterrupted = build(tmp_path / "whole")
     uninterrupted.train()
     with pytest.raises(KeyboardInterrupt):
@@ -417,6 +410,6 @@ def test_process_that_does_not_save_clears_nothing(make_trainer, monkeypatch):
     trainer, cleared = make_trainer(max_steps=1), []
     trainer.train()
     monkeypatch.setattr(type(trainer.args), "should_save", False)
-    monkeypatch.setattr(resumable_trainer, "clear_staging", cleared.append)
+    monkeypatch.setattr(resuming, "clear_staging", cleared.append)
     trainer._save_checkpoint(trainer.model, None)
     assert cleared == []

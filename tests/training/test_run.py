@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sacrebleu
@@ -22,6 +23,7 @@ from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import load_corpus
 from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
 from vaswani_transformer.training.curves import curve, read_log
+from vaswani_transformer.training.finish import best_validation
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import describe_plan, train
 
@@ -273,6 +275,23 @@ def test_results_hold_the_best_validation(finished):
     assert [finished[1][f"best_eval_{name}"] for name in names] == [best[f"eval_{name}"] for name in names]
 
 
+LOG = [
+    {"step": 1, "eval_sacrebleu": 5.0, "eval_nll": 1.0, "eval_loss": 1.5},
+    {"step": 2, "eval_sacrebleu": 7.0, "eval_nll": 2.0, "eval_loss": 1.2},
+    {"step": 3, "eval_sacrebleu": 7.0, "eval_nll": 3.0, "eval_loss": 1.3},
+]
+
+
+@pytest.mark.parametrize(
+    ("metric", "names", "step"),
+    [(None, ("sacrebleu", "nll"), 2), (None, ("nll",), 1), ("loss", ("sacrebleu", "loss"), 2), ("nll", ("nll",), 1)],
+)
+def test_best_validation_is_that_of_the_metric_that_decides_else_bleu_else_nll(metric, names, step):
+    log = [{"step": entry["step"], **{f"eval_{name}": entry[f"eval_{name}"] for name in names}} for entry in LOG]
+    args = SimpleNamespace(metric_for_best_model=metric, greater_is_better=False if metric else None)
+    assert best_validation(log, args)["step"] == step
+
+
 def test_results_without_validation_set_have_no_validations(recipe, tmp_path):
     bare = replace(recipe, validation_source=None, validation_target=None, max_steps=2)
     results = train(bare, tmp_path / "run", use_cpu=True)
@@ -387,7 +406,7 @@ def test_training_that_stops_early_to_be_averaged_warns_of_nothing(recipe, tmp_p
 
 
 def test_train_names_a_missing_tokenizer(recipe, tmp_path):
-    with pytest.raises(FileNotFoundError, match="`tokenizer` must be a folder or a Hub id"):
+    with pytest.raises(OSError, match="/not/a/tokenizer"):
         train(replace(recipe, tokenizer="/not/a/tokenizer"), tmp_path / "run", use_cpu=True)
 
 

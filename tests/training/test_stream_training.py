@@ -11,7 +11,7 @@ from toy_language import make_pairs
 
 from vaswani_transformer.data import CleaningRules, streaming
 from vaswani_transformer.training import loading
-from vaswani_transformer.training.preparation import prepare_data
+from vaswani_transformer.training.loading import prepare_data
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import describe_plan, train
 

@@ -50,7 +50,7 @@ def test_summary_tells_best_and_average_with_bleu_of_both_cost_files_and_next_co
         "best validation": "BLEU 38.12, perplexity 5.432, nll 1.6924, after 6,000 updates (checkpoint-6000)",
         "last validation": "BLEU 37.50, perplexity 5.500, nll 1.7047",
         "average": "BLEU 39.25, perplexity 5.250, nll 1.6582, of the last 5 snapshots; the model in the folder",
-        "cost": "8,000,000 tokens in 1:15 h, 1,778 a second on 2 device(s); FLOPs 4.00e14 counted, 8.00e14 as in the "
+        "cost": "8,000,000 tokens in 1:15:00, 1,778 a second on 2 device(s); FLOPs 4.00e14 counted, 8.00e14 as in the "
         "paper's Table 2",
         "files": f"{tmp_path}: model.safetensors, train_results.json",
         "next": f"vaswani-transformer evaluate --model {tmp_path}",

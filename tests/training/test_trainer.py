@@ -14,8 +14,8 @@ from transformers import EarlyStoppingCallback, Seq2SeqTrainingArguments, Traine
 
 from vaswani_transformer.data.rows import pair_lengths
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
+from vaswani_transformer.training.loading import SortedByLength
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
-from vaswani_transformer.training.validation import SortedByLength
 
 
 def weights(trainer):

@@ -4,7 +4,7 @@
 
 Nothing is imported here: `recipes` needs no extra, the trainer needs `[train]`.
 
-The loop is the library's. What it calls that is ours, and in which file (t: `trainer`, r: `resumable_trainer`; the
+The loop is the library's. What it calls that is ours, and in which file (t: `trainer`, r: `resuming`; the
 third class, `hub_trainer`, only pushes):
 
     train                                   t, r  warnings; the checkpoint is checked; stop signals are caught
@@ -14,12 +14,12 @@ third class, `hub_trainer`, only pushes):
         for each epoch: _run_epoch          r     the first after a resume: sums, random state, place in the data
             for each update:
                 for each micro-batch: compute_loss, floating_point_ops (t), which counts tokens
-                _get_grad_norm              t     `guard` notes loss and norm; then the optimiser's step
-                on_step_end                       callbacks: cost, guard, `averaging.SnapshotCallback`, progress
+                _get_grad_norm              t     `DivergenceGuard` notes loss and norm; then the optimiser's step
+                on_step_end                       callbacks: cost, guard, `averaging.SnapshotCallback`
                 _maybe_log_save_evaluate    r     where due; after it, a stop that was asked for
                     store_flos, log         t
-                    _evaluate               r     evaluation_loop -> prediction_step (t), sums in `validation`
-                    _save_checkpoint        t, r  staged, published and rotated by `checkpoints`, with `running_sums`
+                    _evaluate               r     evaluation_loop -> prediction_step (t), `TokenSums`
+                    _save_checkpoint        t, r  staged, published and rotated by `checkpoints`
         _finalize_training                  r     the last line of the log; _load_best_model
 """
 

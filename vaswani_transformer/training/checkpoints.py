@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Resumable checkpoints on disk: how one appears whole or not at all, how a broken one is noticed, which are kept."""
+"""Resumable checkpoints on disk: written aside and renamed, checked for damage, rotated, with each process's sums."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import zipfile
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from transformers.utils import logging
 
 from ..files import MANIFEST_FILE, PROGRESS_FILES, STAGING_FOLDER, STATE_FILE, flush_to_disk, read_json, write_json
 from .arguments import VaswaniTransformerTrainingArguments
-from .running_sums import holds_sums
 
 logger = logging.get_logger(__name__)
 
@@ -32,8 +32,11 @@ _PARTS = (
 )
 
 
+# ---- finding one ----
+
+
 def list_checkpoints(output_dir: str | Path) -> list[Path]:
-    """Resumable checkpoints (`checkpoint-<step>`) of a run, whole or not, oldest first.
+    """Resumable checkpoints (`checkpoint-<step>`) of a run, damaged or not, oldest first.
 
     Args:
         output_dir: Folder of the run.
@@ -49,10 +52,10 @@ def checkpoint_step(checkpoint: Path) -> int:
 
 
 def find_checkpoint(output_dir: str | Path) -> Path:
-    """Newest whole checkpoint of a run; warns of broken ones that are newer.
+    """Newest undamaged checkpoint of a run; warns of damaged ones that are newer.
 
     Raises:
-        FileNotFoundError: If there is none; the message names the broken ones.
+        FileNotFoundError: If there is none; the message names the damaged ones.
     """
     output_dir, broken = Path(output_dir), []
     staged = [path for path in list_checkpoints(output_dir / STAGING_FOLDER) if (path / MANIFEST_FILE).is_file()]
@@ -68,11 +71,7 @@ def find_checkpoint(output_dir: str | Path) -> Path:
 
 
 def take_up_checkpoint(args: VaswaniTransformerTrainingArguments) -> Path:
-    """`find_checkpoint` for all processes, after the main one has cleared up what the lost run was saving.
-
-    Args:
-        args: Arguments of the training.
-    """
+    """`find_checkpoint` for all processes, after the main one has cleared up what the lost run was saving."""
     with args.main_process_first(local=False, desc="looking for checkpoints"):
         if args.process_index == 0:
             clear_staging(args.output_dir)
@@ -80,15 +79,15 @@ def take_up_checkpoint(args: VaswaniTransformerTrainingArguments) -> Path:
 
 
 def check_checkpoint(checkpoint: str | Path) -> Path:
-    """Refuses a checkpoint with a file that is not as it was saved.
+    """Compares a checkpoint's files with its manifest.
 
     Raises:
-        ValueError: If it has such a file, or less of one than was written.
+        ValueError: If a file is not as it was saved.
     """
     if faults := _changed_files(Path(checkpoint)):
         raise ValueError(
             f"`resume_from_checkpoint` must be a whole checkpoint, got {checkpoint} with {', '.join(faults)}. Pass "
-            "True to go on from the newest whole one."
+            "True to resume from the newest whole one."
         )
     return Path(checkpoint)
 
@@ -103,11 +102,78 @@ def best_checkpoint(checkpoint: Path) -> str | None:
     return str(best) if best and best.is_dir() else None
 
 
-def publish_checkpoint(staged: Path, output_dir: Path) -> None:
-    """Moves a checkpoint that is wholly written into the run's folder, with a manifest of its files.
+def _faults(checkpoint: Path) -> list[str]:
+    """Parts that a checkpoint lacks, and files that are not as they were saved."""
+    faults = [f"no {names[0]}" for names in _PARTS if not any(any(checkpoint.glob(name)) for name in names)]
+    if (checkpoint / STATE_FILE).exists() and not _is_state(checkpoint / STATE_FILE):
+        faults.append(f"a broken {STATE_FILE}, or one of another update")
+    if (checkpoint / MANIFEST_FILE).exists():
+        return faults + _changed_files(checkpoint)
+    # saved by transformers' own trainer
+    return faults + [f"a broken {path.name}" for path in sorted(checkpoint.iterdir()) if not _is_well_formed(path)]
 
-    At any moment `find_checkpoint` finds it or what it replaces, after a power cut, too: what is older may be deleted
-    when this returns.
+
+def _changed_files(checkpoint: Path) -> list[str]:
+    """Files that are missing or not as the manifest says; none where there is no manifest."""
+    if not (checkpoint / MANIFEST_FILE).exists():
+        return []
+    files = _read_object(checkpoint / MANIFEST_FILE)
+    if not files or STATE_FILE not in files:
+        return [f"a broken {MANIFEST_FILE}"]
+    return [f"a broken {name}" for name, saved in files.items() if _fingerprint(checkpoint / name) != saved]
+
+
+def _fingerprint(path: Path) -> dict[str, int | str] | None:
+    """Size and SHA-256 of a file; None if there is none."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _is_well_formed(path: Path) -> bool:
+    """Checks the form of a file by its kind; other kinds pass."""
+    if not path.is_file():
+        return path.is_dir() and not path.suffix
+    if path.suffix == ".safetensors":
+        try:
+            with safe_open(path, framework="pt"):
+                return True
+        except (OSError, SafetensorError):
+            return False
+    if path.suffix == ".json":
+        content = _read_object(path)
+        return content is not None and (not path.match(PROGRESS_FILES) or RunningSums.fits(content))
+    return path.suffix not in (".pt", ".pth") or zipfile.is_zipfile(path)
+
+
+def _read_object(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None if it holds none."""
+    try:
+        content: dict[str, Any] = read_json(path)
+    except (OSError, ValueError):
+        return None
+    return content
+
+
+def _is_state(path: Path) -> bool:
+    """Checks that a trainer's state can be loaded and is that of its checkpoint's update."""
+    try:
+        state = TrainerState.load_from_json(str(path))
+        lines = [isinstance(entry["step"], int) for entry in state.log_history]
+    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError):
+        return False
+    return all(lines) and type(state.global_step) is int and state.global_step == checkpoint_step(path.parent)
+
+
+# ---- saving one ----
+
+
+def publish_checkpoint(staged: Path, output_dir: Path) -> None:
+    """Moves a completely written checkpoint into the run's folder, with a manifest of its files.
+
+    At any moment `find_checkpoint` finds it or the one that it replaces, after a power cut, too. Older ones may be
+    deleted when this returns.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(staged / MANIFEST_FILE, {path.relative_to(staged).as_posix(): _fingerprint(path) for path in files})
@@ -121,7 +187,7 @@ def publish_checkpoint(staged: Path, output_dir: Path) -> None:
 
 
 def clear_staging(output_dir: str | Path) -> None:
-    """Deletes what is left of a save that failed or was killed; a checkpoint that lacked only its place gets it."""
+    """Deletes what a failed or killed save left; a checkpoint that lacked only its place gets it."""
     staging = Path(output_dir) / STAGING_FOLDER
     for staged in list_checkpoints(staging):
         if (staged / MANIFEST_FILE).is_file() and not (staging.parent / staged.name).exists():
@@ -145,82 +211,68 @@ def rotate_checkpoints(newest: Path, limit: int | None, best: str | Path | None 
         shutil.rmtree(path, ignore_errors=True)
 
 
-def how_to_go_on(output_dir: str | Path) -> str:
-    """What to do after a run was lost: "resume", with its last whole checkpoint, or "start again"."""
-    try:
-        return f"resume: {find_checkpoint(output_dir)} is the last whole checkpoint"
-    except FileNotFoundError:
-        return "start again: there is no whole checkpoint yet"
+# ---- what it holds beside the state of transformers ----
 
 
-def _faults(checkpoint: Path) -> list[str]:
-    """What a checkpoint lacks to be resumed with the same result, and which of its files are not as saved."""
-    faults = []
-    for patterns in _PARTS:
-        if not any(any(checkpoint.glob(pattern)) for pattern in patterns):
-            faults.append(f"no {patterns[0]}")
-    if (checkpoint / STATE_FILE).exists() and not _is_state(checkpoint / STATE_FILE):
-        faults.append(f"a broken {STATE_FILE}, or one of another update")
-    if (checkpoint / MANIFEST_FILE).exists():
-        return faults + _changed_files(checkpoint)
-    # of the library's own trainer
-    return faults + [f"a broken {path.name}" for path in sorted(checkpoint.iterdir()) if not _is_well_formed(path)]
+@dataclass(frozen=True, kw_only=True)
+class RunningSums:
+    """Sums of one process since the last line of the log, as they lie in a checkpoint.
 
+    Attributes:
+        loss_since_log: Loss of the updates since the last line of the log.
+        nll_since_log: The same unsmoothed.
+        step_of_last_log: Update of that line.
+        logged_loss: Loss of all updates before it.
+        first_step: Update before the first that `logged_loss` counts.
+        data: Place of a stream that is read; None for other data.
+        pairs_and_tokens: Pairs, source and target tokens of the training set; None of a stream.
+        plan_version: `PLAN_VERSION` of the batches; release 0.1.0 did not write it.
+        skipped_updates: Updates of an epoch that were left out because the plan had changed.
+    """
 
-def _changed_files(checkpoint: Path) -> list[str]:
-    """Files that are missing or not as the manifest says; none where there is no manifest."""
-    manifest = checkpoint / MANIFEST_FILE
-    if not manifest.exists():
-        return []
-    files = _read_object(manifest)
-    if not files or STATE_FILE not in files:
-        return [f"a broken {MANIFEST_FILE}"]
-    present = {path.relative_to(checkpoint).as_posix() for path in checkpoint.rglob("*")}
-    return [
-        f"a broken {name}"
-        for name, saved in files.items()
-        if name not in present or _fingerprint(checkpoint / name) != saved
-    ]
+    loss_since_log: float
+    nll_since_log: float
+    step_of_last_log: int
+    logged_loss: float
+    first_step: int
+    data: dict[str, Any] | None
+    pairs_and_tokens: list[int] | None
+    plan_version: int = 1
+    skipped_updates: int = 0
 
+    @classmethod
+    def fits(cls, content: dict[str, Any]) -> bool:
+        """Checks that the keys of a file are those of this class."""
+        required = {field.name for field in fields(cls) if field.default is MISSING}
+        return required <= content.keys() <= cls.__dataclass_fields__.keys()
 
-def _fingerprint(path: Path) -> dict[str, int | str] | None:
-    """Size and SHA-256 of a file; None if there is none."""
-    if not path.is_file():
-        return None
-    with path.open("rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    def save(self, checkpoint: Path, process_index: int) -> None:
+        """Writes them into a checkpoint."""
+        write_json(checkpoint / PROGRESS_FILES.replace("*", str(process_index)), asdict(self))
 
+    @classmethod
+    def load(cls, checkpoint: Path, args: VaswaniTransformerTrainingArguments) -> RunningSums | None:
+        """Reads this process's sums, or its share of another number's; None if transformers' trainer saved.
 
-def _is_well_formed(path: Path) -> bool:
-    """Whether a file of a checkpoint has the form its kind has; other kinds count as whole."""
-    if not path.is_file():
-        return path.is_dir() and not path.suffix  # a pipe would be waited for
-    try:
-        if path.suffix == ".safetensors":
-            with safe_open(path, framework="pt"):
-                return True
-    except (OSError, SafetensorError):
-        return False
-    if path.suffix == ".json":
-        content = _read_object(path)
-        return content is not None and (not path.match(PROGRESS_FILES) or holds_sums(content))
-    return path.suffix not in (".pt", ".pth") or zipfile.is_zipfile(path)
-
-
-def _read_object(path: Path) -> dict[str, Any] | None:
-    """What a JSON file holds; None if that is no object."""
-    try:
-        content: dict[str, Any] = read_json(path)
-    except (OSError, ValueError):
-        return None
-    return content
-
-
-def _is_state(path: Path) -> bool:
-    """Whether a trainer's state can be loaded and is that of its checkpoint's update."""
-    try:
-        state = TrainerState.load_from_json(str(path))
-        lines = [isinstance(entry["step"], int) for entry in state.log_history]
-    except (AttributeError, KeyError, OSError, RecursionError, TypeError, ValueError):
-        return False
-    return all(lines) and type(state.global_step) is int and state.global_step == checkpoint_step(path.parent)
+        Raises:
+            ValueError: If a stream was read by another number of processes.
+        """
+        paths = sorted(checkpoint.glob(PROGRESS_FILES))
+        own = checkpoint / PROGRESS_FILES.replace("*", str(args.process_index))
+        if not paths:
+            return None
+        if len(paths) == args.world_size and own in paths:
+            return cls(**read_json(own))
+        saved = [cls(**read_json(path)) for path in paths]
+        if saved[0].data is not None:
+            raise ValueError(
+                f"A training on a stream must be resumed with as many processes as it had, {len(paths)}, got "
+                f"{args.world_size}. Start {len(paths)}."
+            )
+        # the loss is averaged over processes, nll is summed
+        nll_share = 1 / args.world_size if args.average_tokens_across_devices else 1 / len(saved)
+        shared = {
+            "loss_since_log": sum(sums.loss_since_log for sums in saved) * (1 / len(saved)),
+            "nll_since_log": sum(sums.nll_since_log for sums in saved) * nll_share,
+        }
+        return cls(**asdict(saved[0]) | shared)

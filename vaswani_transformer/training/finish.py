@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file
+from transformers import TrainingArguments
 from transformers.trainer_utils import TrainOutput
 from transformers.utils import logging
 
@@ -20,8 +21,7 @@ from .checkpoints import clear_staging
 from .cost import measure_cost
 from .curves import draw_run
 from .folder import set_aside_scores, write_train_results
-from .preparation import RunData
-from .progress import best_validation
+from .loading import RunData
 from .recipes import Recipe
 from .trainer import VaswaniTransformerTrainer
 
@@ -111,13 +111,23 @@ def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
     validations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
     if not validations:
         return {}
-    found = best_validation(validations, trainer.args)
-    best = found[1] if found else validations[-1]
+    best = best_validation(validations, trainer.args)
     return {
         **_named("last", validations[-1]),
         "best_eval_step": best["step"],
         **{name: value for name, value in _named("best", best).items() if not name.endswith(("_time", "_second"))},
     }
+
+
+def best_validation(validations: Sequence[Mapping[str, Any]], args: TrainingArguments) -> Mapping[str, Any]:
+    """The best by `metric_for_best_model`, else by BLEU, else by nll; the earliest of equals, the last of none."""
+    chosen = args.metric_for_best_model
+    for metric in (chosen, "sacrebleu", "nll"):
+        key = f"eval_{(metric or '').removeprefix('eval_')}"
+        if entries := [entry for entry in validations if key in entry]:
+            is_greater_better = args.greater_is_better if metric == chosen else metric == "sacrebleu"
+            return (max if is_greater_better else min)(entries, key=lambda entry: entry[key])
+    return validations[-1]
 
 
 def _named(which: str, entry: Mapping[str, Any]) -> dict[str, Any]:

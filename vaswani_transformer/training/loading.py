@@ -1,18 +1,25 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Token-bounded training batches on these devices: planned from the training arguments, then loaded."""
+"""Data of a training: read, tokenised and cleaned, then loaded in batches that are bounded by tokens."""
 
 from __future__ import annotations
 
+import math
 import os
+import signal
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import datasets
+import numpy as np
 import torch
 from accelerate import Accelerator
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 from transformers import PreTrainedTokenizerBase
+from transformers.trainer_utils import has_length
+from transformers.utils import logging
 
 from ..data import (
     BATCHES_PER_POOL,
@@ -23,24 +30,123 @@ from ..data import (
     StreamSettings,
     TokenBatchSampler,
     TranslationCollator,
+    clean_corpus,
+    corpus_sentences,
+    load_corpus,
+    stream_corpus,
+    tokenize_corpus,
+    train_tokenizer,
 )
 from ..data.rows import pair_lengths
+from ..evaluation.checkpoint import load_tokenizer
+from ..loss_vaswani_transformer import IGNORE_INDEX
 from .arguments import VaswaniTransformerTrainingArguments
-from .interruption import ignore_interrupts
+from .recipes import Recipe
+
+logger = logging.get_logger(__name__)
 
 _CPU_BUDGET = 4096  # padded tokens of a micro-batch, both sides together
-_SHAPE_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
-_KEPT_SHAPES = 64
+
+
+# ---- from a recipe to tokenised pairs ----
+
+
+@dataclass(frozen=True)
+class RunData:
+    """Tokenizer and tokenised data of a run.
+
+    Attributes:
+        tokenizer: The joint tokenizer.
+        train: Cleaned training pairs, or a stream of text.
+        validation: Validation pairs, or None.
+        report: Pairs kept and dropped; None for a stream, which is cleaned while it is read.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    train: Any
+    validation: Any
+    report: CleaningReport | None
+
+
+def prepare_data(
+    recipe: Recipe, arguments: VaswaniTransformerTrainingArguments, checkpoint: Path | None, num_proc: int | None
+) -> RunData:
+    """Loads, tokenises and cleans the data; the main process calls it before the others, which read its cache.
+
+    A resumed run takes the tokenizer of its checkpoint, which is known to be as it was saved.
+    """
+    train = (stream_corpus if recipe.streaming else load_corpus)(**(recipe.data_arguments("train") or {}))
+    validation_arguments = recipe.data_arguments("validation")
+    validation = load_corpus(**validation_arguments) if validation_arguments else None
+    place: str | Path | None = recipe.tokenizer
+    if checkpoint is not None or arguments.process_index > 0:
+        place = Path(arguments.output_dir)
+        if checkpoint is not None and (checkpoint / "tokenizer.json").is_file():
+            place = checkpoint
+    if place is None:
+        logger.info(f"Training a vocabulary of {recipe.vocab_size:,} entries.")
+        tokenizer: PreTrainedTokenizerBase = train_tokenizer(
+            sentences=corpus_sentences(train), vocab_size=recipe.vocab_size
+        )
+    else:
+        tokenizer = load_tokenizer(place)
+        for name in ("is_local", "local_files_only"):  # transformers would save how it was loaded
+            tokenizer.init_kwargs.pop(name, None)
+    if (ids := (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id)) != (0, 1, 2):
+        raise ValueError(
+            f"`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got {ids[0]}, {ids[1]} and {ids[2]}. Train one "
+            "with `vaswani-transformer train-tokenizer`."
+        )
+    report = None
+    if not recipe.streaming:
+        train, report = clean_corpus(tokenize_corpus(train, tokenizer, num_proc=num_proc), cleaning_rules(recipe))
+    validation = tokenize_corpus(validation, tokenizer, num_proc=num_proc) if validation is not None else None
+    _check_positions(recipe, {"training": train, "validation": validation})
+    return RunData(tokenizer, train, validation, report)
+
+
+def _check_positions(recipe: Recipe, parts: dict[str, Any]) -> None:
+    """Raises ValueError when a sentence of a tokenised data set, or None, has more tokens than learned positions."""
+    config = recipe.model_config()
+    if config.position_encoding != "learned":
+        return
+    for name, dataset in parts.items():
+        if dataset is None:
+            continue
+        longest: float = recipe.max_tokens_per_sentence or math.inf
+        if has_length(dataset):
+            longest = max(int(lengths.max()) for lengths in pair_lengths(dataset))
+        if longest > config.max_position_embeddings:
+            raise ValueError(
+                f"`position_encoding` must be sinusoidal for sentences of more than {config.max_position_embeddings} "
+                f"tokens, got learned and a {name} sentence of {longest}. Shorten it, or lower "
+                "`max_tokens_per_sentence`, which drops long pairs from the training data."
+            )
+
+
+def cleaning_rules(recipe: Recipe) -> CleaningRules:
+    """Limits on training pairs; a pair never exceeds one batch or one device's budget."""
+    return CleaningRules(
+        max_source_tokens=recipe.max_tokens_per_sentence,
+        max_target_tokens=recipe.max_tokens_per_sentence,
+        max_length_ratio=recipe.max_length_ratio,
+        max_source_tokens_per_batch=recipe.max_source_tokens_per_batch,
+        max_target_tokens_per_batch=recipe.max_target_tokens_per_batch,
+        max_padded_tokens=recipe.max_padded_tokens_per_device,
+    )
+
+
+# ---- from tokenised pairs to batches ----
 
 
 def limit_shape_caches() -> None:
-    """Lets oneDNN and torch keep what they prepared for 64 shapes of matrix products instead of 1,024 each.
+    """Lets oneDNN and torch cache 64 shapes of matrix products instead of 1,024 each.
 
     Token-bounded batches have ever new shapes: a CPU training would grow by a gigabyte. The limits are read at the
     first product; a value that is set stays.
     """
-    for name in _SHAPE_CACHES:
-        os.environ.setdefault(name, str(_KEPT_SHAPES))
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(name, "64")
 
 
 def plan_batches(args: VaswaniTransformerTrainingArguments, dataset: Any) -> TokenBatchSampler:
@@ -55,7 +161,7 @@ def plan_batches(args: VaswaniTransformerTrainingArguments, dataset: Any) -> Tok
         max_padded_tokens=args.max_padded_tokens_per_device,
         world_size=args.world_size,
         accumulation_steps=args.gradient_accumulation_steps,
-        seed=_data_seed(args),
+        seed=args.seed if args.data_seed is None else args.data_seed,
     )
     args.gradient_accumulation_steps = batches.accumulation_steps
     return batches
@@ -77,7 +183,7 @@ def load_batches(
     args: VaswaniTransformerTrainingArguments,
     accelerator: Accelerator,
 ) -> DataLoader[Any]:
-    """This process's loader of planned batches."""
+    """Makes this process's loader of planned batches."""
     if type(collator) is TranslationCollator and ArrowPairs.fits(dataset):
         dataset = ArrowPairs(dataset)
     loader: DataLoader[Any] = accelerator.prepare(
@@ -104,7 +210,7 @@ def load_stream(
     tokenizer: PreTrainedTokenizerBase | None,
     vocab_size: int,
 ) -> StreamLoader:
-    """This process's loader of a stream, which deals the stream out to processes itself and keeps its place."""
+    """Makes this process's loader of a stream, which deals the stream out to processes and keeps its place."""
     parts = args.world_size * args.gradient_accumulation_steps
     settings = StreamSettings(
         max_source_tokens=args.max_source_tokens_per_batch // parts,
@@ -113,7 +219,7 @@ def load_stream(
         num_processes=args.world_size,
         process_index=args.process_index,
         num_workers=args.dataloader_num_workers,
-        seed=_data_seed(args),
+        seed=args.seed if args.data_seed is None else args.data_seed,
         batches_per_pool=BATCHES_PER_POOL * args.gradient_accumulation_steps,
     )
     options = {"rules": rules, "tokenizer": tokenizer, "vocab_size": vocab_size, **_loader_options(args)}
@@ -121,7 +227,7 @@ def load_stream(
 
 
 def reduce_report(report: CleaningReport, accelerator: Accelerator) -> CleaningReport:
-    """The sum of all processes' reports; every process calls it."""
+    """Sums the reports of all processes, each of which calls it."""
     counts = torch.tensor([report.num_kept, *report.dropped.values()], device=accelerator.device)
     num_kept, *dropped = accelerator.reduce(counts, "sum").tolist()
     return CleaningReport(num_kept, dict(zip(report.dropped, dropped, strict=True)))
@@ -133,15 +239,62 @@ def _set_cpu_budget(args: VaswaniTransformerTrainingArguments, longest: int) -> 
         args.max_padded_tokens_per_device = max(_CPU_BUDGET, longest)
 
 
-def _data_seed(args: VaswaniTransformerTrainingArguments) -> int:
-    return args.seed if args.data_seed is None else args.data_seed
-
-
 def _loader_options(args: VaswaniTransformerTrainingArguments) -> dict[str, Any]:
     """Arguments of the `DataLoader` of any training set."""
     return {
         "pin_memory": args.dataloader_pin_memory,
         "persistent_workers": args.dataloader_persistent_workers,
         "prefetch_factor": args.dataloader_prefetch_factor,
-        "worker_init_fn": ignore_interrupts,
+        "worker_init_fn": _ignore_interrupts,
     }
+
+
+def _ignore_interrupts(worker: int) -> None:
+    """Leaves SIGINT to the main process; each worker of a data loader calls it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+# ---- evaluation ----
+
+
+class SortedByLength(Dataset[dict[str, Any]]):
+    """View of a tokenised data set from the longest source to the shortest, filled up to a multiple of rows.
+
+    The fill rows carry no label, so they count nowhere; `restore_order` drops them.
+
+    Args:
+        dataset: Rows with `input_ids` and, if known, `labels`.
+        multiple: The number of rows is rounded up to a multiple of this: processes need the same number.
+    """
+
+    def __init__(self, dataset: Any, multiple: int):
+        self.dataset = dataset
+        self.order = np.argsort(-pair_lengths(dataset)[0], kind="stable")
+        self._num_rows = -(-len(self.order) // multiple) * multiple
+
+    def __len__(self) -> int:
+        return self._num_rows
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        row: dict[str, Any] = self.dataset[int(self.order[min(index, len(self.order) - 1)])]
+        is_fill = index >= len(self.order) and "labels" in row
+        return {**row, "labels": [IGNORE_INDEX]} if is_fill else row
+
+    def restore_order(self, rows: Any) -> Any:
+        """Array of one row per sentence, or a tuple of such arrays, in the data set's own order."""
+        if isinstance(rows, tuple):
+            return tuple(self.restore_order(part) for part in rows)
+        return rows[np.argsort(self.order, kind="stable")] if isinstance(rows, np.ndarray) else rows
+
+
+def in_data_order(dataset: Any, rows: Any, pad_id: int | None = None) -> Any:
+    """Rows that an evaluation gathered, one per sentence, in the order of its data.
+
+    Args:
+        dataset: The evaluated data.
+        rows: An array, or a tuple of arrays.
+        pad_id: Given for generated ids: replaces the -100 that joins batches of different lengths.
+    """
+    if pad_id is not None and isinstance(rows, np.ndarray):
+        rows = np.where(rows == IGNORE_INDEX, pad_id, rows)
+    return dataset.restore_order(rows) if isinstance(dataset, SortedByLength) else rows

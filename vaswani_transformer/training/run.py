@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import EarlyStoppingCallback as LibraryEarlyStopping
-from transformers import PreTrainedModel, TrainerControl, TrainerState, TrainingArguments, set_seed
+from transformers import PreTrainedModel, TrainerState, set_seed
+from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
@@ -24,27 +24,16 @@ from ..files import STATE_FILE
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import drop_later_snapshots
+from .callbacks import EarlyStoppingCallback
 from .checkpoints import best_checkpoint, checkpoint_step, take_up_checkpoint
 from .finish import finish_run
-from .folder import check_output_dir, holding, read_train_results
-from .preparation import RunData, cleaning_rules, prepare_data
+from .folder import check_output_dir, clear_run, holding, read_train_results
+from .loading import RunData, cleaning_rules, prepare_data
 from .recipes import SPLITS, Recipe
 from .schedule import paper_peak_learning_rate
-from .trackers import check_trackers, tracker_names
 from .trainer import VaswaniTransformerTrainer
 
 logger = logging.get_logger(__name__)
-
-
-class EarlyStoppingCallback(LibraryEarlyStopping):
-    """The library's, under its name, which checkpoints hold; it does not warn where an average is the final model."""
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Warns where the training ends with the last update, though that is not the best."""
-        if not getattr(args, "num_averaged_snapshots", 0):
-            super().on_train_begin(args, state, control, **kwargs)
 
 
 def train(
@@ -133,12 +122,30 @@ def run_training(
     output_dir = Path(output_dir)
     check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
     _check_recipe(recipe)
-    check_trackers(options.get("report_to", ()))
     arguments = training_arguments(recipe, output_dir, **options)
+    try:
+        for tracker in get_reporting_integration_callbacks(arguments.report_to):
+            tracker()  # names a package that is missing before anything is deleted
+    except RuntimeError as error:
+        raise ImportError(str(error)) from error
     checkpoint = take_up_checkpoint(arguments) if resume else None
     finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
     _check_max_steps(recipe, finished_steps)
-    data = prepare_data(recipe, arguments, checkpoint, num_proc)
+    with arguments.main_process_first(local=False, desc="preparing the data"):
+        data = prepare_data(recipe, arguments, checkpoint, num_proc)
+        if arguments.process_index == 0:
+            if checkpoint is None:
+                clear_run(output_dir)
+                output_dir.mkdir(parents=True, exist_ok=True)
+                data.tokenizer.save_pretrained(output_dir)
+            recipe.save(output_dir)
+    if data.report is not None:
+        logger.info(f"Training data: {data.report}.")
+        if dropped := data.report.dropped.get("over_token_budget"):
+            logger.warning(
+                f"{dropped:,} pairs are not trained on, as they are longer than a batch or a device's share of it. "
+                "Raise `max_source_tokens_per_batch`, `max_target_tokens_per_batch` or `max_padded_tokens_per_device`."
+            )
     trainer = build_trainer(recipe, arguments, data, make_model)
     logger.info(describe_plan(trainer))
     if checkpoint is not None and finished_steps >= recipe.max_steps:
@@ -158,36 +165,24 @@ def training_arguments(
     report_to: str | Sequence[str] = (),
 ) -> VaswaniTransformerTrainingArguments:
     """Training arguments of a recipe; on a machine without accelerator they use the CPU."""
-    validates = recipe.data_arguments("validation") is not None
+    names = Recipe.__dataclass_fields__.keys() & VaswaniTransformerTrainingArguments.__dataclass_fields__.keys()
+    values = {name: getattr(recipe, name) for name in names}
+    if recipe.load_best_model:
+        values["num_averaged_snapshots"] = 0
+    if not _needs_metric(recipe):
+        values["metric_for_best_model"] = None
     return VaswaniTransformerTrainingArguments(
         output_dir=str(output_dir),
         bf16=bf16,
         use_cpu=use_cpu or not torch.accelerator.is_available(),
-        max_steps=recipe.max_steps,
-        warmup_steps=recipe.warmup_steps,
-        learning_rate=recipe.learning_rate,
-        adam_beta1=recipe.adam_beta1,
-        adam_beta2=recipe.adam_beta2,
-        adam_epsilon=recipe.adam_epsilon,
-        max_grad_norm=recipe.max_grad_norm,
         label_smoothing_factor=recipe.label_smoothing,
-        max_source_tokens_per_batch=recipe.max_source_tokens_per_batch,
-        max_target_tokens_per_batch=recipe.max_target_tokens_per_batch,
-        max_padded_tokens_per_device=recipe.max_padded_tokens_per_device,
-        snapshot_steps=recipe.snapshot_steps,
-        num_averaged_snapshots=0 if recipe.load_best_model else recipe.num_averaged_snapshots,
-        eval_strategy="steps" if validates else "no",
-        eval_steps=recipe.eval_steps,
+        load_best_model_at_end=recipe.load_best_model,
+        eval_strategy="no" if recipe.data_arguments("validation") is None else "steps",
         predict_with_generate=recipe.eval_num_beams > 0,
         generation_num_beams=recipe.eval_num_beams or None,
-        save_steps=recipe.save_steps,
-        save_total_limit=recipe.save_total_limit,
-        logging_steps=recipe.logging_steps,
-        load_best_model_at_end=recipe.load_best_model,
-        metric_for_best_model=recipe.metric_for_best_model if _needs_metric(recipe) else None,
-        seed=recipe.seed,
         disable_tqdm=not sys.stderr.isatty(),
-        report_to=tracker_names(report_to),
+        report_to=[report_to] if isinstance(report_to, str) else [*report_to],
+        **values,
     )
 
 

@@ -26,7 +26,7 @@ from ..data import BATCHES_PER_POOL, clean_corpus
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..tokenization_vaswani_transformer import VaswaniTransformerTokenizer
 from .cost import estimate_recipe_cost, measure_devices
-from .preparation import RunData, cleaning_rules
+from .loading import RunData, cleaning_rules
 from .recipes import Recipe
 from .run import build_trainer, training_arguments
 from .trainer import VaswaniTransformerTrainer

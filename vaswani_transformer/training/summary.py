@@ -7,13 +7,13 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from ..analysis.cost import format_flops
 from ..files import CARD_FILE, CURVES_FILE, STATE_FILE, TRAIN_RESULTS_FILE, WEIGHTS_FILE
 from .checkpoints import list_checkpoints
-from .progress import format_duration
 from .recipes import Recipe
 
 _FIGURES = (("sacrebleu", "BLEU {:.2f}"), ("perplexity", "perplexity {:,.3f}"), ("nll", "nll {:.4f}"))
@@ -70,7 +70,7 @@ def _cost_rows(results: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     tokens = results["train_source_tokens"] + results["train_target_tokens"]
     yield (
         "cost",
-        f"{tokens:,} tokens in {format_duration(results['train_runtime'])}, "
+        f"{tokens:,} tokens in {timedelta(seconds=round(results['train_runtime']))}, "
         f"{results['train_tokens_per_second']:,.0f} a second on {results['train_num_devices']} device(s); FLOPs "
         f"{format_flops(results['train_flops_counted'])} counted, {format_flops(results['train_flops_paper'])} as in "
         "the paper's Table 2",

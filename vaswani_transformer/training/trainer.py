@@ -5,51 +5,51 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import datasets
 import torch
+from accelerate import Accelerator
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, ProgressCallback, TrainingArguments
+from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, TrainingArguments
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput, has_length, unwrap_peft_model
 
 from ..analysis.cost import training_flops
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import CleaningReport, CleaningRules, StreamLoader, TokenBatchSampler, TranslationCollator
 from ..data.rows import check_token_ids
+from ..loss_vaswani_transformer import IGNORE_INDEX
 from .arguments import VaswaniTransformerTrainingArguments, warn_of_no_effect
 from .averaging import SnapshotCallback
+from .callbacks import DivergenceGuard, LogLines
 from .cost import CostCallback
-from .guard import DivergenceGuard
-from .loading import limit_shape_caches, load_batches, load_stream, plan_batches, plan_stream, reduce_report
-from .progress import ProgressReport
-from .resumable_trainer import ResumableTrainer
-from .schedule import create_paper_schedule, paper_peak_learning_rate
-from .validation import (
+from .loading import (
     SortedByLength,
-    TokenSums,
-    compute_in_order,
     in_data_order,
-    perplexity,
-    translation_scorer,
-    unsmoothed_loss,
+    limit_shape_caches,
+    load_batches,
+    load_stream,
+    plan_batches,
+    plan_stream,
+    reduce_report,
 )
-
-_TIMES = ("_time", "_runtime", "_per_second")
+from .resuming import ResumableTrainer
+from .schedule import create_paper_schedule, paper_peak_learning_rate
 
 
 class VaswaniTransformerTrainer(ResumableTrainer):
     """`Seq2SeqTrainer` that trains the way the paper does, with `VaswaniTransformerTrainingArguments` as its `args`.
 
     The training set needs the columns `input_ids` and `labels` (both ending in `</s>`); `source_length` and
-    `target_length` save counting. What differs from the library's trainer:
+    `target_length` save counting. Differences from `Seq2SeqTrainer`:
 
-    - Batches hold a number of tokens, not of sentences, and are the same on any number of devices. A stream of the
-      library `datasets` is read in such batches too, endlessly; see `data.StreamLoader`.
+    - Batches hold a number of tokens, not of sentences, and are the same on any number of devices. A
+      `datasets.IterableDataset` is read in such batches too, endlessly; see `data.StreamLoader`.
     - `lr_scheduler_type="inverse_sqrt"` is the paper's schedule; the first update is number 1.
     - The model decodes as section 6.1 says from the start, unless its generation config names another search.
     - Label smoothing is done by the model's forward. `loss` in the log is smoothed, `nll` is not.
@@ -60,9 +60,9 @@ class VaswaniTransformerTrainer(ResumableTrainer):
       `compute_metrics`, and leaves the model's generation config as it was.
     - SIGINT and SIGTERM save a resumable checkpoint after the running update, then raise KeyboardInterrupt.
     - A loss or gradient that is no finite number stops the training: see `DivergenceGuard`.
-    - Progress is reported by `ProgressReport`; `perplexity` and `tokens_per_second` are in the log, too.
+    - `perplexity` and `tokens_per_second` are in the log, too; without tqdm's bars each entry is a line on stderr.
     - `push_to_hub` uploads the model and its card, never snapshots or the state of the training.
-    - Real tokens, device seconds and `total_flos` (`analysis.cost.training_flops`) count all legs of a training.
+    - Real tokens, device seconds and `total_flos` (`analysis.cost.training_flops`) count on after a resume.
 
     Paper: section 5.
 
@@ -112,59 +112,56 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         super().__init__(
             _with_default_search(model), args, data_collator, train_dataset, eval_dataset, processing_class, **kwargs
         )
-        self._check_forward()
         if self.is_fsdp_enabled:
             raise ValueError(
                 "`fsdp` must be off, got it on: it shards weights that fit on every GPU. Use DDP, by torchrun or an "
                 "accelerate config without FSDP."
             )
+        plain = unwrap_peft_model(self.accelerator.unwrap_model(self.model, keep_torch_compile=False))
+        if not {"smoothing", "return_logits"} <= inspect.signature(plain.forward).parameters.keys():
+            raise TypeError(
+                "`model` must be a VaswaniTransformerForConditionalGeneration, or have a forward that takes "
+                f"`smoothing` and `return_logits`, got {type(plain).__name__}. Train it with Seq2SeqTrainer."
+            )
         self.label_smoother = None
         self._install_defaults()
 
-    def _check_forward(self) -> None:
-        """Raises TypeError on a model that would take our arguments among its `**kwargs` and ignore them."""
-        model = unwrap_peft_model(self.accelerator.unwrap_model(self.model, keep_torch_compile=False))
-        if not {"smoothing", "return_logits"} <= inspect.signature(model.forward).parameters.keys():
-            raise TypeError(
-                "`model` must be a VaswaniTransformerForConditionalGeneration, or have a forward that takes "
-                f"`smoothing` and `return_logits`, got {type(model).__name__}. Train it with Seq2SeqTrainer."
-            )
-
     def call_model_init(self, *args: Any) -> nn.Module:
-        """Calls `model_init`; what it makes decodes as section 6.1 says."""
+        """Calls `model_init`; the model decodes as section 6.1 says."""
         made: nn.Module = _with_default_search(super().call_model_init(*args))
         return made
 
     def _install_defaults(self) -> None:
-        """Adds the BLEU metric and the callbacks that report, count, guard and snapshot."""
-        args, callbacks = self.args, self.callback_handler.callbacks
-        of_library = [each for each in callbacks if type(each) in (PrinterCallback, ProgressCallback)]
-        if of_library:  # else it is a notebook's table
-            callbacks[callbacks.index(of_library[-1])] = ProgressReport()
+        """Adds the scores of translations and the callbacks that print, count, guard and snapshot."""
+        args, callbacks, tokenizer = self.args, self.callback_handler.callbacks, self.processing_class
+        callbacks[:] = [LogLines() if type(each) is PrinterCallback else each for each in callbacks]
         scores_ids = args.predict_with_generate and not args.batch_eval_metrics
-        if self.compute_metrics is None and scores_ids and isinstance(self.processing_class, PreTrainedTokenizerBase):
+        if self.compute_metrics is None and scores_ids and isinstance(tokenizer, PreTrainedTokenizerBase):
             language = getattr(self.model.config, "target_language", None)
-            will_score = self.eval_dataset is not None
-            self.compute_metrics = translation_scorer(self.processing_class, language, at_once=will_score)
+
+            def score(found: EvalPrediction) -> dict[str, float]:
+                from ..evaluation.metrics import make_compute_metrics  # training alone needs no extra [eval]
+
+                return make_compute_metrics(tokenizer, language)(found)
+
+            self.compute_metrics = score
+            if self.eval_dataset is not None:
+                from ..evaluation.metrics import make_compute_metrics  # noqa: F401  (names a missing extra)
         self.add_callback(CostCallback())
         self.add_callback(DivergenceGuard())  # before the snapshots
         if args.num_averaged_snapshots > 0:
             self.add_callback(SnapshotCallback(args.snapshot_steps, args.num_averaged_snapshots))
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
-        """Trains; see `ResumableTrainer.train`.
-
-        Raises:
-            ValueError: If the training diverges.
-        """
+        """Trains; see `ResumableTrainer.train`."""
         if hasattr(self.model, "_loading_info"):
-            vars(self.model)["_loading_info"] = {}  # what was missing in its checkpoint is about to be trained
+            vars(self.model)["_loading_info"] = {}  # weights that its checkpoint lacked are about to be trained
         return super().train(resume_from_checkpoint, *args, **kwargs)
 
     # ---- data of an update ----
 
     def get_train_dataloader(self) -> DataLoader[Any] | StreamLoader:  # type: ignore[override]  # of which it asks less
-        """Data loader of token-bounded micro-batches; another data set than `datasets` has is batched by sentences."""
+        """Data loader of token-bounded micro-batches; another data set without length is batched by sentences."""
         if isinstance(self.train_dataset, datasets.IterableDataset):
             tokenizer = self.processing_class if isinstance(self.processing_class, PreTrainedTokenizerBase) else None
             self._train_loader = load_stream(
@@ -198,13 +195,13 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         return self._train_batches
 
     def get_total_train_batch_size(self, args: TrainingArguments) -> int:
-        """Mean number of pairs of an update, from which the library reports samples per second."""
+        """Mean number of pairs of an update, from which `Trainer` reports samples per second."""
         if (batches := self._train_batches) is None:
             return super().get_total_train_batch_size(args)
         return round(batches.num_pairs / batches.num_effective_batches)
 
     def layout(self) -> dict[str, Any]:
-        """How an update is split, under the names of `train_results.json`; the share of padding is of all tokens."""
+        """Layout of an update under the names of `train_results.json`; the padding is a share of all tokens."""
         batches = self._train_batches
         return {
             "train_processes": self.args.world_size,
@@ -220,7 +217,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     # ---- an update ----
 
     def create_scheduler(self, num_training_steps: int, optimizer: Optimizer | None = None) -> LRScheduler:
-        """The paper's schedule for "inverse_sqrt", else the library's of that name."""
+        """Makes the paper's schedule for "inverse_sqrt", else the one of that name in transformers."""
         if self.lr_scheduler is None and self.args.lr_scheduler_type == "inverse_sqrt":
             self.lr_scheduler = create_paper_schedule(optimizer or self.optimizer, int(self.args.warmup_steps))
             self._created_lr_scheduler = True
@@ -241,7 +238,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         return_outputs: bool = False,
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> Any:
-        """Smoothed loss over the effective batch's real target tokens; notes the unsmoothed one for the log."""
+        """Computes the smoothed loss over the effective batch's real target tokens; notes the unsmoothed one."""
         if self.compute_loss_func is not None:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         outputs = model(**self._loss_inputs(inputs, return_outputs), num_items_in_batch=num_items_in_batch)
@@ -273,9 +270,9 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             self.state.total_flos = training_flops(config, self.cost.source_tokens, self.cost.target_tokens)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Logs as the library does, with `nll`, `perplexity` and `tokens_per_second` beside `loss`.
+        """Logs as `Trainer` does, with `nll`, `perplexity` and `tokens_per_second` beside `loss`.
 
-        The figures of the last line, which the library returns as the training's metrics, are those of all its legs.
+        The figures of the last line, which `Trainer` returns as the training's metrics, count on after a resume.
         """
         if "loss" in logs:
             if torch.is_tensor(self._nll_since_log):
@@ -291,7 +288,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         super().log(logs, start_time)
 
     def _final_figures(self) -> dict[str, float]:
-        """Mean loss, real tokens, seconds and speeds of all legs of the training."""
+        """Mean loss, real tokens, seconds and speeds of the whole training."""
         updates = self.state.global_step
         loss = self._total_loss_scalar / max(updates - self._first_step, 0.001)
         self.cost.stop()
@@ -308,7 +305,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
     @property
     def cost(self) -> CostCallback:
-        """Counts of real tokens and device seconds; looked up, as the library may exchange its callbacks."""
+        """Counts of real tokens and device seconds; looked up, as `Trainer` may exchange its callbacks."""
         return next(each for each in self.callback_handler.callbacks if isinstance(each, CostCallback))
 
     # ---- evaluation ----
@@ -337,12 +334,18 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         ignore_keys: list[str] | None = None,
         metric_key_prefix: str = "eval",
     ) -> EvalLoopOutput:
-        """The library's loop, with predictions in the data's own order and figures per token over all processes."""
+        """Evaluates as `Trainer` does; predictions are in the data's order, figures per token over all processes."""
         dataset, compute_metrics = getattr(dataloader, "dataset", None), self.compute_metrics
         pad_id = self.model.config.pad_token_id if self.args.predict_with_generate else None
         self._token_sums = TokenSums()
+
+        def compute_in_order(found: EvalPrediction) -> Any:
+            predictions = in_data_order(dataset, found.predictions, pad_id)
+            labels, inputs = (in_data_order(dataset, each) for each in (found.label_ids, found.inputs))
+            return compute_metrics and compute_metrics(EvalPrediction(predictions, labels, inputs, found.losses))
+
         if compute_metrics is not None and not self.args.batch_eval_metrics:
-            self.compute_metrics = compute_in_order(compute_metrics, dataset, pad_id)
+            self.compute_metrics = compute_in_order
         try:
             output = super().evaluation_loop(
                 dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
@@ -398,12 +401,13 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             prediction_loss_only=not self.args.predict_with_generate,
             metric_key_prefix=metric_key_prefix,
         )
-        return {name: value for name, value in (output.metrics or {}).items() if not name.endswith(_TIMES)}
+        times = ("_time", "_runtime", "_per_second")
+        return {name: value for name, value in (output.metrics or {}).items() if not name.endswith(times)}
 
     # ---- the guard's part ----
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
-        """The library's norm of an update's gradients; the guard notes it with the loss."""
+        """Norm of an update's gradients; the guard notes it with the loss."""
         grad_norm = super()._get_grad_norm(model, grad_norm)
         if (guard := self._guard()) is not None:
             guard.watch(self.args, self.state, self._tr_loss, grad_norm, self.accelerator.optimizer_step_was_skipped)
@@ -424,3 +428,47 @@ def _with_default_search(model: Any) -> Any:
     if hasattr(model, "set_default_search"):
         model.set_default_search()
     return model
+
+
+class TokenSums:
+    """Sums of loss, unsmoothed loss and target tokens over the batches of an evaluation.
+
+    Paper: section 5 and Table 3, perplexity per token of the unsmoothed likelihood.
+    """
+
+    def __init__(self) -> None:
+        self._sums = torch.zeros(3, dtype=torch.float64)
+
+    def add(self, outputs: Mapping[str, Any], labels: torch.Tensor) -> torch.Tensor:
+        """Adds the summed losses of a batch; returns its loss per target token.
+
+        Args:
+            outputs: Of a forward pass with `num_items_in_batch=1`.
+            labels: Target tokens, (B, T), -100 where nothing is to be predicted.
+        """
+        loss: torch.Tensor = outputs["loss"].sum()
+        num_tokens = labels.ne(IGNORE_INDEX).sum()
+        self._sums += torch.stack([loss, unsmoothed_loss(outputs).sum(), num_tokens.to(loss.dtype)]).cpu().double()
+        return loss / num_tokens.clamp(min=1)
+
+    def metrics(self, accelerator: Accelerator) -> dict[str, float]:
+        """`loss`, `nll` and `perplexity` per target token, over all processes; empty without labels."""
+        sums = self._sums
+        if accelerator.num_processes > 1:
+            sums = accelerator.reduce(sums.to(accelerator.device))
+        loss, nll, num_tokens = sums.tolist()
+        if num_tokens == 0:
+            return {}
+        nll /= num_tokens
+        return {"loss": loss / num_tokens, "nll": nll, "perplexity": perplexity(nll)}
+
+
+def unsmoothed_loss(outputs: Mapping[str, Any]) -> torch.Tensor:
+    """Unsmoothed loss of a forward pass; without smoothing the model reports it as the loss."""
+    loss: torch.Tensor = outputs["loss"] if outputs.get("nll") is None else outputs["nll"]
+    return loss
+
+
+def perplexity(nll: float) -> float:
+    """exp(nll), infinite where that overflows."""
+    return math.exp(nll) if nll < 700 else math.inf

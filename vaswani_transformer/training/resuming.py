@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starting, stopping, saving and resuming inside the trainer, so that a resumed training is the uninterrupted one.
 
-The methods are hooks of the library's loop, in the order in which it calls them.
+The methods are hooks of `Trainer`'s loop, in the order in which it calls them.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from ..data import StreamLoader, TokenBatchSampler
 from ..data.batching import PLAN_VERSION
 from ..files import STAGING_FOLDER, STATE_FILE
 from .averaging import drop_later_snapshots
+from .callbacks import StopCallback, TrainingInterrupted, stop_signals
 from .checkpoints import (
+    RunningSums,
     best_checkpoint,
     check_checkpoint,
     clear_staging,
-    how_to_go_on,
+    find_checkpoint,
     publish_checkpoint,
     rotate_checkpoints,
     take_up_checkpoint,
 )
 from .cost import saved_callbacks
 from .hub_trainer import HubTrainer
-from .interruption import StopCallback, TrainingInterrupted, stop_signals
-from .running_sums import RunningSums
 
 logger = logging.get_logger(__name__)
 
@@ -46,9 +46,9 @@ logger = logging.get_logger(__name__)
 class ResumableTrainer(HubTrainer):
     """`Seq2SeqTrainer` that stops, saves and resumes without a trace in weights and logs.
 
-    What the library's trainer loses at a resume is kept here: the sums between two log lines, what callbacks counted,
-    the end of an epoch, an evaluation that a stop cut short, and the place of a stream. A checkpoint appears under its
-    name only when every process has written its part.
+    It keeps what `Trainer` loses at a resume: the sums between two log lines, what callbacks counted, the end of an
+    epoch, an evaluation that a stop cut short, and the place of a stream. A checkpoint appears under its name only
+    when every process has written its part.
     """
 
     _train_batches: TokenBatchSampler | None = None  # of a training set with a length
@@ -73,17 +73,17 @@ class ResumableTrainer(HubTrainer):
     # ---- beginning a training, perhaps at a checkpoint ----
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
-        """Trains as the library does; SIGINT and SIGTERM save a resumable checkpoint first.
+        """Trains as `Trainer` does; SIGINT and SIGTERM save a resumable checkpoint first.
 
         Args:
-            resume_from_checkpoint: A checkpoint's folder, or True for the newest whole one in `output_dir`.
-            *args: As for the library's trainer.
+            resume_from_checkpoint: A checkpoint's folder, or True for the newest undamaged one in `output_dir`.
+            *args: As for `Trainer`.
             **kwargs: The same.
 
         Raises:
             KeyboardInterrupt: After such a signal, when the checkpoint is written.
-            FileNotFoundError: If no checkpoint is whole.
-            ValueError: If the given checkpoint is not whole, or if the loss is no number.
+            FileNotFoundError: If there is no undamaged checkpoint.
+            ValueError: If the given checkpoint is damaged, or if the loss is no number.
             OSError: If a checkpoint cannot be written; a note to it names the last whole one.
             RuntimeError: If a data worker or another process died; with the same note.
         """
@@ -101,22 +101,26 @@ class ResumableTrainer(HubTrainer):
                 if self.state.global_step not in (0, self._last_saved_step):
                     self._save_checkpoint(self.model_wrapped, trial=None)
                 logger.warning(
-                    f"Stopped after update {self.state.global_step}, whose checkpoint is saved. Go on from it with "
+                    f"Stopped after update {self.state.global_step}, whose checkpoint is saved. Resume with "
                     "--resume, or train(resume_from_checkpoint=True)."
                 )
                 raise
             except (OSError, RuntimeError) as error:  # of a disk, a device, another process or a data worker
-                error.add_note(f"Mend the cause, then {how_to_go_on(self.args.output_dir)}.")
+                try:
+                    advice = f"resume: {find_checkpoint(self.args.output_dir)} is the last whole checkpoint"
+                except FileNotFoundError:
+                    advice = "start again: there is no whole checkpoint yet"
+                error.add_note(f"Mend the cause, then {advice}.")
                 raise
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """Warns as the library does, but of no tied weight, which a checkpoint holds once."""
+        """Warns as `Trainer` does, but of no tied weight, which a checkpoint holds once."""
         tied = getattr(self.model, "all_tied_weights_keys", None) or {}
         missing = [name for name in load_result.missing_keys if name not in tied]
         super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
 
     def set_initial_training_values(self, args: Any, dataloader: Any) -> Any:
-        """Numbers of epochs and updates as the library has them, and one epoch more where a new plan skips updates."""
+        """Numbers of epochs and updates as in `Trainer`, and one epoch more where a new plan skips updates."""
         values = super().set_initial_training_values(args, dataloader)
         if self._resumed_from is not None and (batches := self._train_batches) is not None:
             self._skipped_updates = self._updates_to_skip(self._resumed_from, batches.num_effective_batches)
@@ -136,9 +140,9 @@ class ResumableTrainer(HubTrainer):
         return -step % updates_per_epoch
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        """As the library's, but for three values.
+        """Reads the state as `Trainer` does, but for three values.
 
-        The best checkpoint is one of the run's folder, wherever that lay when it was saved; the intervals of logs,
+        The best checkpoint is looked for in the run's folder, which may have been moved; the intervals of logs,
         evaluations and checkpoints are this run's; the place in the data counts skipped updates.
         """
         if self._resumed_from is None:
@@ -153,7 +157,7 @@ class ResumableTrainer(HubTrainer):
         return epoch, update * self.args.gradient_accumulation_steps
 
     def _load_callback_state(self) -> None:
-        """Gives callbacks back what they counted; their arguments stay this run's, as the library's way does not."""
+        """Restores what callbacks counted; unlike in `Trainer`, their arguments stay this run's."""
         super()._load_callback_state()
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, ExportableState):
@@ -161,7 +165,7 @@ class ResumableTrainer(HubTrainer):
                 vars(callback).update(saved["attributes"] if isinstance(saved, dict) else {})
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
-        """An epoch of the library's, the first one after a resume without making the batches before its start."""
+        """Runs an epoch; the first one after a resume makes no batches before its start."""
         if self._resumed_from is None:
             super()._run_epoch(*args, **kwargs)
             return
@@ -173,7 +177,7 @@ class ResumableTrainer(HubTrainer):
                 super()._run_epoch(*args, **kwargs)
 
     def _start_loader_at(self, loader: Any, num_batches: int) -> Any:
-        """The training's data loader without the first batches of each process."""
+        """Skips the first batches of each process."""
         if self._train_loader is not None:
             return loader  # which knows its place
         if self._train_batches is None:
@@ -182,7 +186,7 @@ class ResumableTrainer(HubTrainer):
         return loader
 
     def _take_up(self, checkpoint: Path) -> None:
-        """Takes up, once, what a checkpoint holds beside the library's state."""
+        """Restores, once, what a checkpoint holds beside the state of transformers."""
         self._load_sums(checkpoint)
         self._load_rng_state(str(checkpoint))
         if self.is_world_process_zero():
@@ -198,7 +202,7 @@ class ResumableTrainer(HubTrainer):
                 self.control.should_training_stop |= has_ended
 
     def _load_sums(self, checkpoint: Path) -> None:
-        """Goes on with the sums and the stream of a checkpoint."""
+        """Restores the sums and the stream of a checkpoint."""
         saved = RunningSums.load(checkpoint, self.args)
         if saved is None:
             self._step_of_last_log = self._first_step = self.state.global_step
@@ -238,16 +242,16 @@ class ResumableTrainer(HubTrainer):
         self._stop.stop_if_requested(self.args, self.state)
 
     def _evaluate(self, trial: Any, ignore_keys_for_eval: Any, skip_scheduler: bool = False) -> dict[str, float]:
-        """Evaluates during a training without drawing from its random numbers, so that a stop can repeat it."""
+        """Evaluates without drawing from the training's random numbers, so that a resume can repeat it."""
         if skip_scheduler and self._resumed_from is not None:
-            return {}  # the evaluation before the first update was the first leg's
+            return {}  # the evaluation before the first update is done
         with torch.random.fork_rng(devices=[]):
             return super()._evaluate(trial, ignore_keys_for_eval, skip_scheduler)
 
     # ---- saving ----
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Saves a resumable checkpoint beside its place; it is moved there when every process is done."""
+        """Saves a resumable checkpoint aside; it is moved to its place when every process is done."""
         output_dir = self._get_output_dir(trial)
         name = f"checkpoint-{self.state.global_step}"
         staged, checkpoint = os.path.join(output_dir, STAGING_FOLDER, name), os.path.join(output_dir, name)
@@ -269,9 +273,9 @@ class ResumableTrainer(HubTrainer):
             rotate_checkpoints(Path(checkpoint), self.args.save_total_limit, self.state.best_model_checkpoint)
 
     def _write_checkpoint(self, model: nn.Module, trial: Any, staged: Path, checkpoint: str) -> None:
-        """Lets the library write all parts into a folder, as those of a checkpoint at another place."""
+        """Lets `Trainer` write all parts into a folder, as those of a checkpoint at another place."""
         for callback in self.callback_handler.callbacks:
-            if isinstance(callback, ExportableState):  # the library saves only those that the state knows
+            if isinstance(callback, ExportableState):  # `Trainer` saves only those that the state knows
                 saved_callbacks(self.state).setdefault(type(callback).__name__, {})
         self._is_saving = True
         try:
@@ -306,14 +310,14 @@ class ResumableTrainer(HubTrainer):
         return os.path.join(folder, STAGING_FOLDER) if self._is_saving else folder
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        """Pushes a checkpoint that is in its place; the library asks for it before."""
+        """Pushes a checkpoint that is in its place; `Trainer` asks for it before."""
         if not self._is_saving:
             super()._push_from_checkpoint(checkpoint_folder)
 
     # ---- the end ----
 
     def _finalize_training(self, *args: Any, **kwargs: Any) -> TrainOutput:
-        """Ends the training as the library does; the loss that no line tells yet is that of all processes."""
+        """Ends the training as `Trainer` does; the loss since the last line of the log is that of all processes."""
         if self._resumed_from is not None:
             self._take_up(self._resumed_from)
         self._tr_loss = self.accelerator.reduce(self._tr_loss, "mean")
@@ -323,11 +327,11 @@ class ResumableTrainer(HubTrainer):
 
 @contextlib.contextmanager
 def _skipping_with(skip: Callable[[Any, int], Any]) -> Iterator[None]:
-    """Lets the library's loop skip batches by another function than its own, which makes every batch it skips."""
-    library: Any = transformers.trainer
-    own = library.skip_first_batches
-    library.skip_first_batches = skip
+    """Lets `Trainer` skip batches by another function than its own, which makes every batch it skips."""
+    module: Any = transformers.trainer
+    own = module.skip_first_batches
+    module.skip_first_batches = skip
     try:
         yield
     finally:
-        library.skip_first_batches = own
+        module.skip_first_batches = own
