@@ -76,7 +76,7 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
         assert part in output
     assert output.splitlines()[-1].endswith("vaswani-transformer translate --model run --input FILE")
     lines = [line for line in error.splitlines() if line.startswith(("2 of 4", "4 of 4"))]
-    assert [sum(name in line for line in lines) for name in ("tokens_per_second", "eval_sacrebleu")] == [2, 2]
+    assert [sum(name in line for line in lines) for name in ("ETA", "eval_sacrebleu")] == [2, 2]
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_average_names_the_tensor_when_shapes_differ(tmp_path):
 
 def test_average_refuses_pickled_weights_by_name(tmp_path):
     torch.save({"a": torch.zeros(1)}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(ValueError, match=r"pytorch_model\.bin` must be safetensors, got pickled"):
+    with pytest.raises(FileNotFoundError, match=r"must hold model\.safetensors, .*; no pickle is read"):
         average_snapshots([tmp_path])
 
 

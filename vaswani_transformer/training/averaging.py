@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from ..evaluation.checkpoint import shard_names
 from ..files import (
+    CONFIG_FILE,
     RUN_FILES,
     SNAPSHOT_FOLDER,
     WEIGHTS_FILE,
@@ -35,29 +36,24 @@ _FORMAT = {"format": "pt"}  # metadata of a model's weights
 _HASH = "sha256"  # of a snapshot's tensors, in its metadata
 _SNAPSHOT_PATTERN = re.compile(r"step-\d+\.safetensors")
 _ELEMENTS_AT_A_TIME = 2**20
-_PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 
 
 def list_snapshots(output_dir: str | Path) -> list[Path]:
-    """Snapshots of a run, oldest first.
-
-    Args:
-        output_dir: Folder of the run, which holds `snapshots/`.
-    """
+    """Snapshots in the folder of a run, oldest first."""
     folder = Path(output_dir) / SNAPSHOT_FOLDER
     found = [path for path in folder.glob("step-*.safetensors") if _SNAPSHOT_PATTERN.fullmatch(path.name)]
     return sorted(found, key=_snapshot_step)
 
 
 def drop_later_snapshots(output_dir: str | Path, step: int) -> None:
-    """Deletes the snapshots of updates after `step`, which a run that goes on from there has yet to make."""
+    """Deletes the snapshots of updates after `step`, from which a run is resumed."""
     for path in list_snapshots(output_dir):
         if _snapshot_step(path) > step:
             path.unlink()
 
 
 def missing_snapshots(output_dir: str | Path, steps: Sequence[int]) -> list[str]:
-    """Names of those snapshots of a run, after these updates, that are not in its folder."""
+    """Names of the snapshots after these updates that are not in a run's folder."""
     found = {_snapshot_step(path) for path in list_snapshots(output_dir)}
     return [_snapshot_name(step) for step in steps if step not in found]
 
@@ -65,9 +61,8 @@ def missing_snapshots(output_dir: str | Path, steps: Sequence[int]) -> list[str]
 class SnapshotCallback(TrainerCallback):
     """Writes the weights alone to `output_dir/snapshots/step-NNNNNNNN.safetensors` and keeps the newest ones.
 
-    Snapshots count in updates, so hardware does not change the average, and they are no resumable checkpoints:
-    `save_total_limit` does not touch them. Those that a run resumed from the newest checkpoint would hold are kept
-    besides.
+    Snapshots count in updates, so hardware does not change the average, and `save_total_limit` does not touch them.
+    Also keeps the snapshots that a resume from the newest checkpoint needs.
 
     Args:
         snapshot_steps: Updates between two snapshots, at least 1.
@@ -84,7 +79,9 @@ class SnapshotCallback(TrainerCallback):
         """Writes a snapshot when the number of finished updates is a multiple of `snapshot_steps`."""
         if state.global_step % self.snapshot_steps != 0:
             return
-        weights = _full_state_dict(model)
+        tied = dict(model.named_parameters(remove_duplicate=False)).keys() - dict(model.named_parameters()).keys()
+        entries: dict[str, Any] = get_model_state_dict(model, options=StateDictOptions(cpu_offload=True))
+        weights = {name: tensor.contiguous() for name, tensor in entries.items() if name not in tied}
         if not state.is_world_process_zero:
             return
         output_dir = Path(str(args.output_dir))
@@ -111,19 +108,21 @@ def average_snapshots(paths: Sequence[str | Path]) -> dict[str, torch.Tensor]:
     Args:
         paths: Safetensors files, or folders with `model.safetensors` (or its shards).
 
-    Returns:
-        State dict of the mean.
-
     Raises:
-        ValueError: If `paths` is empty, if weights are pickled, or if names, shapes or dtypes differ.
-        FileNotFoundError: If a path holds no weights.
+        ValueError: If `paths` is empty, a file is damaged, or names, shapes or dtypes differ.
+        FileNotFoundError: If a folder holds no safetensors.
     """
     if not paths:
         raise ValueError("`paths` must name at least one snapshot, got none. Check `snapshot_steps` and `max_steps`.")
     files = [_tensor_files(Path(path)) for path in paths]
-    for path, names in zip(paths[1:], files[1:], strict=True):
-        _check_same_names(paths[0], files[0], path, names)
-    return {name: _mean([names[name] for names in files], name) for name in files[0]}
+    for path, other in zip(paths, files, strict=True):
+        missing, extra = sorted(files[0].keys() - other.keys()), sorted(other.keys() - files[0].keys())
+        if missing or extra:
+            raise ValueError(
+                f"`{path}` must hold the same tensors as {paths[0]}, got missing {missing or 'none'} and extra "
+                f"{extra or 'none'}. Average checkpoints of one run."
+            )
+    return {name: _mean([each[name] for each in files], name) for name in files[0]}
 
 
 def average_checkpoints(
@@ -147,7 +146,17 @@ def average_checkpoints(
     output_dir = Path(output_dir)
     if output_dir.exists() and any(output_dir.iterdir()):
         raise ValueError(f"`output_dir` must be new or empty, got {output_dir}. Pass another folder.")
-    paths = _expand_inputs(inputs)
+    paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"`inputs` must exist, got {path}. Check the path.")
+    if len(paths) == 1 and paths[0].is_dir():
+        run = paths[0]
+        if not (paths := list_snapshots(run) or list_checkpoints(run)):
+            raise FileNotFoundError(
+                f"`inputs` must hold {SNAPSHOT_FOLDER}/ or checkpoint-* folders, got {run}. Pass the folder of a run "
+                "or several model folders."
+            )
     if last is not None:
         if not 1 <= last <= len(paths):
             raise ValueError(
@@ -184,19 +193,8 @@ def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Pa
     return len(paths)
 
 
-def _full_state_dict(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Weights on the CPU under the names of the state dict, each tied tensor under its first name only."""
-    tied = dict(model.named_parameters(remove_duplicate=False)).keys() - dict(model.named_parameters()).keys()
-    weights: dict[str, Any] = get_model_state_dict(model, options=StateDictOptions(cpu_offload=True))
-    return {name: tensor.contiguous() for name, tensor in weights.items() if name not in tied}
-
-
 def _save_weights(weights: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:
-    """Writes a safetensors file beside its place, then moves it there.
-
-    Args:
-        metadata: One entry: the order of several would change from file to file.
-    """
+    """Writes a safetensors file atomically; of several metadata the order would change from file to file."""
     with writing_beside(path) as beside:
         save_file(weights, beside, metadata=metadata)
 
@@ -212,38 +210,18 @@ def _hash(names: Iterable[str], get_tensor: Callable[[str], torch.Tensor]) -> st
 
 
 def _snapshot_name(step: int) -> str:
-    """File name of the snapshot after an update."""
     return f"step-{step:08d}.safetensors"
 
 
 def _snapshot_step(path: Path) -> int:
-    """Number of the last update before a snapshot, from its name."""
     return int(path.stem.removeprefix("step-"))
-
-
-def _expand_inputs(inputs: str | Path | Sequence[str | Path]) -> list[Path]:
-    """List of files and folders to average, oldest first; a single run folder is replaced by what it holds."""
-    paths = [Path(inputs)] if isinstance(inputs, (str, Path)) else [Path(path) for path in inputs]
-    for path in paths:
-        if not path.exists():
-            raise FileNotFoundError(f"`inputs` must exist, got {path}. Check the path.")
-    if len(paths) != 1 or paths[0].is_file():
-        return paths
-    found = list_snapshots(paths[0]) or list_checkpoints(paths[0])
-    if not found:
-        raise FileNotFoundError(
-            f"`inputs` must hold {SNAPSHOT_FOLDER}/ or checkpoint-* folders, got {paths[0]}. Pass the folder of a run "
-            "or several model folders."
-        )
-    return found
 
 
 def _model_folder(path: Path) -> Path:
     """Folder with the config.json that belongs to a snapshot file or model folder."""
     run = path.parent.parent
-    candidates = [path] if path.is_dir() else [path.parent, run, *reversed(list_checkpoints(run))]
-    for folder in candidates:
-        if (folder / "config.json").is_file():
+    for folder in [path] if path.is_dir() else [path.parent, run, *reversed(list_checkpoints(run))]:
+        if (folder / CONFIG_FILE).is_file():
             return folder
     raise FileNotFoundError(
         f"`inputs` must lie in a model folder, got {path} without a config.json. Let the run finish."
@@ -251,11 +229,14 @@ def _model_folder(path: Path) -> Path:
 
 
 def _tensor_files(path: Path) -> dict[str, Path]:
-    """Safetensors file of each tensor of a snapshot file or model folder."""
+    """Safetensors file of each tensor of a snapshot file or model folder, sharded or not."""
     if path.is_dir():
-        return _folder_tensor_files(path)
-    if path.suffix in _PICKLED:
-        raise ValueError(f"`{path}` must be safetensors, got pickled weights. Save the model as safetensors first.")
+        file, index = path / WEIGHTS_FILE, path / WEIGHTS_INDEX
+        if not file.is_file() and index.is_file():
+            return {name: path / shard for name, shard in shard_names(index).items()}
+        if not file.is_file():
+            raise FileNotFoundError(f"`{path}` must hold {WEIGHTS_FILE}, got a folder without it; no pickle is read.")
+        path = file
     try:
         with safe_open(path, framework="pt") as weights:
             names, saved = weights.keys(), (weights.metadata() or {}).get(_HASH)
@@ -270,61 +251,29 @@ def _tensor_files(path: Path) -> dict[str, Path]:
     )
 
 
-def _folder_tensor_files(folder: Path) -> dict[str, Path]:
-    """Safetensors file of each tensor of a model folder, sharded or not."""
-    if (folder / WEIGHTS_FILE).is_file():
-        return _tensor_files(folder / WEIGHTS_FILE)
-    if (folder / WEIGHTS_INDEX).is_file():
-        return {name: folder / shard for name, shard in shard_names(folder / WEIGHTS_INDEX).items()}
-    if pickled := sorted(path.name for path in folder.glob("pytorch_model*.bin")):
-        raise ValueError(f"`{folder / pickled[0]}` must be safetensors, got pickled weights. Convert the model first.")
-    raise FileNotFoundError(f"`{folder}` must hold {WEIGHTS_FILE}, got a folder without it. It may be incomplete.")
-
-
-def _check_same_names(
-    first_path: str | Path, first: Mapping[str, Any], other_path: str | Path, other: Mapping[str, Any]
-) -> None:
-    """Raises ValueError naming the tensors that only one of two sets of weights has."""
-    missing, extra = sorted(first.keys() - other.keys()), sorted(other.keys() - first.keys())
-    if missing or extra:
-        raise ValueError(
-            f"`{other_path}` must hold the same tensors as {first_path}, got missing {missing or 'none'} and extra "
-            f"{extra or 'none'}. Average checkpoints of one run."
-        )
-
-
 def _mean(files: list[Path], name: str) -> torch.Tensor:
     """Mean of one tensor over files, accumulated in float64; an integer tensor is the last file's.
 
-    It is made some rows at a time, so that neither the files nor the sum in float64 take much memory.
+    It is made a part at a time, so that neither the files nor the sum in float64 take much memory.
     """
-    with safe_open(files[0], framework="pt") as weights:
-        mean: torch.Tensor = weights.get_tensor(name).clone()
+    kinds = set()
     for file in files:
         with safe_open(file, framework="pt") as weights:
-            _check_same_kind(mean, weights.get_tensor(name), name, files[0], file)
-    if mean.dim() == 0 or not mean.is_floating_point():
-        tensors = [_rows(file, name, ...) for file in files]
-        return torch.stack(tensors).double().mean(dim=0).to(mean.dtype) if mean.is_floating_point() else tensors[-1]
-    num_rows = max(1, _ELEMENTS_AT_A_TIME * len(mean) // mean.numel()) if mean.numel() else len(mean)
-    for start in range(0, len(mean), num_rows):
-        rows = slice(start, start + num_rows)
-        total = sum((_rows(file, name, rows).double() for file in files), start=torch.zeros((), dtype=torch.float64))
-        mean[rows] = (total / len(files)).to(mean.dtype)
-    return mean
-
-
-def _rows(file: Path, name: str, rows: Any) -> torch.Tensor:
-    """Some rows of a tensor; the file is open only while they are copied."""
-    with safe_open(file, framework="pt") as weights:
-        tensor: torch.Tensor = weights.get_tensor(name)[rows].clone()
-    return tensor
-
-
-def _check_same_kind(first: torch.Tensor, other: torch.Tensor, name: str, first_file: Path, file: Path) -> None:
-    """Raises ValueError when a tensor differs in shape or dtype between two files."""
-    if (other.shape, other.dtype) != (first.shape, first.dtype):
+            saved = weights.get_slice(name)
+            kinds.add(f"{saved.get_shape()} {saved.get_dtype()}")
+    if len(kinds) > 1:
         raise ValueError(
-            f"`{name}` must have one shape and dtype in every input, got {tuple(other.shape)} {other.dtype} in {file} "
-            f"and {tuple(first.shape)} {first.dtype} in {first_file}. Average checkpoints of one run."
+            f"`{name}` must have one shape and dtype in every input, got {' and '.join(sorted(kinds))}. Average "
+            "checkpoints of one run."
         )
+    with safe_open(files[-1], framework="pt") as weights:
+        mean: torch.Tensor = weights.get_tensor(name).clone()
+    values = mean.view(-1)
+    for start in range(0, len(values) if mean.is_floating_point() else 0, _ELEMENTS_AT_A_TIME):
+        part = slice(start, start + _ELEMENTS_AT_A_TIME)
+        total = torch.zeros((), dtype=torch.float64)
+        for file in files:
+            with safe_open(file, framework="pt") as weights:  # closed at once, which frees what was read
+                total = total + weights.get_tensor(name).view(-1)[part].double()
+        values[part] = (total / len(files)).to(mean.dtype)
+    return mean
