@@ -41,13 +41,7 @@ def test_demo_refuses_a_port_in_use_instead_of_taking_the_next(model_folder, cap
         taken.listen()
         port = taken.getsockname()[1]
         error = refused(capsys, ["demo", "--model", str(model_folder), "--port", str(port)])
-    assert f"`--port` must be free at 127.0.0.1, got {port}" in error
-
-
-def test_demo_refuses_an_address_of_another_machine(model_folder, capsys):
-    pytest.importorskip("gradio")
-    error = refused(capsys, ["demo", "--model", str(model_folder), "--host", "192.0.2.1"])
-    assert "`--host` must be an address of this machine, got '192.0.2.1'" in error
+    assert f"port in range: {port}-{port}" in error
 
 
 def test_demo_refuses_more_translations_than_beams(model_folder, free_port, capsys):

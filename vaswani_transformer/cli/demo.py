@@ -24,11 +24,10 @@ def _describe_demo(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_demo(args: argparse.Namespace) -> None:
-    from ..demo import check_address, check_gradio, create_demo, launch
+    from ..demo import create_demo, import_gradio, launch
     from ..evaluation.checkpoint import load_for_inference
 
-    check_gradio()
-    check_address(args.host, args.port)
+    import_gradio()
     model, tokenizer = load_for_inference(args.model, device=args.device)
     demo = create_demo(model, tokenizer, num_best=args.n_best)
     address = launch(demo, host=args.host, port=args.port)

@@ -1,7 +1,199 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Demo: a page to translate on, with what the model attends to; gradio is the extra [demo]."""
+"""Demo: a page with the best translations of a sentence and what the model attends to; gradio is the extra [demo].
 
-from .page import check_address, check_gradio, create_demo, launch
+The page loads nothing from other servers and keeps nothing of what is typed.
+"""
 
-__all__ = ["check_address", "check_gradio", "create_demo", "launch"]
+from __future__ import annotations
+
+import base64
+import re
+import threading
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+from transformers.utils import logging
+
+from ..analysis.attention_maps import attention_maps
+from ..evaluation.decoding import check_num_best, decoding_config
+from ..evaluation.translate import translate_n_best
+from ..extras import requiring
+from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+
+__all__ = ["answer", "create_demo", "import_gradio", "launch"]
+
+MAX_CHARACTERS, MAX_SOURCE_TOKENS, MAX_MAP_TOKENS = 10_000, 512, 100
+_LANGUAGES = {"cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
+_EXAMPLES = {
+    "de": ["Warum hast du dein altes Auto verkauft?", "Meine Schwester möchte Deutsch lernen."],
+    "en": ["Why did you sell your old car?", "My sister wants to learn German."],
+    "fr": ["Pourquoi as-tu vendu ta vieille voiture ?", "Ma sœur veut apprendre l'allemand."],
+}
+# Where gradio's theme is too faint to read or too small to tap.
+_COLORS = {
+    "button_primary_background_fill": "#0a3696",
+    "button_primary_background_fill_dark": "#a9d0ff",
+    "button_primary_background_fill_hover": "#0f4bc8",
+    "button_primary_background_fill_hover_dark": "#c7e0ff",
+    "button_primary_text_color": "#ffffff",
+    "button_primary_text_color_dark": "#0f172a",
+    **{f"input_{part}_color": "*neutral_500" for part in ("placeholder", "border")},
+    **{f"input_{part}_color_dark": "*neutral_400" for part in ("placeholder", "border")},
+}
+
+
+def create_demo(
+    model: VaswaniTransformerForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    name: str | None = None,
+    num_best: int | None = None,
+) -> Any:
+    """Makes the page of a model, a `gradio.Blocks` that translates one sentence at a time; `launch` serves it.
+
+    Args:
+        model: In eval mode; from `load_for_inference`.
+        tokenizer: Saved with the model.
+        name: What the page calls the model; None takes the name of its folder, or its id on the Hub.
+        num_best: Translations shown of each sentence, at most as many as beams; None shows up to 4.
+
+    Raises:
+        ImportError: gradio is missing.
+        ValueError: `num_best` is not in [1, number of beams].
+
+    Example:
+        >>> launch(create_demo(*load_for_inference("runs/my-model")))
+        'http://127.0.0.1:7860'
+
+    Paper: sections 3.2.3 and 6.1.
+    """
+    gr = import_gradio()
+    num_beams = decoding_config(model).num_beams
+    num_best = min(4, num_beams) if num_best is None else num_best
+    check_num_best(num_best, num_beams)
+    config = model.config
+    folder = Path(str(model.name_or_path))
+    name = name or (folder.resolve().name if folder.is_dir() else str(folder))
+    source, target = (_LANGUAGES.get(code, code) for code in (config.source_language, config.target_language))
+    heading = f"{source} to {target}" if config.language_pair else "Translation"
+    is_free = threading.Lock()
+
+    def translate(text: str) -> dict[str, Any]:
+        with is_free:
+            return answer(model, tokenizer, text or "", num_best)
+
+    demo = gr.Blocks(title=f"{heading}, {name}", analytics_enabled=False)
+    with demo:
+        # Escaped: a downloaded model's config may hold markup, with pictures and links to anywhere.
+        escaped, code = re.sub(r"([^\w\s])", r"\\\1", " ".join(heading.split())), name.replace("`", "'")
+        gr.Markdown(f"# {escaped}\n`{code}`, the Transformer of *Attention Is All You Need*")
+        box = gr.Textbox(
+            label=f"Sentence in {source}" if source else "Sentence",
+            placeholder="Type a sentence and press Enter",
+            max_lines=8,
+            html_attributes=gr.InputHTMLAttributes(lang=config.source_language, enterkeyhint="go"),
+        )
+        button = gr.Button("Translate", variant="primary")
+        if config.source_language in _EXAMPLES:
+            gr.Examples(_EXAMPLES[config.source_language], box, cache_examples=False)
+        parts = files(__package__)
+        html, css, js = ((parts / f"attention.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
+        language = config.target_language or ""
+        view = gr.HTML(html_template=html, css_template=css, js_on_load=js, apply_default_css=False, lang=language)
+        gr.Markdown("Nothing that you type is stored.")
+        triggers = [box.submit, button.click]
+        gr.on(triggers, translate, box, view, api_name="translate", trigger_mode="always_last", concurrency_limit=1)
+    return demo.queue(max_size=100)  # visitors who wait
+
+
+def launch(demo: Any, *, host: str | None = None, port: int | None = None) -> str:
+    """Serves a page in the background and returns its address; `demo.block_thread()` waits for Ctrl-C.
+
+    Args:
+        demo: From `create_demo`.
+        host: Address to listen at; None takes the variable GRADIO_SERVER_NAME, or 127.0.0.1, this machine alone.
+        port: Port to listen at; None takes the variable GRADIO_SERVER_PORT, or the first free one from 7860.
+
+    Raises:
+        OSError: The port is in use, or the host is not an address of this machine.
+    """
+    gr = import_gradio()
+    theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
+    demo.launch(
+        server_name=f"[{host}]" if host and ":" in host else host,
+        server_port=port,
+        theme=theme.set(**_COLORS),
+        css=".html-container { padding: 0 !important; } button.gallery-item { min-height: 44px; }",
+        footer_links=[],
+        share=False,
+        ssr_mode=False,
+        pwa=False,
+        run_history=False,
+        enable_monitoring=False,
+        max_file_size=0,  # visitors leave no files
+        prevent_thread_lock=True,
+        quiet=True,
+    )
+    return str(demo.local_url).rstrip("/")
+
+
+def import_gradio() -> Any:
+    """Returns the module, or raises ImportError with the extra that brings it."""
+    with requiring("demo", "to show the page"):
+        import gradio
+    return gradio
+
+
+def answer(
+    model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase, text: str, num_best: int
+) -> dict[str, Any]:
+    """Translates a visitor's text for the page, as plain JSON.
+
+    It has a `message` that says why there is no translation; or `translations`, each with its figures and either
+    `maps` ("cross" and "decoder") or a `note` why it has none, and the map `encoder` that they share.
+    """
+
+    def count(text: str) -> int:
+        return len(tokenizer(text, verbose=False)["input_ids"])
+
+    def maps_of(target: str) -> dict[str, Any]:
+        if not target.strip():
+            return {"note": "This translation is empty, so there is no attention to show."}
+        for side, found in (("sentence", count(text)), ("translation", count(target))):
+            if found > MAX_MAP_TOKENS:
+                limit = f"attention is shown for up to {MAX_MAP_TOKENS} on each side"
+                return {"note": f"This {side} has {found} tokens; {limit}."}
+        maps = attention_maps(model, tokenizer, text, target)
+        shown["encoder"] = _packed(maps.encoder, maps.source_tokens, maps.source_tokens)
+        cross = _packed(maps.cross, maps.predicted_tokens, maps.source_tokens)
+        return {"maps": {"cross": cross, "decoder": _packed(maps.decoder, maps.fed_tokens, maps.fed_tokens)}}
+
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # halves of characters become "�"
+    longest = MAX_SOURCE_TOKENS
+    if model.config.position_encoding == "learned":
+        longest = min(longest, model.config.max_position_embeddings)
+    if not text.strip():
+        return {"message": "Type a sentence to translate."}
+    for unit, limit, size in (("characters", MAX_CHARACTERS, len), ("tokens", longest, count)):
+        if (found := size(text)) > limit:
+            return {"message": f"This text has {found:,} {unit}; the page takes up to {limit:,}. Try a shorter one."}
+    shown: dict[str, Any] = {"message": ""}
+    try:
+        (hypotheses,) = translate_n_best(model, tokenizer, [text], num_best)
+        maps = {target: maps_of(target) for target in dict.fromkeys(each.text for each in hypotheses)}
+    except (MemoryError, RuntimeError):
+        logging.get_logger(__name__).exception("a text could not be translated")
+        return {"message": "The server failed on this text, perhaps for lack of memory. Try a shorter one."}
+    shown["translations"] = [{**asdict(each), **maps[each.text]} for each in hypotheses]
+    return shown if hypotheses else {"message": "The model found no translation of this text."}
+
+
+def _packed(weights: np.ndarray, rows: list[str], columns: list[str]) -> dict[str, Any]:
+    """Packs weights (layers, heads, rows, columns) from 0 to 1 into one byte each, with the tokens of both sides."""
+    packed = base64.b64encode(np.rint(weights * 255).astype(np.uint8).tobytes()).decode("ascii")
+    return {"layers": len(weights), "heads": weights.shape[1], "rows": rows, "columns": columns, "weights": packed}
