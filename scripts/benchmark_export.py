@@ -54,10 +54,10 @@ def load_onnx(folder: str, threads: int, num_beams: int) -> Translate:
     from transformers import AutoTokenizer
 
     from vaswani_transformer.evaluation.translate import translate
-    from vaswani_transformer.export import onnx_inference
+    from vaswani_transformer.export import VaswaniTransformerOnnxModel
 
     torch.set_num_threads(threads)
-    model = onnx_inference.VaswaniTransformerOnnxModel.from_pretrained(folder)
+    model = VaswaniTransformerOnnxModel.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     return lambda texts: list(translate(model, tokenizer, texts, num_beams=num_beams))
 

@@ -21,7 +21,7 @@ ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra export is not
 from ctranslate2.converters import TransformersConverter  # noqa: E402
 
 from vaswani_transformer.export import Translator, export_ctranslate2  # noqa: E402
-from vaswani_transformer.export.ctranslate2_model import QUANTIZATIONS  # noqa: E402
+from vaswani_transformer.export.ctranslate2 import QUANTIZATIONS  # noqa: E402
 
 SHAPES = {
     "tiny": {},
@@ -183,7 +183,7 @@ def test_a_folder_of_other_files_is_refused_and_kept(save_model, tmp_path):
     _, folder = save_model()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
-    with pytest.raises(ValueError, match=r"`output_dir` must be a new or empty folder, got .* with notes\.txt\."):
+    with pytest.raises(ValueError, match=r"`output_dir` must be a new or empty folder, got .*/out\."):
         export_ctranslate2(folder, tmp_path / "out")
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
 
@@ -193,19 +193,6 @@ def test_the_models_own_folder_is_refused_and_kept(save_model):
     with pytest.raises(ValueError, match="`output_dir` must be a new or empty folder"):
         export_ctranslate2(folder, folder)
     load_for_inference(folder, device="cpu")
-
-
-def test_a_file_is_no_place_for_an_export(save_model, tmp_path):
-    (tmp_path / "out").write_text("mine")
-    with pytest.raises(ValueError, match="`output_dir` must be a folder, got the file"):
-        export_ctranslate2(save_model()[1], tmp_path / "out")
-
-
-def test_a_folder_that_does_not_exist_is_named(save_model, tmp_path):
-    with pytest.raises(
-        FileNotFoundError, match=r"`output_dir` must be in a folder that exists, .* Create .*/no first"
-    ):
-        export_ctranslate2(save_model()[1], tmp_path / "no" / "out")
 
 
 # ---- faults ----
@@ -223,12 +210,6 @@ def test_another_architecture_is_named(tmp_path, tiny_tokenizer):
     with pytest.raises(ValueError, match="`model_type` must be vaswani_transformer, got 'bart'"):
         export_ctranslate2(tmp_path / "bart", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_a_model_without_rows_for_all_tokens_is_refused(save_model, tmp_path):
-    _, folder = save_model(vocab_size=290)
-    with pytest.raises(ValueError, match="`tokenizer` must have at most the 290 entries"):
-        export_ctranslate2(folder, tmp_path / "out")
 
 
 def test_an_export_given_as_a_model_is_told_so(save_model, tmp_path):

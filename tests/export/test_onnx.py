@@ -18,9 +18,8 @@ from tiny import SENTENCES, make_model
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, DynamicCache, EncoderDecoderCache, pipeline
 
 from vaswani_transformer.evaluation.translate import translate
-from vaswani_transformer.export import onnx_model
-from vaswani_transformer.export.onnx_inference import VaswaniTransformerOnnxModel
-from vaswani_transformer.export.onnx_model import DECODER_FILE, ENCODER_FILE, export_onnx
+from vaswani_transformer.export import onnx as module
+from vaswani_transformer.export.onnx import DECODER_FILE, ENCODER_FILE, VaswaniTransformerOnnxModel, export_onnx
 
 onnx, *_ = (pytest.importorskip(n, reason="needs the extra [export]") for n in ("onnx", "onnxscript", "onnxruntime"))
 
@@ -231,14 +230,6 @@ def checkpoint(tmp_path_factory, tiny_tokenizer):
     return folder
 
 
-@pytest.fixture
-def copy_of_export(exported, tmp_path):
-    """A folder of links to an export's files, to break."""
-    for path in exported.folder.iterdir():
-        (tmp_path / path.name).symlink_to(path)
-    return tmp_path
-
-
 @pytest.mark.parametrize("package", ["onnx", "onnxscript"])
 def test_export_names_the_extra_of_a_missing_package(monkeypatch, package, checkpoint, tmp_path):
     monkeypatch.setitem(sys.modules, package, None)
@@ -252,12 +243,6 @@ def test_opening_an_export_names_the_extra_of_a_missing_onnxruntime(monkeypatch,
         VaswaniTransformerOnnxModel.from_pretrained(tmp_path)
 
 
-def test_export_refuses_a_checkpoint_of_another_architecture(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "marian"}')
-    with pytest.raises(ValueError, match="`model_type` must be vaswani_transformer, got 'marian'"):
-        export_onnx(tmp_path, tmp_path / "out")
-
-
 def test_export_refuses_a_folder_that_holds_something(checkpoint):
     with pytest.raises(ValueError, match="`output_dir` must be a new or empty folder"):
         export_onnx(checkpoint, checkpoint)
@@ -267,38 +252,15 @@ def test_failed_export_leaves_nothing(checkpoint, tmp_path, monkeypatch):
     def fail(model):
         raise RuntimeError("no")
 
-    monkeypatch.setattr(onnx_model, "_export_encoder", fail)
+    monkeypatch.setattr(module, "_export_encoder", fail)
     with pytest.raises(RuntimeError, match="no"):
         export_onnx(checkpoint, tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
-def test_opening_a_checkpoint_that_was_not_exported_names_what_it_lacks(checkpoint):
-    with pytest.raises(FileNotFoundError, match=f"that export_onnx wrote, got .* without {ENCODER_FILE}"):
+def test_opening_a_checkpoint_that_was_not_exported_is_refused(checkpoint):
+    with pytest.raises(ValueError, match="`folder` must be one that export_onnx wrote"):
         VaswaniTransformerOnnxModel.from_pretrained(checkpoint)
-
-
-def test_opening_an_export_of_another_architecture_is_refused(copy_of_export):
-    (copy_of_export / "config.json").unlink()
-    (copy_of_export / "config.json").write_text('{"model_type": "marian"}')
-    with pytest.raises(ValueError, match="`model_type` must be vaswani_transformer, got 'marian'"):
-        VaswaniTransformerOnnxModel.from_pretrained(copy_of_export)
-
-
-def test_opening_a_broken_graph_is_refused_by_name(copy_of_export):
-    content = (copy_of_export / DECODER_FILE).read_bytes()
-    (copy_of_export / DECODER_FILE).unlink()
-    (copy_of_export / DECODER_FILE).write_bytes(content[: len(content) // 2])
-    with pytest.raises(ValueError, match=f"got a broken {DECODER_FILE}"):
-        VaswaniTransformerOnnxModel.from_pretrained(copy_of_export)
-
-
-def test_source_longer_than_learned_positions_is_refused(exported, onnx_run):
-    if exported.name != "learned":
-        assert onnx_run.generate(random_ids(1, 91), max_new_tokens=2).shape[1] <= 3
-        return
-    with pytest.raises(ValueError, match="`input_ids` must have at most 90 tokens, .* learned positions, got 91"):
-        onnx_run.generate(random_ids(1, 91))
 
 
 @pytest.mark.parametrize(
@@ -307,19 +269,6 @@ def test_source_longer_than_learned_positions_is_refused(exported, onnx_run):
 def test_what_the_graphs_do_not_have_is_refused_by_name(onnx_run, options):
     with pytest.raises(ValueError, match=f"token ids, masks and a cache alone, got {next(iter(options))}"):
         onnx_run(**pad(SOURCES), decoder_input_ids=random_ids(4, 2), **options)
-
-
-@pytest.mark.parametrize("name", ["input_ids", "decoder_input_ids"])
-def test_missing_input_is_refused_by_name(onnx_run, name):
-    inputs = {"input_ids": random_ids(2, 3), "decoder_input_ids": random_ids(2, 3)}
-    with pytest.raises(ValueError, match=f"`{name}` must be given to an ONNX model"):
-        onnx_run(**{**inputs, name: None})
-
-
-def test_states_of_another_encoder_are_refused(model, onnx_run):
-    states = model.get_encoder()(random_ids(2, 3))
-    with pytest.raises(TypeError, match="`encoder_outputs` must be what this model's get_encoder"):
-        onnx_run(encoder_outputs=states, decoder_input_ids=random_ids(2, 1))
 
 
 def test_cache_of_fixed_size_is_refused(onnx_run):
@@ -335,8 +284,3 @@ def test_another_device_is_refused(onnx_run):
 def test_saving_anew_is_refused(onnx_run, tmp_path):
     with pytest.raises(TypeError, match="Copy its folder"):
         onnx_run.save_pretrained(tmp_path)
-
-
-def test_token_id_outside_the_vocabulary_is_refused(onnx_run):
-    with pytest.raises(ValueError, match=r"`input_ids` must lie in \[0, 300\), got 300"):
-        onnx_run.generate(torch.tensor([[300, 2]]))

@@ -79,7 +79,7 @@ def create_demo(
     config = model.config
     folder = Path(str(model.name_or_path))
     name = name or (folder.resolve().name if folder.is_dir() else str(folder))
-    source, target = (_LANGUAGES.get(code, code) for code in (config.source_language, config.target_language))
+    source, target = (_LANGUAGES.get(code or "", code) for code in (config.source_language, config.target_language))
     heading = f"{source} to {target}" if config.language_pair else "Translation"
     is_free = threading.Lock()
 

@@ -12,17 +12,14 @@ from typing import Any
 
 import torch
 
-from ..evaluation.batches import Row, check_count, compute_in_batches
+from ..evaluation.batches import Row, compute_in_batches
 from ..evaluation.checkpoint import load_tokenizer
 from ..evaluation.decoding import check_num_best, decoding_overrides
 from ..evaluation.translate import BLANK, Hypothesis, encode_sentences
-from .ctranslate2_files import OPTIONS, read_description, read_generation_config, read_names
-from .ctranslate2_model import check_ctranslate2
-from .ctranslate2_search import Decoding, Search
+from .ctranslate2 import Decoding, Search, import_ctranslate2, read_description, read_generation_config, read_names
 
 logger = logging.getLogger(__name__)
 
-_DEVICES = ("cpu", "cuda", "auto")
 _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
 
 
@@ -46,9 +43,8 @@ class Translator:
 
     Raises:
         ImportError: CTranslate2 is missing; the message names the extra.
-        FileNotFoundError: There is no such folder, or it lacks a file.
-        ValueError: The folder is no export of a model of this package, its files are broken or not of one export, or
-            a value is none that this machine has.
+        ValueError: The folder is not an export of a model of this package, its files are not of one export, or this
+            machine does not have the device or type.
 
     Example:
         >>> translate = Translator("runs/quickstart-int8")
@@ -67,39 +63,32 @@ class Translator:
         num_threads: int | None = None,
         threads_per_batch: int = 1,
     ) -> None:
-        ctranslate2 = check_ctranslate2()
+        ctranslate2 = import_ctranslate2()
         self._description = read_description(Path(folder))
-        num_threads = torch.get_num_threads() if num_threads is None else num_threads
-        device = _checked_device(ctranslate2, device, compute_type)
-        _check_threads(num_threads, threads_per_batch)
-        vocab_size = self._description["vocab_size"]
         self._tokenizer = load_tokenizer(folder)
-        self._defaults = read_generation_config(Path(folder), vocab_size, self._tokenizer)
-        names = read_names(Path(folder), vocab_size, self._tokenizer)
-        try:
-            self._engine = ctranslate2.Translator(
-                str(folder),
-                device=device,
-                compute_type=compute_type,
-                inter_threads=1 if device == "cuda" else num_threads // threads_per_batch,
-                intra_threads=threads_per_batch,
-            )
-        except RuntimeError as error:
-            raise ValueError(
-                f"`folder` must be a whole export, got a broken {folder} ({error}). Copy it again."
-            ) from error
+        self._defaults = read_generation_config(Path(folder), self._tokenizer)
+        names = read_names(Path(folder), self._tokenizer)
+        num_threads = torch.get_num_threads() if num_threads is None else num_threads
+        is_gpu = device == "cuda" or (device == "auto" and ctranslate2.get_cuda_device_count() > 0)
+        self._engine = ctranslate2.Translator(
+            str(folder),
+            device=device,
+            compute_type=compute_type,
+            inter_threads=1 if is_gpu else num_threads // threads_per_batch,
+            intra_threads=threads_per_batch,
+        )
         num_positions = self._description["num_positions"]
         self._search = Search(self._engine, names, self._defaults["eos_token_id"], num_positions)
         self._has_warned = False
 
     @property
     def device(self) -> str:
-        """The device that computes: "cpu" or "cuda"."""
+        """Device that computes: "cpu" or "cuda"."""
         return str(self._engine.device)
 
     @property
     def compute_type(self) -> str:
-        """What is really computed in."""
+        """Type that this machine computes in."""
         return str(self._engine.compute_type)
 
     def __call__(
@@ -122,8 +111,6 @@ class Translator:
                 is as fast with small ones. It changes speed and memory, not what is translated.
             **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source, max_new_tokens.
         """
-        if batch_size is not None:
-            check_count("batch_size", batch_size, "Leave it out for batches by length.")
         decoding = self._decoding("num_return_sequences", num_return_sequences, options)
         if isinstance(inputs, str) or (not hasattr(inputs, "__iter__") and not hasattr(inputs, "__getitem__")):
             return next(self._results([inputs], decoding, max_tokens_per_batch, None))
@@ -148,27 +135,18 @@ class Translator:
         Args:
             sentences: Source sentences, read in chunks.
             num_best: Translations of each sentence, at most as many as beams.
-            max_tokens_per_batch: Padded source tokens of one batch; None is 4,096 on a GPU and 1,024 on a CPU, which
-                is as fast with small ones. It changes speed and memory, not what is translated.
+            max_tokens_per_batch: As in the call.
             **options: As in the call.
         """
-        if isinstance(sentences, str):
-            raise TypeError("`sentences` must be a list of texts or another iterable, got a str. Pass [text].")
         decoding = self._decoding("num_best", num_best, options)
         return self._translate(sentences, decoding, max_tokens_per_batch, None)
 
     def _decoding(self, name: str, num_best: int, options: dict[str, Any]) -> Decoding:
-        """How to translate: the options given, or those of the export's generation_config.json."""
-        if unknown := sorted(set(options) - set(OPTIONS)):
-            raise TypeError(
-                f"`options` must be among {', '.join(OPTIONS)}, got {', '.join(unknown)}. Use the pipeline for what "
-                "else `generate` can."
-            )
+        """Says how to translate: by the options given, or those of the export's generation_config.json."""
         given = {key: value for key, value in options.items() if value is not None}
         max_new_tokens = given.pop("max_new_tokens", None)
         values = {**self._defaults, **decoding_overrides(**given)}
         if max_new_tokens is not None:
-            check_count("max_new_tokens", max_new_tokens, "Leave it out for the model's own limit.")
             values |= {"max_new_tokens": max_new_tokens, "max_new_tokens_over_source": None}
         over_source = values["max_new_tokens_over_source"]
         check_num_best(num_best, values["num_beams"], name)
@@ -184,7 +162,7 @@ class Translator:
     def _results(
         self, texts: Iterable[str], decoding: Decoding, max_tokens: int | None, chunk_size: int | None
     ) -> Iterator[list[dict[str, str]]]:
-        """One dictionary for each returned sequence of each text."""
+        """Makes one dictionary for each returned sequence of each text."""
         for hypotheses in self._translate(texts, decoding, max_tokens, chunk_size):
             found = [{"translation_text": each.text} for each in hypotheses]
             yield found + [{"translation_text": ""}] * (decoding.num_best - len(found))
@@ -192,7 +170,7 @@ class Translator:
     def _translate(
         self, texts: Iterable[str], decoding: Decoding, max_tokens: int | None, chunk_size: int | None
     ) -> Iterator[list[Hypothesis]]:
-        """The best hypotheses of each text; as many batches are computed at a time as the engine can."""
+        """Finds the best hypotheses of each text, as many batches at a time as the engine can compute."""
 
         def compute(batches: list[list[Row]]) -> Iterator[list[list[Hypothesis]]]:
             with ThreadPoolExecutor(self._engine.num_translators) as threads:
@@ -208,15 +186,7 @@ class Translator:
         )
 
     def _encode(self, texts: list[str], first: int, decoding: Decoding) -> list[Row]:
-        """Token ids of each text, none of a blank one; refuses what is no text, or too long for the export.
-
-        Args:
-            texts: A chunk of all texts.
-            first: How many were before it.
-            decoding: What limits them.
-        """
-        for index, text in enumerate(texts, first):
-            _check_text(index, text)
+        """Encodes a chunk of texts, of which `first` came before; blank ones have no ids."""
         rows = encode_sentences(self._tokenizer, texts, first)
         for index, row in enumerate(rows, first):
             if row:
@@ -243,7 +213,7 @@ class Translator:
             )
 
     def _compute(self, rows: list[Row], decoding: Decoding) -> list[list[Hypothesis]]:
-        """The best hypotheses of each source of a batch, in text."""
+        """Finds the best hypotheses of each source of a batch, in text."""
         found = self._search([ids for (ids,) in rows], decoding)
         tokens = [each.tokens for hypotheses in found for each in hypotheses]
         texts = iter(self._tokenizer.batch_decode(tokens, skip_special_tokens=True))
@@ -251,45 +221,3 @@ class Translator:
             [Hypothesis(next(texts), each.score, each.log_prob, len(each.tokens)) for each in hypotheses]
             for hypotheses in found
         ]
-
-
-def _checked_device(ctranslate2: Any, device: str, compute_type: str) -> str:
-    """The device that "auto" stands for; refuses a device or a type that this machine does not have."""
-    if device not in _DEVICES:
-        raise ValueError(f"`device` must be one of {', '.join(_DEVICES)}, got {device!r}. Choose one of them.")
-    has_gpu = ctranslate2.get_cuda_device_count() > 0
-    if device == "cuda" and not has_gpu:
-        raise ValueError("`device` must be a device of this machine, got 'cuda' and no GPU. Pass cpu or auto.")
-    chosen = ("cuda" if has_gpu else "cpu") if device == "auto" else device
-    supported = sorted(ctranslate2.get_supported_compute_types(chosen))
-    if compute_type not in ("default", "auto", *supported):
-        raise ValueError(
-            f"`compute_type` must be one of default, auto, {', '.join(supported)} on this machine's {chosen}, got "
-            f"{compute_type!r}. Choose one of them."
-        )
-    return chosen
-
-
-def _check_threads(num_threads: int, threads_per_batch: int) -> None:
-    check_count("num_threads", num_threads, "Leave it out for PyTorch's number.")
-    check_count("threads_per_batch", threads_per_batch, "Leave it out for 1.")
-    if threads_per_batch > num_threads:
-        raise ValueError(
-            f"`threads_per_batch` must be at most `num_threads`, which is {num_threads}, got {threads_per_batch}. "
-            "Leave it out for 1."
-        )
-
-
-def _check_text(index: int, text: Any) -> None:
-    if not isinstance(text, str):
-        raise TypeError(
-            f"Every input must be a text (str), got {type(text).__name__} as text {index}, counted from 0. Pass a str "
-            "or a list of str."
-        )
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(
-            f"Every input must be a text of whole characters, got half of one, a lone surrogate, in text {index}, "
-            f"counted from 0 ({error}). Take it out, or decode the text anew."
-        ) from error

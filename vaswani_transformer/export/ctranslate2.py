@@ -1,0 +1,420 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""CTranslate2: trained models as folders for it, section 6.1's exact search by it, and a loader for its own converter.
+
+CTranslate2 keeps the beams that `generate` keeps, but divides by length^alpha and stops at a number of finished
+hypotheses. So it is asked for log-probabilities, and for all that it finds within a number of tokens, its horizon: the
+finished hypotheses, and the running ones of the last step. These tell whether a better one can come, by the bound at
+which `generate` stops. Where one can, the sentence is searched again with a farther horizon, at last its own limit.
+
+Shapes: D d_model, H heads, K d_k (or d_v), V vocabulary.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import GenerationConfig, PreTrainedTokenizerBase
+from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
+
+from ..attention_vaswani_transformer import MultiHeadAttention
+from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..evaluation.checkpoint import load_for_inference
+from ..evaluation.decoding import DECODING
+from ..extras import requiring
+from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from ..positions_vaswani_transformer import sinusoids
+from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA, gnmt_length_penalty
+
+try:
+    from ctranslate2.converters import utils
+    from ctranslate2.converters.transformers import ModelLoader, register_loader
+    from ctranslate2.specs import common_spec, transformer_spec
+except ImportError:  # without the extra this module can be imported, not used
+    ModelLoader, register_loader = object, lambda name: lambda loader: loader
+
+logger = logging.getLogger(__name__)
+
+# The key of an exported config.json that tells what `Translator` has to know of the model.
+DESCRIPTION = "vaswani_transformer"
+OPTIONS = (*DECODING, "max_new_tokens")
+QUANTIZATIONS = "float32 float16 bfloat16 int16 int8 int8_float32 int8_float16 int8_bfloat16".split()
+
+# Sinusoids have no end, but CTranslate2's own are of another formula, so the paper's are stored: 4 MB of a base model.
+MIN_POSITIONS = 2048
+
+# What a generation_config.json may hold without changing what `generate` finds.
+_HARMLESS = {
+    *("max_length", "longest_training_source", "use_cache", "transformers_version", "return_dict_in_generate"),
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "num_return_sequences"),
+}
+
+
+# ---- export ----
+
+
+def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantization: str = "float32") -> Path:
+    """Writes a trained model as a folder that CTranslate2 reads, and `Translator` with nothing else.
+
+    The folder appears whole or not at all.
+
+    Args:
+        model: Folder of a model, or its id on the Hub.
+        output_dir: Folder to make; it may exist if it is empty.
+        quantization: How weights are stored: one of `QUANTIZATIONS`. In int8 the model is a quarter as large.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ImportError: CTranslate2 is missing; the message names the extra.
+        FileNotFoundError: There is no such model, or its folder lacks a file.
+        ValueError: There is no such quantization, the output folder holds something, or the model is not one of this
+            package or not complete.
+
+    Example:
+        >>> export_ctranslate2("runs/quickstart", "runs/quickstart-int8", quantization="int8")
+    """
+    ctranslate2 = import_ctranslate2()
+    if quantization not in QUANTIZATIONS:
+        raise ValueError(f"`quantization` must be one of {', '.join(QUANTIZATIONS)}, got {quantization!r}.")
+    with writing_folder(output_dir) as folder:
+        loaded, tokenizer = load_for_inference(model, device="cpu")
+        loaded.float()  # CTranslate2 makes int8_bfloat16 of bf16's int8
+        spec = VaswaniTransformerLoader()(loaded, tokenizer)
+        spec.validate()
+        spec.optimize(quantization=quantization)
+        spec.save(str(folder))
+        tokenizer.save_pretrained(folder)
+        loaded.generation_config.save_pretrained(folder)
+    supported = ctranslate2.get_supported_compute_types("cpu")
+    if quantization not in supported:
+        level = ctranslate2.get_log_level()
+        ctranslate2.set_log_level(logging.ERROR)  # it would say the same in other words
+        computed = ctranslate2.Translator(str(output_dir), device="cpu").compute_type
+        ctranslate2.set_log_level(level)
+        logger.warning(
+            f"This machine's CPU cannot compute in {quantization}, only in {', '.join(sorted(supported))}: here the "
+            f"model will be computed in {computed}. On devices that can, it is computed as exported."
+        )
+    return Path(output_dir)
+
+
+def import_ctranslate2() -> Any:
+    """Returns the module, or raises ImportError with the extra that brings it."""
+    with requiring("export", "for its exports"):
+        import ctranslate2
+    return ctranslate2
+
+
+@contextlib.contextmanager
+def writing_folder(output_dir: str | Path) -> Iterator[Path]:
+    """Gives an empty folder, which becomes `output_dir` if what is done with it succeeds and is deleted if not.
+
+    Until then it lies beside its place, as export-*.part.
+
+    Raises:
+        ValueError: `output_dir` is a file or holds files.
+    """
+    path = Path(output_dir).resolve()
+    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+        raise ValueError(
+            f"`output_dir` must be a new or empty folder, got {output_dir}. Pass another name, or delete it first."
+        )
+    beside = path.with_name(f"export-{uuid.uuid4().hex[:8]}.part")
+    beside.mkdir(parents=True)
+    try:
+        yield beside
+        with contextlib.suppress(FileNotFoundError):
+            path.rmdir()  # empty; not every system puts a folder in the place of another
+        beside.rename(path)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+# ---- the loader ----
+
+
+@register_loader("VaswaniTransformerConfig")
+class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate2 has no types
+    """Our model as CTranslate2's specification of a post-norm Transformer."""
+
+    architecture_name = "AutoModelForSeq2SeqLM"
+
+    def get_model_class(self, config: VaswaniTransformerConfig, model_class: type) -> type:
+        """Returns the package's class, whether or not the converter trusts the code in the model's folder."""
+        return VaswaniTransformerForConditionalGeneration
+
+    def __call__(
+        self, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
+    ) -> transformer_spec.TransformerSpec:
+        """Makes the specification with weights, configuration and vocabulary, of a complete checkpoint alone."""
+        model.check_loaded_weights()
+        model.check_tokenizer(tokenizer)
+        return super().__call__(model, tokenizer)
+
+    def get_model_spec(self, model: VaswaniTransformerForConditionalGeneration) -> transformer_spec.TransformerSpec:
+        """Makes the specification with weights."""
+        config = model.config
+        sizes = {"num_heads": config.num_heads, "head_dim": max(config.d_k, config.d_v)}
+        sizes |= {"pre_norm": False, "activation": common_spec.Activation.RELU}
+        encoder = transformer_spec.TransformerEncoderSpec(config.num_encoder_layers, **sizes)
+        decoder = transformer_spec.TransformerDecoderSpec(config.num_decoder_layers, **sizes)
+        self._set_embeddings(encoder, encoder.embeddings[0], model.model.encoder)
+        self._set_embeddings(decoder, decoder.embeddings, model.model.decoder)
+        for spec, layer in zip(encoder.layer, model.model.encoder.layers, strict=True):
+            self._set_layer(spec, layer)
+        for spec, layer in zip(decoder.layer, model.model.decoder.layers, strict=True):
+            self._set_layer(spec, layer)
+            self._set_attention(spec.attention, layer.encoder_attn, is_self=False)
+            self.set_layer_norm(spec.attention.layer_norm, layer.encoder_attn_layer_norm)
+        self.set_linear(decoder.projection, model.lm_head)
+        return transformer_spec.TransformerSpec(encoder, decoder)
+
+    def _set_embeddings(self, stack_spec: Any, embeddings_spec: Any, stack: Any) -> None:
+        stack_spec.scale_embeddings = stack.embed_scale
+        self.set_embeddings(embeddings_spec, stack.embed_tokens)
+        if stack.config.position_encoding == "learned":
+            stack_spec.position_encodings.encodings = stack.embed_positions.weight
+        else:
+            positions = torch.arange(num_positions(stack.config))
+            stack_spec.position_encodings.encodings = sinusoids(positions, stack.config.d_model)
+
+    def _set_layer(self, spec: Any, layer: Any) -> None:
+        """Sets self-attention and feed-forward layer, which layers of both stacks have."""
+        self._set_attention(spec.self_attention, layer.self_attn, is_self=True)
+        self.set_layer_norm(spec.self_attention.layer_norm, layer.self_attn_layer_norm)
+        self.set_linear(spec.ffn.linear_0, layer.fc1)
+        self.set_linear(spec.ffn.linear_1, layer.fc2)
+        self.set_layer_norm(spec.ffn.layer_norm, layer.final_layer_norm)
+
+    def _set_attention(self, spec: Any, attention: MultiHeadAttention, *, is_self: bool) -> None:
+        """Sets fused projections; heads are as wide as the wider of d_k and d_v, the rest of the other is zeros."""
+        width, spec.queries_scale = max(attention.d_k, attention.d_v), attention.scaling
+        q = _padded_heads(attention.q_proj, attention.d_k, width)
+        k = _padded_heads(attention.k_proj, attention.d_k, width)
+        v = _padded_heads(attention.v_proj, attention.d_v, width)
+        *fused, output = spec.linear
+        for linear, projections in zip(fused, [[q, k, v]] if is_self else [[q], [k, v]], strict=True):
+            utils.fuse_linear(linear, projections)
+        self.set_linear(output, attention.out_proj)
+        output.weight = _with_padding(attention.out_proj.weight.T, attention.d_v, width).T.contiguous()
+
+    def get_vocabulary(
+        self, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
+    ) -> list[str]:
+        """Names each row of the embedding; rows that the tokenizer does not know get made-up names."""
+        names = {index: token for token, index in tokenizer.get_vocab().items()}
+        return [names.get(index, f"<unused {index}>") for index in range(model.config.vocab_size)]
+
+    def set_vocabulary(self, spec: transformer_spec.TransformerSpec, tokens: list[str]) -> None:
+        """Registers one vocabulary for both sides."""
+        spec.register_source_vocabulary(tokens)
+        spec.register_target_vocabulary(tokens)
+
+    def set_config(
+        self, config: Any, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
+    ) -> None:
+        """Sets special tokens (the tokenizer itself ends a source with `</s>`), epsilon, and the description."""
+        names, tokens = self.get_vocabulary(model, tokenizer), []
+        for name in ("decoder_start_token_id", "eos_token_id"):
+            ids = getattr(model.generation_config, name)
+            ids = getattr(model.config, name) if ids is None else ids
+            tokens.append(names[ids[0] if isinstance(ids, list) else ids])
+        config.decoder_start_token, config.eos_token = tokens
+        config.bos_token = config.decoder_start_token
+        config.unk_token = tokenizer.unk_token or tokenizer.pad_token  # must be one; byte-level BPE needs none
+        config.layer_norm_epsilon = model.config.layer_norm_eps
+        description = {name: getattr(model.config, name) for name in ("vocab_size", "position_encoding")}
+        config.add_attribute(DESCRIPTION, {**description, "num_positions": num_positions(model.config)})
+
+
+def num_positions(config: VaswaniTransformerConfig) -> int:
+    """Counts the tokens of a source or a target for which an export stores positions: its limit."""
+    is_learned = config.position_encoding == "learned"
+    return config.max_position_embeddings if is_learned else max(MIN_POSITIONS, config.max_position_embeddings)
+
+
+def _padded_heads(projection: nn.Linear, head_size: int, width: int) -> common_spec.LinearSpec:
+    """Makes a projection to heads of `head_size`, with zeros behind each head to `width`."""
+    spec = common_spec.LinearSpec()
+    spec.weight = _with_padding(projection.weight, head_size, width)
+    if projection.bias is not None:
+        spec.bias = _with_padding(projection.bias, head_size, width)
+    return spec
+
+
+def _with_padding(rows: torch.Tensor, head_size: int, width: int) -> torch.Tensor:
+    """Widens (H * K, ...) to (H * width, ...) by zeros behind the K rows of each head."""
+    heads, zeros = rows.detach().unflatten(0, (-1, head_size)), [0, 0] * (rows.dim() - 1)
+    return nn.functional.pad(heads, [*zeros, 0, width - head_size]).flatten(0, 1)
+
+
+# ---- files of an export ----
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """Reads what the loader wrote of the model; raises ValueError for a folder that is not an export."""
+    path = folder / CONFIG_NAME
+    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if DESCRIPTION not in content:
+        raise ValueError(
+            f"`folder` must be an export of a model of this package, got {folder}. Make one: vaswani-transformer "
+            "export --model DIR --to ctranslate2 --output-dir NEW."
+        )
+    return dict(content[DESCRIPTION])
+
+
+def read_names(folder: Path, tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """Reads the names of the vocabulary's entries, by id, which must be the tokenizer's."""
+    path = folder / "shared_vocabulary.json"
+    names: list[str] = json.loads(path.read_text(encoding="utf-8"))
+    if any(names[index : index + 1] != [token] for token, index in tokenizer.get_vocab().items()):
+        raise ValueError(f"`{path}` must have the tokenizer's entries, got others. Copy the whole export again.")
+    return names
+
+
+def read_generation_config(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """Reads how the model decodes by default, ends as a list; warns of settings that CTranslate2 does not follow."""
+    path = folder / GENERATION_CONFIG_NAME
+    content = json.loads(path.read_text(encoding="utf-8"))
+    own = {name: value for name, value in content.items() if value is not None}
+    library = GenerationConfig().to_dict()
+    ignored = [
+        f"{name}={value!r}"
+        for name, value in own.items()
+        if not name.startswith("_") and name not in (*_HARMLESS, *OPTIONS) and value not in (library.get(name), False)
+    ]
+    if ignored:
+        logger.warning(
+            f"`{path}` asks for {', '.join(ignored)}, which have no effect here. Use the pipeline, which follows them."
+        )
+    ends = own.get("eos_token_id", tokenizer.eos_token_id)
+    return {
+        **own,
+        "eos_token_id": ends if isinstance(ends, list) else [ends],
+        "num_beams": own.get("num_beams", 1),
+        "length_penalty": own.get("length_penalty", PAPER_ALPHA if "max_new_tokens_over_source" in own else 1.0),
+        "length_penalty_offset": own.get("length_penalty_offset", GNMT_OFFSET),
+        "max_new_tokens_over_source": None if "max_new_tokens" in own else own.get("max_new_tokens_over_source"),
+        "max_new_tokens": own.get("max_new_tokens", max(own.get("max_length", 20) - 1, 1)),
+    }
+
+
+# ---- search ----
+
+# Horizons in tokens: of the first search, over the longest source of a batch; and how much farther each next one is.
+_OVER_SOURCE, _GROWTH = 5, 1.5
+
+_NO_PENALTY = 1e-30  # CTranslate2 takes 0 for leave to stop at the first hypothesis
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How sentences are translated; `is_over_source` counts the limit beyond the source's tokens."""
+
+    num_beams: int
+    num_best: int
+    length_penalty: float
+    length_penalty_offset: float
+    max_new_tokens: int
+    is_over_source: bool
+
+    def limit(self, source: list[int]) -> int:
+        """Returns the largest number of output tokens of a source, `</s>` included."""
+        return self.max_new_tokens + (len(source) if self.is_over_source else 0)
+
+    def score(self, log_prob: float, length: int) -> float:
+        """Returns GNMT's score of a hypothesis of `length` tokens."""
+        return log_prob / float(gnmt_length_penalty(max(length, 1), self.length_penalty, self.length_penalty_offset))
+
+
+@dataclass(frozen=True)
+class Found:
+    """A hypothesis: its token ids with `</s>` where it has one, and its GNMT score, `log_prob` by the penalty."""
+
+    tokens: list[int]
+    log_prob: float
+    score: float
+
+
+class Search:
+    """Beam search by a `ctranslate2.Translator`; `names` are the vocabulary's, `ends` the ids that end an output."""
+
+    def __init__(self, engine: Any, names: list[str], ends: list[int], num_positions: int) -> None:
+        self.engine, self.names, self.ends, self.num_positions = engine, names, set(ends), num_positions
+        self.ids = {name: index for index, name in enumerate(names)}
+
+    def __call__(self, sources: list[list[int]], decoding: Decoding) -> list[list[Found]]:
+        """Finds the best hypotheses of each source of a batch, best first; sources are ids that end in `</s>`."""
+        limits = [min(decoding.limit(source), self.num_positions) for source in sources]
+        best: list[list[Found]] = [[] for _ in sources]
+        horizon = max(map(len, sources)) + _OVER_SOURCE
+        open_places = list(range(len(sources)))
+        while open_places:
+            still_open = []
+            for steps in sorted({min(limits[place], horizon) for place in open_places}):
+                places = [place for place in open_places if min(limits[place], horizon) == steps]
+                for place, found in zip(
+                    places, self._search([sources[p] for p in places], steps, decoding), strict=True
+                ):
+                    best[place] = self._best(found, steps, limits[place], decoding)
+                    if not self._is_settled(best[place], found, steps, limits[place], decoding):
+                        still_open.append(place)
+            open_places, horizon = still_open, round(_GROWTH * horizon)
+        return best
+
+    def _best(self, found: list[Found], steps: int, limit: int, decoding: Decoding) -> list[Found]:
+        """Ranks what is complete: finished, or cut off by the limit."""
+        complete = [one for one in found if steps == limit or self._is_finished(one)]
+        return sorted(complete, key=lambda one: -one.score)[: decoding.num_best]
+
+    def _is_settled(self, best: list[Found], found: list[Found], steps: int, limit: int, decoding: Decoding) -> bool:
+        """Tells whether no longer hypothesis can come among the best; see `SearchRule.can_improve`."""
+        if steps == limit:
+            return True
+        if decoding.num_beams == 1:
+            return bool(best)
+        running = [one.log_prob for one in found if not self._is_finished(one)]
+        if not running:  # all that was chosen last has finished: what goes on is less probable than any of it
+            running = [min((one.log_prob for one in found if len(one.tokens) == steps), default=0.0)]
+        best_length = limit if decoding.length_penalty >= 0 else steps + 1
+        return len(best) == decoding.num_best and decoding.score(max(running), best_length) <= best[-1].score
+
+    def _is_finished(self, one: Found) -> bool:
+        return bool(one.tokens) and one.tokens[-1] in self.ends
+
+    def _search(self, sources: list[list[int]], steps: int, decoding: Decoding) -> list[list[Found]]:
+        """Finds all that CTranslate2 can in a number of steps: finished, and running after the last."""
+        is_greedy = decoding.num_beams == 1
+        most = 1 if is_greedy else decoding.num_beams * (steps + 1)  # more than can finish, so that it does not stop
+        results = self.engine.translate_batch(
+            [[self.names[index] for index in source] for source in sources],
+            beam_size=decoding.num_beams,
+            patience=most / decoding.num_beams,
+            num_hypotheses=most,
+            length_penalty=_NO_PENALTY,
+            return_scores=True,
+            end_token=[self.names[end] for end in self.ends],
+            return_end_token=True,
+            max_input_length=0,  # never truncate
+            max_decoding_length=steps,
+            min_decoding_length=0,  # its default of 1 forbids an empty output and raises all other scores by that
+        )
+        return [
+            [
+                Found([self.ids[token] for token in tokens], log_prob, decoding.score(log_prob, len(tokens)))
+                for tokens, log_prob in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            for result in results
+        ]
