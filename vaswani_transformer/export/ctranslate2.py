@@ -13,7 +13,6 @@ Shapes: D d_model, H heads, K d_k (or d_v), V vocabulary.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import shutil
 import uuid
@@ -32,6 +31,7 @@ from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation.checkpoint import load_for_inference
 from ..evaluation.decoding import DECODING
 from ..extras import requiring
+from ..files import read_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..positions_vaswani_transformer import sinusoids
 from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA, gnmt_length_penalty
@@ -266,7 +266,7 @@ def _with_padding(rows: torch.Tensor, head_size: int, width: int) -> torch.Tenso
 def read_description(folder: Path) -> dict[str, Any]:
     """Reads what the loader wrote of the model; raises ValueError for a folder that is not an export."""
     path = folder / CONFIG_NAME
-    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    content = read_json(path) if path.is_file() else {}
     if DESCRIPTION not in content:
         raise ValueError(
             f"`folder` must be an export of a model of this package, got {folder}. Make one: vaswani-transformer "
@@ -278,7 +278,7 @@ def read_description(folder: Path) -> dict[str, Any]:
 def read_names(folder: Path, tokenizer: PreTrainedTokenizerBase) -> list[str]:
     """Reads the names of the vocabulary's entries, by id, which must be the tokenizer's."""
     path = folder / "shared_vocabulary.json"
-    names: list[str] = json.loads(path.read_text(encoding="utf-8"))
+    names: list[str] = read_json(path, list)
     if any(names[index : index + 1] != [token] for token, index in tokenizer.get_vocab().items()):
         raise ValueError(f"`{path}` must have the tokenizer's entries, got others. Copy the whole export again.")
     return names
@@ -287,8 +287,7 @@ def read_names(folder: Path, tokenizer: PreTrainedTokenizerBase) -> list[str]:
 def read_generation_config(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """Reads how the model decodes by default, ends as a list; warns of settings that CTranslate2 does not follow."""
     path = folder / GENERATION_CONFIG_NAME
-    content = json.loads(path.read_text(encoding="utf-8"))
-    own = {name: value for name, value in content.items() if value is not None}
+    own = {name: value for name, value in read_json(path).items() if value is not None}
     library = GenerationConfig().to_dict()
     ignored = [
         f"{name}={value!r}"

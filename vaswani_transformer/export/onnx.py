@@ -12,7 +12,6 @@ free when a graph runs; P is 0 in the first step.
 
 from __future__ import annotations
 
-import json
 import logging
 import warnings
 from collections.abc import Sequence
@@ -31,6 +30,7 @@ from transformers.utils.generic import ModelOutput
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation.checkpoint import load_for_inference
 from ..extras import requiring
+from ..files import write_json
 from ..generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from ..modeling_vaswani_transformer import (
     VaswaniTransformerForConditionalGeneration,
@@ -92,7 +92,7 @@ def export_onnx(model: str | Path, output_dir: str | Path) -> Path:
             _export_decoder(loaded).save(folder / DECODER_FILE)
         loaded.config.dtype = torch.float32
         values = {name: value for name, value in loaded.config.to_dict().items() if name not in _KEYS_OF_THE_HUB}
-        (folder / CONFIG_NAME).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+        write_json(folder / CONFIG_NAME, values)
         loaded.generation_config.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     return Path(output_dir)
