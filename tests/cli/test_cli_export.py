@@ -40,7 +40,6 @@ def test_export_stores_float32_by_default(model_folder, tmp_path):
     [
         (["--quantization", "int4"], "error: `--quantization` must be one of float32, float16"),
         (["--model", "nowhere"], "error: `--model` must be the folder of a trained model"),
-        (["--output-dir", "no/out"], "error: `--output-dir` must be in a folder that exists"),
         (["--to", "onnx", "--quantization", "int8"], "error: `--quantization` must be left out with --to onnx"),
     ],
     ids=str,

@@ -414,8 +414,6 @@ def _fill(cache: DynamicCache, tensors: Sequence[torch.Tensor]) -> None:
     layers: list[Any] = cache.layers
     layers.extend(DynamicLayer() for _ in range(len(tensors) // 2 - len(layers)))
     for layer, keys, values in zip(layers, tensors[::2], tensors[1::2], strict=True):
-        if type(layer) is not DynamicLayer:
-            raise ValueError("`cache_implementation` must be dynamic for an ONNX model. Leave it out.")
         layer.lazy_initialization(keys, values)
         layer.keys, layer.values = keys, values
 
