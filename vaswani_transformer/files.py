@@ -58,6 +58,7 @@ RUN_FILES = (
     RunFile(WEIGHTS_FILE, marks_run=True, on_hub=True, averaged=False),
     RunFile(WEIGHTS_INDEX, marks_run=True, on_hub=True, averaged=False),
     RunFile("model-*.safetensors", marks_run=True, on_hub=True, averaged=False),
+    RunFile("adapter_*", marks_run=False, on_hub=True, averaged=False),
     RunFile(CARD_FILE, marks_run=False, on_hub=True, averaged=False),
     RunFile(CURVES_FILE, marks_run=True, on_hub=True, averaged=False),
     RunFile(RECIPE_FILE, marks_run=True, on_hub=True, averaged=True),

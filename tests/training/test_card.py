@@ -14,7 +14,7 @@ from vaswani_transformer import cli
 from vaswani_transformer.cli.evaluation import _chosen_corpus
 from vaswani_transformer.cli.training import chosen_recipe
 from vaswani_transformer.evaluation.evaluation_set import describe_corpus
-from vaswani_transformer.training.card import keep_card, make_card, refresh_card, write_card
+from vaswani_transformer.training.card import add_metadata, make_card, refresh_card, write_card
 from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 
 RESULTS = {
@@ -30,7 +30,9 @@ RESULTS = {
     "train_device_seconds": 4000.0,
     "train_num_devices": 2,
     "train_device": "Calculator, float32",
-    "train_matrix_flops_per_second": 3e9,
+    "train_runtime": 2000.0,
+    "train_flops_counted": 1.5e12,
+    "train_flops_paper": 1.2e13,
 }
 TEST_RESULTS = {
     "test_num_sentences": 1000,
@@ -180,16 +182,16 @@ def test_card_tells_no_longest_sentence_where_there_was_no_limit(folder):
 
 def test_card_tells_the_cost_beside_the_papers(folder):
     found = rows(written(folder))
-    assert found["tokens, both sides"][0] == "50,000"
-    assert found["hours"] == ["0.556", "12", "84"]  # 50,000 tokens / 25 a second
+    assert found["source tokens"] == ["20,000", "2,500,000,000", "7,500,000,000"]
+    assert found["hours"] == ["0.556", "12", "84"]
     assert found["device hours"][0] == "1.11"
-    assert found["matrix rate of a device, TFLOP/s"] == ["0.003", "9.5", "9.5"]
-    assert found["FLOPs, device seconds x matrix rate"] == ["1.20e13", "3.28e18", "2.30e19"]
+    assert found["FLOPs, counted"] == ["1.50e12", "9.46e17", "9.64e18"]
+    assert found["FLOPs, device seconds x the device's rate"] == ["1.20e13", "3.3e18", "2.3e19"]
 
 
 def test_card_without_counts_has_no_cost(folder):
     finish(folder)
-    uncounted = {name: value for name, value in RESULTS.items() if not name.startswith("train_m")}
+    uncounted = {name: value for name, value in RESULTS.items() if not name.startswith("train_flops")}
     (folder / "train_results.json").write_text(json.dumps(uncounted), encoding="utf-8")
     assert "Table 2" not in make_card(folder)
 
@@ -205,19 +207,10 @@ def test_use_on_the_card_runs_in_five_lines(folder, tiny_tokenizer, monkeypatch,
     assert len(code.strip().splitlines()) == 5
 
 
-def test_card_shows_the_picture_that_is_given_or_in_the_folder(folder):
+def test_card_shows_the_picture_in_the_folder(folder):
     assert "![" not in written(folder)
     (folder / "training_curves.png").touch()
     assert "![Training curves](training_curves.png)" in make_card(folder)
-    assert re.findall(r"!\[.*\]\((.*)\)", make_card(folder, picture="other.png")) == ["other.png"]
-
-
-def test_card_has_the_name_that_is_given(folder):
-    finish(folder)
-    evaluate(folder)
-    text = make_card(folder, name="en-de-tiny")
-    assert "my-run" not in text
-    assert ModelCard(text).data.model_name == "en-de-tiny"
 
 
 def test_own_card_is_written_again_and_another_is_kept(folder):
@@ -232,7 +225,7 @@ def test_own_card_is_written_again_and_another_is_kept(folder):
 def test_unfinished_run_is_refused_by_what_it_lacks(folder, name):
     finish(folder)
     (folder / name).unlink()
-    with pytest.raises(FileNotFoundError, match=f"my-run without {name}"):
+    with pytest.raises(OSError, match=name):
         make_card(folder)
 
 
@@ -339,33 +332,6 @@ def test_scores_tell_their_search_and_signatures(folder, search, text):
     assert "- paper BLEU (tokenised, compounds split): `nrefs:1|tok:moses-de|compounds:split|smooth:none`\n" in card
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("{", "be a JSON file"),
-        ("[]", "hold a JSON object"),
-        ("5", "hold a JSON object"),
-        ('{"accuracy": 1}', "be results .* without valid test_data"),
-        (json.dumps({**TEST_RESULTS, "test_chrf": None}), "be results .* without valid .*test_chrf"),
-        (json.dumps({**TEST_RESULTS, "test_sacrebleu": float("nan")}), "be results .* without valid .*test_sacrebleu"),
-        (json.dumps({**TEST_RESULTS, "test_corpus": {}}), "be results .* without valid .*test_corpus"),
-    ],
-)
-def test_file_that_is_no_results_is_refused_by_name(folder, text, fault):
-    finish(folder)
-    evaluate(folder)
-    (folder / "test_results_2.json").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=f"test_results_2.json` must {fault}.* Evaluate again"):
-        make_card(folder)
-
-
-def test_train_results_that_are_none_are_refused_by_name(folder):
-    finish(folder)
-    (folder / "train_results.json").write_text('{"train_steps": 5}', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"train_results.json` must be .* without train_pairs"):
-        make_card(folder)
-
-
 def test_card_that_cannot_be_read_is_a_warning_after_work_that_is_done(folder, caplog):
     text = written(folder)
     path = folder / "README.md"
@@ -418,24 +384,25 @@ def test_command_on_the_card_of_a_bfloat16_run_says_so(folder):
 
 
 @pytest.mark.parametrize(
-    ("recipe", "results", "options"),
+    ("results", "options"),
     [
-        ({}, {}, []),
-        ({"test_split": "2016"}, {"corpus": {"dataset": "builtin", "split": "2016"}}, []),
-        ({}, {"corpus": {"dataset": "builtin", "split": "validation"}}, ["--split", "validation"]),
-        ({"test_split": "2016"}, {}, ["--dataset", "builtin", "--split", "test"]),
-        ({}, {"corpus": files("/x/a, b.en", "/x/a.de")}, ["--source", "a, b.en", "--reference", "a.de"]),
-        ({}, {"corpus": {"pairs_file": "/x/a.jsonl"}}, ["--pairs", "a.jsonl"]),
-        ({}, {"corpus": {"dataset": "/x/corpus", "split": "test"}}, ["--dataset", "corpus", "--split", "test"]),
+        ({}, ["--dataset", "builtin", "--split", "test"]),
+        ({"corpus": files("/x/a, b.en", "/x/a.de")}, ["--source", "a, b.en", "--reference", "a.de"]),
+        ({"corpus": {"pairs_file": "/x/a.jsonl"}}, ["--pairs", "a.jsonl"]),
+        ({"corpus": {"dataset": "/x/corpus", "split": "test"}}, ["--dataset", "corpus", "--split", "test"]),
         (
-            {},
-            {"test_num_beams": 1, "test_length_penalty": -1.0, "test_length_penalty_offset": 0},
-            ["--num-beams", "1", "--length-penalty=-1.0", "--length-penalty-offset", "0"],
+            {
+                "corpus": {"pairs_file": "a.csv"},
+                "test_num_beams": 1,
+                "test_length_penalty": -1.0,
+                "test_length_penalty_offset": 0,
+            },
+            ["--pairs", "a.csv", "--num-beams", "1", "--length-penalty=-1.0", "--length-penalty-offset", "0"],
         ),
     ],
 )
-def test_card_tells_how_its_scores_were_measured(folder, recipe, results, options):
-    finish(folder, get_recipe("quickstart", **recipe))
+def test_card_tells_how_its_scores_were_measured(folder, results, options):
+    finish(folder)
     evaluate(folder, **results)
     arguments = commands(make_card(folder))[1]
     assert arguments == ["evaluate", "--model", "my-run", *options]
@@ -475,29 +442,24 @@ def test_folder_of_a_data_set_is_not_on_the_card(folder):
 # ---- pushing ----
 
 
-def test_push_keeps_the_card_and_adds_what_is_given(folder):
-    text = written(folder)
-    assert keep_card(folder)
-    assert (folder / "README.md").read_text(encoding="utf-8") == text
-    assert keep_card(folder, license="mit", tags=["mine", "vaswani_transformer"])
-    card = ModelCard.load(folder / "README.md")
+def test_push_keeps_the_card_and_adds_what_is_given(make_trainer, tmp_path):
+    trainer = make_trainer()
+    (tmp_path / "run").mkdir(exist_ok=True)
+    text = written(tmp_path / "run")
+    trainer.create_model_card(model_name="run")
+    assert (tmp_path / "run" / "README.md").read_text(encoding="utf-8") == text
+    trainer.create_model_card(license="mit", tags=["mine", "vaswani_transformer"])
+    card = ModelCard.load(tmp_path / "run" / "README.md")
     assert (card.data.license, card.data.tags[-1], card.data.tags.count("vaswani_transformer")) == ("mit", "mine", 1)
     assert card.text.strip() == text.split("---\n", 2)[2].strip()
-
-
-def test_push_leaves_the_scores_as_they_are(folder):
-    finish(folder)
-    evaluate(folder)
-    before = ModelCard.load(write_card(folder)).data.eval_results
-    keep_card(folder, license="mit")
-    assert ModelCard.load(folder / "README.md").data.eval_results == before
 
 
 def test_card_written_again_keeps_what_a_push_added(folder):
     finish(folder)
     evaluate(folder)
-    write_card(folder)
-    keep_card(folder, license="mit", tags="mine")
+    card = ModelCard.load(write_card(folder))
+    add_metadata(card, {"license": "mit", "tags": "mine"})
+    card.save(folder / "README.md")
     (folder / "test_results.json").unlink()
     data = ModelCard.load(write_card(folder)).data
     assert (data.license, data.tags, data.eval_results) == (
@@ -505,18 +467,6 @@ def test_card_written_again_keeps_what_a_push_added(folder):
         ["vaswani_transformer", "attention-is-all-you-need", "mine"],
         None,
     )
-
-
-def test_folder_without_a_card_keeps_none(folder):
-    assert not keep_card(folder)
-
-
-def test_trainer_keeps_the_runs_card_when_it_pushes(make_trainer, tmp_path):
-    trainer = make_trainer()
-    (tmp_path / "run").mkdir(exist_ok=True)
-    text = written(tmp_path / "run")
-    trainer.create_model_card(model_name="run")
-    assert (tmp_path / "run" / "README.md").read_text(encoding="utf-8") == text
 
 
 def test_trainer_writes_the_librarys_draft_and_renews_it(make_trainer, tmp_path):

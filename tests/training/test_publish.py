@@ -1,16 +1,20 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What of a folder is published, and which folders and names are refused before anything is sent."""
+"""What of a folder is published, and what is refused before anything is sent; tests/test_hub.py has the rest."""
 
+import hashlib
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
-from huggingface_hub import ModelCard
 
-from vaswani_transformer.training.publish import published_files, push_model
+from vaswani_transformer.training.hub import published_files, push_model
 
-PUBLISHED = {
+PACKAGE = Path(__file__).resolve().parents[2] / "vaswani_transformer"
+CODE = {path.name for path in PACKAGE.glob("*_vaswani_transformer.py")}
+PUBLISHED = CODE | {
     "README.md",
     "config.json",
     "generation_config.json",
@@ -23,10 +27,11 @@ PUBLISHED = {
 @pytest.fixture
 def folder(tiny_model, tiny_tokenizer, tmp_path):
     """A saved model with a card."""
-    tiny_model.save_pretrained(tmp_path)
-    tiny_tokenizer.save_pretrained(tmp_path)
-    (tmp_path / "README.md").write_text("# A model\n")
-    return tmp_path
+    folder = tmp_path / "model"
+    tiny_model.save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    (folder / "README.md").write_text("# A model\n")
+    return folder
 
 
 def names(folder):
@@ -34,35 +39,29 @@ def names(folder):
 
 
 def test_published_are_the_model_its_code_and_its_card(folder):
-    assert names(folder) == PUBLISHED | {path.name for path in folder.glob("*_vaswani_transformer.py")}
+    assert names(folder) == PUBLISHED
+
+
+def test_published_code_is_the_packages_and_none_of_an_earlier_version(folder):
+    (folder / "linear_vaswani_transformer_0_1_0.py").write_text("")
+    (folder / "earlier_vaswani_transformer.py").write_text("")
+    assert {name for name in names(folder) if name.endswith(".py")} == CODE
+    assert all((folder / name).read_bytes() == (PACKAGE / name).read_bytes() for name in CODE)
 
 
 def test_published_are_recipe_and_all_results_of_a_run(folder):
     results = {"recipe.json", "train_results.json", "test_results.json", "test_results-newstest2014.json"}
-    for name in results:
+    for name in results | {"training_curves.png"}:
         (folder / name).write_text("{}")
-    assert results <= names(folder)
-
-
-def test_published_are_the_pictures_that_the_card_shows(folder):
-    (folder / "README.md").write_text('![Curves](curves.png)\n<img src="heads.SVG">\n')
-    for name in ("curves.png", "heads.SVG", "unused.png"):
-        (folder / name).write_bytes(b"")
-    assert {"curves.png", "heads.SVG"} == {name for name in names(folder) if name.lower().endswith(("png", "svg"))}
-
-
-def test_folder_without_a_card_is_refused_with_the_head_of_one(folder):
-    (folder / "README.md").unlink()
-    with pytest.raises(FileNotFoundError, match="must have a model card") as refused:
-        published_files(folder)
-    assert ModelCard(str(refused.value).partition("headed by\n")[2]).data.pipeline_tag == "translation"
+    assert names(folder) == PUBLISHED | results | {"training_curves.png"}
 
 
 def test_never_published_is_the_state_of_a_training(folder):
     before = names(folder)
-    for name in ("training_args.bin", "optimizer.pt", "trainer_state.json", "notes.txt", "after-2-test_results.json"):
+    state = ("training_args.bin", "optimizer.pt", "trainer_state.json", "notes.txt", "pytorch_model.bin", "other.png")
+    for name in (*state, "after-2-updates-test_results.json"):
         (folder / name).write_bytes(b"")
-    for name in ("checkpoint-2", "snapshots"):
+    for name in ("checkpoint-2", "snapshots", "_unfinished"):
         (folder / name).mkdir()
         (folder / name / "model.safetensors").write_bytes(b"")
     assert names(folder) == before
@@ -73,73 +72,76 @@ def test_published_are_shards_with_their_index(folder, tiny_model):
     tiny_model.save_pretrained(folder, max_shard_size="10KB")
     shards = {path.name for path in folder.glob("model-*.safetensors")}
     assert len(shards) > 1
-    assert shards | {"model.safetensors.index.json"} <= names(folder)
+    assert names(folder) == PUBLISHED - {"model.safetensors"} | shards | {"model.safetensors.index.json"}
 
 
-def test_shards_beside_whole_weights_are_left_out(folder):
-    for name in ("model-00001-of-00002.safetensors", "model.safetensors.index.json"):
-        (folder / name).write_text("{}")
-    assert not {"model-00001-of-00002.safetensors", "model.safetensors.index.json"} & names(folder)
-
-
-def test_folder_without_a_card_is_refused(folder):
-    (folder / "README.md").unlink()
-    with pytest.raises(FileNotFoundError, match=r"must have a model card, got .* without README.md. Write one"):
-        published_files(folder)
-
-
-def test_run_without_a_card_is_refused_with_the_call_that_makes_it(folder):
-    (folder / "README.md").unlink()
-    for name in ("recipe.json", "train_results.json"):
-        (folder / name).write_text("{}")
-    with pytest.raises(FileNotFoundError, match=rf"card\.write_card\('{folder}'\)"):
-        published_files(folder)
-
-
-@pytest.mark.parametrize("module", ["configuration", "modeling", "pipeline", "search"])
-def test_folder_without_a_file_of_code_is_refused_by_its_name(module, folder):
-    (folder / f"{module}_vaswani_transformer.py").unlink()
-    with pytest.raises(FileNotFoundError, match=f"without {module}_vaswani_transformer.py. Load the model and save"):
-        published_files(folder)
-
-
-@pytest.mark.parametrize(("key", "missing"), [("auto_map", "AutoConfig"), ("custom_pipelines", "a translation pipe")])
-def test_config_that_does_not_name_the_code_is_refused(key, missing, folder):
-    config = json.loads((folder / "config.json").read_text())
-    del config[key]
-    (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=f"must have a config.json that names its code, got .* without {missing}"):
-        published_files(folder)
-
-
-def test_folder_without_tokenizer_is_refused(folder):
-    (folder / "tokenizer.json").unlink()
-    with pytest.raises(FileNotFoundError, match="without tokenizer.json"):
-        published_files(folder)
+@pytest.mark.parametrize(
+    "name", ["README.md", "tokenizer.json", "model.safetensors", "modeling_vaswani_transformer.py"]
+)
+def test_incomplete_folder_is_refused_by_what_it_lacks(name, folder, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    (folder / name).unlink()
+    with pytest.raises(FileNotFoundError, match=name):
+        push_model(folder, "me/model") if not name.endswith(".py") else published_files(folder)
 
 
 def test_pickled_weights_are_refused_by_name(folder):
     (folder / "model.safetensors").unlink()
     torch.save({}, folder / "pytorch_model.bin")
     with pytest.raises(ValueError, match="in safetensors, got pickled weights pytorch_model.bin"):
-        published_files(folder)
+        push_model(folder, "me/model")
 
 
-def test_another_architecture_is_refused(folder):
+@pytest.mark.parametrize(
+    "place",
+    [
+        "stranger/repo--modeling_vaswani_transformer.X",
+        "../modeling_vaswani_transformer.X",
+        "/etc/passwd.X",
+        "os.system",
+    ],
+)
+@pytest.mark.parametrize("key", ["auto_map", "custom_pipelines"])
+def test_config_that_names_code_of_another_place_is_not_pushed(key, place, folder):
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "model_type": "bart"}))
-    with pytest.raises(ValueError, match="`model_type` must be vaswani_transformer, got 'bart'"):
+    config[key] |= {"AutoModel": place} if key == "auto_map" else {"translation": {"impl": place}}
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(FileNotFoundError):
         published_files(folder)
 
 
-@pytest.mark.parametrize("repo_id", ["model", "me/my/model", "me/my--model", "me/.model", "me/model.git", "me/mo del"])
-def test_names_that_the_hub_refuses_are_refused(repo_id, folder):
-    with pytest.raises(ValueError, match="`repo_id` must be USER/NAME, got"):
-        push_model(folder, repo_id)
+@pytest.mark.parametrize("name", ["README.md", "test_results-x.json", "loss_vaswani_transformer.py"])
+def test_link_out_of_the_folder_is_not_pushed(name, folder, tmp_path):
+    (tmp_path / "secret").write_text("mine")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(tmp_path / "secret")
+    with pytest.raises(ValueError, match=f"must hold its files itself, got a link from .*{name} to {tmp_path}/sec"):
+        published_files(folder)
 
 
-@pytest.mark.parametrize("name", ["revision", "tag"])
-@pytest.mark.parametrize("ref", ["", "a b", "v1..v2", "-v1", "v1~", "v1.", "v1.lock", "v1/", "a//b", "é"])
-def test_branches_and_tags_that_git_refuses_are_refused(name, ref, folder):
-    with pytest.raises(ValueError, match=f"`{name}` must be a name as git takes it"):
-        push_model(folder, "me/model", **{name: ref})
+def test_links_of_the_hubs_cache_are_pushed(folder, tmp_path):
+    snapshot, blobs = tmp_path / "cache" / "snapshots" / "0a1b", tmp_path / "cache" / "blobs"
+    snapshot.mkdir(parents=True)
+    blobs.mkdir()
+    for path in published_files(folder):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        shutil.copy(path, blobs / digest)
+        (snapshot / path.name).symlink_to(f"../../blobs/{digest}")
+    assert names(snapshot) == PUBLISHED
+
+
+def test_draft_of_the_trainers_card_names_task_and_languages(make_trainer, tmp_path):
+    from huggingface_hub import ModelCard
+
+    trainer = make_trainer()
+    trainer.model.config.source_language, trainer.model.config.target_language = "en", "de"
+    trainer.create_model_card(model_name="model")
+    data = ModelCard.load(tmp_path / "run" / "README.md").data
+    assert (data.pipeline_tag, data.language) == ("translation", ["en", "de"])
+
+
+def test_process_without_a_repo_pushes_nothing_at_a_save(make_trainer, tmp_path, monkeypatch):
+    trainer = make_trainer()
+    monkeypatch.setattr(trainer, "is_world_process_zero", lambda: False)  # the repo is made in the main process
+    trainer._push_from_checkpoint(str(tmp_path))
+    assert trainer.hub_model_id is None

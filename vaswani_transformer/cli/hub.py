@@ -19,16 +19,15 @@ def _describe_push(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_push(args: argparse.Namespace) -> None:
-    from ..training.publish import push_model
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 
-    commit = push_model(
-        args.model,
-        args.repo_id,
-        private=args.private or None,
-        revision=args.revision,
-        tag=args.tag,
-        commit_message=args.commit_message,
-    )
+    from ..training.hub import push_model
+
+    names = ("private", "revision", "tag", "commit_message")
+    try:
+        commit = push_model(args.model, args.repo_id, **{name: getattr(args, name) or None for name in names})
+    except HTTPError as error:  # of the HTTP client, and no OSError
+        raise OSError(f"The Hub did not take the push: {error}") from error
     place = args.tag or args.revision
     print(f"pushed to {commit.repo_url}{f'/tree/{place}' if place else ''}")
 

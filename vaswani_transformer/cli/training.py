@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import shlex
 import shutil
 import textwrap
 from collections.abc import Callable
@@ -132,9 +133,13 @@ def _run_train(args: argparse.Namespace) -> None:
 
     results = train(recipe, args.output_dir, **training_options(args, recipe))
     if is_main_process():
-        from ..training.summary import describe_results
-
-        print(describe_results(args.output_dir, recipe, results))
+        print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")
+        figures = {"sacrebleu": "BLEU {:.2f}", "perplexity": "perplexity {:,.3f}"}
+        for which in ("best", "last", "average"):
+            scores = {form: results.get(f"{which}_eval_{name}") for name, form in figures.items()}
+            if text := ", ".join(form.format(value) for form, value in scores.items() if value is not None):
+                print(f"  {which} validation: {text}")
+        print(f"  next: vaswani-transformer translate --model {shlex.quote(str(args.output_dir))} --input FILE")
 
 
 def training_options(args: argparse.Namespace, recipe: Recipe) -> dict[str, Any]:
@@ -224,7 +229,7 @@ def _describe_recipes(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_recipes(args: argparse.Namespace) -> None:
-    from ..training.commands import as_typed
+    from ..training.card import as_typed
     from ..training.recipes import RECIPES, get_recipe
 
     if args.name is None:

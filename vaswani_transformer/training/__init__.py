@@ -5,7 +5,7 @@
 Nothing is imported here: `recipes` needs no extra, the trainer needs `[train]`.
 
 The loop is the library's. What it calls that is ours, and in which file (t: `trainer`, r: `resuming`; the
-third class, `hub_trainer`, only pushes):
+third class, `hub.HubTrainer`, only pushes):
 
     train                                   t, r  warnings; the checkpoint is checked; stop signals are caught
         get_train_dataloader                t     `loading`, of batches by `data.batching` or `data.streaming`
@@ -30,7 +30,7 @@ __all__ = [
     "card",
     "cost",
     "curves",
-    "publish",
+    "hub",
     "recipes",
     "run",
     "schedule",

@@ -38,7 +38,7 @@ from .checkpoints import (
     take_up_checkpoint,
 )
 from .cost import saved_callbacks
-from .hub_trainer import HubTrainer
+from .hub import HubTrainer
 
 logger = logging.get_logger(__name__)
 

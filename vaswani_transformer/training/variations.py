@@ -25,11 +25,10 @@ from ..data import corpus_sentences, load_corpus, train_tokenizer
 from ..evaluation.decoding import DECODING
 from ..evaluation.report import evaluate_to_files
 from ..evaluation.results import describe_search
-from ..files import RECIPE_FILE, TEST_RESULTS_FILE
+from ..files import RECIPE_FILE, TEST_RESULTS_FILE, read_json
 from .folder import check_same_recipe, read_train_results, start_or_resume
 from .recipes import Recipe
 from .run import train
-from .scores import read_test_results
 
 logger = logging.get_logger(__name__)
 
@@ -252,7 +251,7 @@ def _is_measured(folder: Path, recipe: Recipe) -> bool:
     """Whether a run has made the recipe's updates and was tested after them, with the recipe's search."""
     if read_train_results(folder).get("train_steps") != recipe.max_steps or not (folder / TEST_RESULTS_FILE).is_file():
         return False
-    results = read_test_results(folder)[TEST_RESULTS_FILE]
+    results = read_json(folder / TEST_RESULTS_FILE)
     return all(results[f"test_{name}"] == getattr(recipe, name) for name in DECODING)
 
 
@@ -294,7 +293,7 @@ def _measured_runs(begun: Sequence[Path], recipe: Recipe) -> list[Path]:
 
 def _read_row(variation: Variation, recipe: Recipe, runs: Sequence[Path]) -> TrainedRow:
     trained = [read_train_results(run) for run in runs]
-    tested = [read_test_results(run)[TEST_RESULTS_FILE] for run in runs]
+    tested = [read_json(run / TEST_RESULTS_FILE) for run in runs]
     return TrainedRow(
         variation,
         recipe,
