@@ -26,12 +26,11 @@ from transformers import MarianConfig, MarianMTModel, PreTrainedConfig, PreTrain
 from transformers.models.marian.modeling_marian import shift_tokens_right
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.attention_vaswani_transformer import MultiHeadAttention
 from vaswani_transformer.cli.training import chosen_recipe, describe_train, is_main_process, training_options
 from vaswani_transformer.data.rows import pair_lengths
 from vaswani_transformer.evaluation.results import METRICS
 from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOutput, translation_loss
-from vaswani_transformer.positions_vaswani_transformer import SinusoidalPositionalEncoding
+from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, SinusoidalPositionalEncoding
 from vaswani_transformer.training.checkpoints import find_checkpoint
 from vaswani_transformer.training.folder import write_train_results
 from vaswani_transformer.training.recipes import Recipe

@@ -13,7 +13,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache, StaticCache
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.attention_vaswani_transformer import check_flash_head_sizes
+from vaswani_transformer.modeling_vaswani_transformer import check_flash_head_sizes
 
 SHAPES = {"equal": {}, "2+4, d_k 12, d_v 4": {"num_decoder_layers": 4, "d_k": 12, "d_v": 4}}
 STACK_PARTS = ("embed_tokens", "embed_positions", "dropout", "layers.0", "layers.1")

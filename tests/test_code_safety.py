@@ -139,7 +139,7 @@ COMPUTES = {
 }
 COMPUTES |= {"re", "threading", "types", "typing", "weakref"}
 # The only file that is read: which make the processor is, for the faster of two ways to multiply.
-READS = {"linear_vaswani_transformer.py": "Path('/proc/cpuinfo').read_text(encoding='utf-8')"}
+READS = {"cpu_kernels_vaswani_transformer.py": "Path('/proc/cpuinfo').read_text(encoding='utf-8')"}
 TOUCHES_FILES = re.compile(
     r"open|(read|write)_(text|bytes)|unlink|mkdir|rmtree|rename|environ|getenv|load|save|from_file"
 )

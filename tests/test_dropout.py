@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vaswani_transformer.dropout_vaswani_transformer import Dropout
+from vaswani_transformer.cpu_kernels_vaswani_transformer import Dropout
 
 
 @pytest.fixture

@@ -27,11 +27,11 @@ from transformers import (
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from vaswani_transformer import cpu_kernels_vaswani_transformer as linear
 from vaswani_transformer import decoder_session_vaswani_transformer as decoder_session
 from vaswani_transformer import fast_search_vaswani_transformer as fast_search
 from vaswani_transformer import generation_vaswani_transformer as generation
-from vaswani_transformer import linear_vaswani_transformer as linear
-from vaswani_transformer.attention_vaswani_transformer import scaled_dot_product_attention
+from vaswani_transformer.modeling_vaswani_transformer import scaled_dot_product_attention
 
 VOCABULARY = 24
 SHAPES = [

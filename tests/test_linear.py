@@ -8,8 +8,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
-from vaswani_transformer import linear_vaswani_transformer as subject
-from vaswani_transformer.linear_vaswani_transformer import Linear, linear, onednn_is_faster
+from vaswani_transformer import cpu_kernels_vaswani_transformer as subject
+from vaswani_transformer.cpu_kernels_vaswani_transformer import Linear, linear, onednn_is_faster
 from vaswani_transformer.loss_vaswani_transformer import fused_translation_loss, translation_loss
 
 ROWS, WIDTH, OUT = 96, 160, 192  # enough products to leave MKL

@@ -7,8 +7,8 @@ import torch
 from tiny import make_model
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from vaswani_transformer.attention_vaswani_transformer import scaled_dot_product_attention
 from vaswani_transformer.loss_vaswani_transformer import fused_translation_loss, translation_loss
+from vaswani_transformer.modeling_vaswani_transformer import scaled_dot_product_attention
 
 SENSITIVE = ("._softmax", "log_softmax", "aten.exp_", "aten.log.", "layer_norm", "nll_loss")
 LOW = [torch.bfloat16, torch.float16]

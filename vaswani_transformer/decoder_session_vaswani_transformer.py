@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from .linear_vaswani_transformer import Linear, can_pack, multiply, pack
+from .cpu_kernels_vaswani_transformer import Linear, can_pack, multiply, pack
 
 _PLAIN = ("torch.nn.modules", __name__.rpartition(".")[0])  # where the classes of a plain model's modules come from
 _PREPARED = {"forward", "prepare_inputs_for_generation", "_update_model_kwargs_for_generation", "_reorder_cache"}

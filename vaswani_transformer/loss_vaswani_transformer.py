@@ -13,7 +13,7 @@ from torch import nn
 from torch.autograd.function import once_differentiable
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
-from .linear_vaswani_transformer import Linear, linear, multiply, runs_on_onednn
+from .cpu_kernels_vaswani_transformer import Linear, linear, multiply, runs_on_onednn
 
 IGNORE_INDEX = -100
 

@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
 from vaswani_transformer import VaswaniTransformerConfig
-from vaswani_transformer.attention_vaswani_transformer import MultiHeadAttention, scaled_dot_product_attention
+from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, scaled_dot_product_attention
 
 PRINTED = {"rtol": 0, "atol": 0.005}
 BACKENDS = ["eager", "sdpa"]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny import make_config, make_model
 
-from vaswani_transformer.attention_vaswani_transformer import MultiHeadAttention, scaled_dot_product_attention
+from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, scaled_dot_product_attention
 
 WIDTHS = [4, 64, 512]
 

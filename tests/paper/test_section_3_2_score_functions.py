@@ -14,7 +14,7 @@ import pytest
 import torch
 from tiny import make_config
 
-from vaswani_transformer.attention_vaswani_transformer import MultiHeadAttention, scaled_dot_product_attention
+from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, scaled_dot_product_attention
 
 
 def general(q, k, w):

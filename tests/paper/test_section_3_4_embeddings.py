@@ -9,7 +9,7 @@ import torch
 from tiny import make_model
 from transformers import AutoModelForSeq2SeqLM
 
-from vaswani_transformer.positions_vaswani_transformer import sinusoids
+from vaswani_transformer.modeling_vaswani_transformer import sinusoids
 
 STACKS = ["encoder", "decoder"]
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny import make_model
 
-from vaswani_transformer.positions_vaswani_transformer import SinusoidalPositionalEncoding, sinusoids
+from vaswani_transformer.modeling_vaswani_transformer import SinusoidalPositionalEncoding, sinusoids
 
 FP32 = {"rtol": 0, "atol": 5e-7}  # encodings are at most 1, in fp32; a rotation adds two of them
 OFFSETS = [1, 7, 50, 1000]

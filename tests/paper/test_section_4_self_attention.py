@@ -7,7 +7,7 @@ import torch
 from tiny import make_model
 from torch.utils.flop_counter import FlopCounterMode
 
-from vaswani_transformer.attention_vaswani_transformer import scaled_dot_product_attention
+from vaswani_transformer.modeling_vaswani_transformer import scaled_dot_product_attention
 
 
 @pytest.fixture(params=["eager", "sdpa"])

@@ -16,7 +16,7 @@ from tiny import make_config, make_model
 from torch import nn
 from toy_language import make_pairs
 
-from vaswani_transformer.dropout_vaswani_transformer import Dropout
+from vaswani_transformer.cpu_kernels_vaswani_transformer import Dropout
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import train
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..attention_vaswani_transformer import MultiHeadAttention
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..modeling_vaswani_transformer import MultiHeadAttention
 from .complexity import CONVOLUTIONAL, RECURRENT, SELF_ATTENTION, LayerType, Order, Sizes, check_size
 from .matrix_rate import synchronize
 from .memory import available_memory, measure_peak_memory

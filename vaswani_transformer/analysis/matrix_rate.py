@@ -9,7 +9,7 @@ import time
 
 import torch
 
-from ..linear_vaswani_transformer import linear
+from ..cpu_kernels_vaswani_transformer import linear
 
 # Side of the square matrices: large enough that starting a kernel costs nothing beside it, small enough to be quick.
 _CPU_SIDE, _ACCELERATOR_SIDE = 1024, 8192

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..positions_vaswani_transformer import sinusoids
+from ..modeling_vaswani_transformer import sinusoids
 from .drawing import COLORS, new_figure
 
 if TYPE_CHECKING:

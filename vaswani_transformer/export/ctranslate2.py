@@ -26,14 +26,12 @@ from torch import nn
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 
-from ..attention_vaswani_transformer import MultiHeadAttention
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation.checkpoint import load_for_inference
 from ..evaluation.decoding import DECODING
 from ..extras import requiring
 from ..files import read_json
-from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..positions_vaswani_transformer import sinusoids
+from ..modeling_vaswani_transformer import MultiHeadAttention, VaswaniTransformerForConditionalGeneration, sinusoids
 from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA, gnmt_length_penalty
 
 try:
