@@ -8,12 +8,9 @@ import logging
 import pytest
 import torch
 import transformers.modeling_flash_attention_utils as flash_utils
-from tiny import make_config, make_model
+from tiny import make_model
 from torch._dynamo.testing import CompileCounterWithBackend
 from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache, StaticCache
-
-from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.modeling_vaswani_transformer import check_flash_head_sizes
 
 SHAPES = {"equal": {}, "2+4, d_k 12, d_v 4": {"num_decoder_layers": 4, "d_k": 12, "d_v": 4}}
 STACK_PARTS = ("embed_tokens", "embed_positions", "dropout", "layers.0", "layers.1")
@@ -155,26 +152,6 @@ def test_flash_attention_generates_what_eager_generates(inputs, flash_kernels):
     expected = model.generate(**inputs, max_new_tokens=4)
     model.config._attn_implementation = "flash_attention_2"
     assert torch.equal(model.generate(**inputs, max_new_tokens=4), expected)
-
-
-@pytest.mark.parametrize(
-    ("preset", "heads"), [("table3-A1", "d_k 512 and d_v 512"), ("table3-B1", "d_k 16 and d_v 64")]
-)
-def test_flash_attention_is_refused_for_heads_that_it_cannot_run(preset, heads):
-    config = VaswaniTransformerConfig.from_preset(preset, attn_implementation="flash_attention_2")
-    with pytest.raises(ValueError, match=f"for heads of {heads}, got 'flash_attention_2'.*d_v <= d_k <= 256"):
-        VaswaniTransformerForConditionalGeneration(config)
-
-
-def test_flash_attention_takes_heads_of_256():
-    check_flash_head_sizes(make_config(d_k=256, d_v=256), "flash_attention_2")
-    with pytest.raises(ValueError, match="for heads of d_k 257 and d_v 256"):
-        check_flash_head_sizes(make_config(d_k=257, d_v=256), "flash_attention_2")
-
-
-def test_switching_to_flash_attention_is_refused_for_heads_that_it_cannot_run():
-    with pytest.raises(ValueError, match="`attn_implementation` must be sdpa, eager or flex_attention for heads"):
-        make_model(d_k=4, d_v=12).set_attn_implementation("flash_attention_2")
 
 
 # ------------------------------------------------------------------------------------------------ compiled graphs

@@ -63,19 +63,7 @@ def test_library_names_are_aliases(library_name, our_name):
         ({"vocab_size": -5}, "`vocab_size` must be at least 1"),
         ({"dropout": 1.0}, r"`dropout` must lie in \[0, 1\), got 1.0"),
         ({"attention_dropout": -0.1}, "`attention_dropout` must lie"),
-        ({"layer_norm_eps": float("nan")}, "`layer_norm_eps` must be a positive number, got nan"),
         ({"d_k": 0}, "`d_k` must be at least 1, got 0"),
-        ({"num_encoder_layers": 10**9}, "`num_encoder_layers` must be at most 1000, got 1000000000"),
-        ({"vocab_size": 10**12}, "`vocab_size` must be at most 2147483647, got 1000000000000"),
-        ({"d_k": 10**12}, "`d_k` must be at most 2147483647"),
-        ({"num_heads": 2**16, "d_k": 2**15, "d_v": 1}, "`num_heads` times `d_k` must be at most 2147483647"),
-        (
-            {"max_position_embeddings": 2**24 + 1},
-            "`max_position_embeddings` times `d_model` must be at most 268435456",
-        ),
-        ({"is_encoder_decoder": False}, "`is_encoder_decoder` must be True, got False"),
-        ({"dtype": "nonsense"}, "`dtype` must be a type of torch, .* got 'nonsense'"),
-        ({"torch_dtype": 3}, "`dtype` must be a type of torch, .* got 3"),
         ({"position_encoding": "rotary"}, "must be one of sinusoidal, learned, got 'rotary'"),
     ],
 )
@@ -148,21 +136,3 @@ def test_kernel_of_the_hub_is_the_callers_choice_alone(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**saved, "attn_implementation": kernel}))
     with pytest.raises(ValueError, match="`attn_implementation` must not name a kernel of the Hub in a config.json"):
         VaswaniTransformerConfig.from_pretrained(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("transformers_weights", "adapter_model.bin"), ("transformers_weights", 5), ("fusion_config", {"a": True})],
-)
-def test_other_weights_and_layers_are_refused_in_a_config_from_elsewhere(tmp_path, name, value):
-    make_config().save_pretrained(tmp_path)
-    saved = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({**saved, name: value}))
-    with pytest.raises(ValueError, match=f"`{name}` must not be in a config.json"):
-        VaswaniTransformerConfig.from_pretrained(tmp_path)
-
-
-@pytest.mark.parametrize("number", [10**9, 10_001])
-def test_impossible_number_of_labels_is_refused(number):
-    with pytest.raises(ValueError, match="`num_labels` must be at most 10000"):
-        make_config(num_labels=number)

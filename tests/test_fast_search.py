@@ -278,15 +278,6 @@ def test_search_over_a_source_that_is_all_padding_equals_the_librarys(searches, 
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
-def test_a_mask_of_another_length_than_the_encoded_source_is_refused(num_beams):
-    model, batch = random_model(0), pad(random_sentences(0, 3))
-    with torch.no_grad():
-        encoded = model.get_encoder()(**batch)
-    with pytest.raises(ValueError, match="`attention_mask` must have shape"):
-        model.generate(encoder_outputs=encoded, attention_mask=batch["attention_mask"][:, :1], num_beams=num_beams)
-
-
-@pytest.mark.parametrize("num_beams", [1, 4])
 def test_learned_positions_may_end_behind_the_sentences(searches, num_beams):
     model = make_model(scale=2.5, vocab_size=VOCABULARY, position_encoding="learned", max_position_embeddings=16)
     model.generation_config.update(suppress_tokens=[0, 1, *range(3, VOCABULARY)])  # ends at once

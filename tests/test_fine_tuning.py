@@ -210,12 +210,6 @@ def larger_tokenizer(tiny_tokenizer):
 BOTH_SIZES = r"300 entries .* got 301\. .* model\.resize_token_embeddings\("
 
 
-def test_forward_refuses_an_entry_that_the_model_lacks(larger_tokenizer):
-    batch = larger_tokenizer(["A lighthouse."], text_target=["Ein lighthouse."], return_tensors="pt")
-    with pytest.raises(ValueError, match=r"\[0, 300\), got 300\. .* model\.resize_token_embeddings\("):
-        make_model()(**batch)
-
-
 def test_pipeline_refuses_a_tokenizer_larger_than_the_vocabulary(larger_tokenizer):
     with pytest.raises(ValueError, match=BOTH_SIZES):
         pipeline("translation", model=make_model(), tokenizer=larger_tokenizer)

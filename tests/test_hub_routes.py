@@ -18,7 +18,6 @@ FILES = {
     "decoder_session_vaswani_transformer.py",
     "fast_search_vaswani_transformer.py",
     "generation_vaswani_transformer.py",
-    "inputs_vaswani_transformer.py",
     "loss_vaswani_transformer.py",
     "modeling_vaswani_transformer.py",
     "pipeline_vaswani_transformer.py",

@@ -161,7 +161,7 @@ def test_another_pair_is_refused_with_the_call_that_works(checkpoint):
 @pytest.mark.parametrize(("name", "own"), [("src_lang", "en"), ("tgt_lang", "de")])
 def test_a_language_that_the_model_does_not_have_is_refused(name, own, translate):
     assert translate(TEXTS[0], **{name: own}) == translate(TEXTS[0])
-    with pytest.raises(ValueError, match=f"`{name}` must be {own} or left out .* got 'fr'"):
+    with pytest.raises(ValueError, match=f"must be en and de, which the model translates, got .*'{name}': 'fr'"):
         translate(TEXTS[0], **{name: "fr"})
 
 
@@ -191,12 +191,6 @@ def test_a_text_beyond_64_kib_is_refused(translate):
         translate(["A dog.", "a" * 1_000_000])
 
 
-@pytest.mark.parametrize("option", ["truncation", "return_tensors", "return_text", "clean_up_tokenization_spaces"])
-def test_an_argument_of_transformers_4_without_effect_here_is_refused_by_name(translate, option):
-    with pytest.raises(ValueError, match=f"`{option}` must be left out, got True. Texts come whole"):
-        translate("A dog.", **{option: True})
-
-
 def test_what_is_no_text_is_refused(translate):
     with pytest.raises(TypeError, match="must be a text .* got int"):
         translate(["a", 3])
@@ -211,7 +205,7 @@ def test_a_checkpoint_with_missing_tensors_is_refused(checkpoint, tmp_path):
     tensors = load_file(broken / "model.safetensors")
     del tensors["model.encoder.layers.0.fc1.weight"]
     save_file(tensors, broken / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match=r"missing model\.encoder\.layers\.0\.fc1\.weight"):
+    with pytest.raises(ValueError, match=r"missing_keys.*model\.encoder\.layers\.0\.fc1\.weight"):
         pipeline("translation", model=str(broken))
 
 

@@ -132,14 +132,3 @@ def test_library_collator_makes_our_decoder_inputs(tiny_tokenizer, tiny_model):
     batch = DataCollatorForSeq2Seq(tiny_tokenizer, model=tiny_model)(rows)
     assert batch["decoder_input_ids"][:, 0].tolist() == [1, 1]
     assert (batch["labels"] == -100).any()
-
-
-@pytest.mark.parametrize("given", [{"text": "ab\ud800"}, {"text": ["a", "ab\udfff"]}, {"text_target": ["ab\udc80"]}])
-def test_half_a_character_is_refused_by_its_place(tiny_tokenizer, given):
-    with pytest.raises(ValueError, match=r"A text must be text that UTF-8 can hold, got '\\ud.* at character 2 of"):
-        tiny_tokenizer(**given)
-
-
-def test_what_is_no_text_is_still_the_librarys_error(tiny_tokenizer):
-    with pytest.raises(TypeError, match="TextEncodeInput"):
-        tiny_tokenizer(["a", None])

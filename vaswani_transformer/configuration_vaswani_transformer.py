@@ -3,10 +3,8 @@
 """Configuration of the original Transformer ("Attention Is All You Need", 2017)."""
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import torch
 from huggingface_hub.dataclasses import strict
 from transformers import GenerationConfig, PreTrainedConfig
 from transformers.utils import logging
@@ -46,16 +44,9 @@ _SIZES = (
     *("vocab_size", "d_model", "d_ff", "num_heads", "d_k", "d_v", "num_encoder_layers", "num_decoder_layers"),
     "max_position_embeddings",
 )
-# What a config.json from elsewhere may ask for before its weights are looked at: layers are Python objects, and the
-# table of sinusoids is in no file of weights.
-_MOST_LAYERS = 1000
-_LARGEST_TABLE = 2**28  # numbers, 1 GiB
-_LARGEST_SIZE = 2**31 - 1
-_MOST_LABELS = 10_000  # the library names each, though no translation has any
-
 _POSITION_ENCODINGS = ("sinusoidal", "learned")
 
-# What a checkpoint folder tells a reader without this package: which class of which of its files to load.
+# Tells a reader without this package which class of which file in the folder to load.
 _AUTO_MAP = {
     "AutoConfig": "configuration_vaswani_transformer.VaswaniTransformerConfig",
     "AutoModel": "modeling_vaswani_transformer.VaswaniTransformerModel",
@@ -67,7 +58,7 @@ _PIPELINE = {
     "type": "text",
 }
 
-# What a config.json may hold besides the fields: written by the library, or by this class.
+# Keys of a config.json besides the fields, written by transformers or by this class.
 _LIBRARY_KEYS = {
     *("attn_implementation", "auto_map", "custom_pipelines", "dtype", "experts_implementation", "model_type"),
     *("name_or_path", "num_labels", "output_attentions", "quantization_config", "torch_dtype"),
@@ -120,7 +111,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     d_model: int = 512
     d_ff: int = 2048
     num_heads: int = 8
-    if TYPE_CHECKING:  # None is replaced when the configuration is made: whoever reads them finds numbers
+    if TYPE_CHECKING:  # __post_init__ replaces None
         d_k: int = 0
         d_v: int = 0
     else:
@@ -146,51 +137,17 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs: Any) -> None:
-        self._check_sizes()
-        self._check_rates()
-        self._check_library_fields(**kwargs)
-        self._resolve_head_sizes()
-        self._check_positions()
+        self._check_fields()
         super().__post_init__(**kwargs)
 
-    def _check_sizes(self) -> None:
+    def _check_fields(self) -> None:
+        """Derives the heads' widths; refuses what no model can have, in the words of whoever typed it."""
         for name in _SIZES:
-            size, largest = getattr(self, name), _MOST_LAYERS if name.endswith("_layers") else _LARGEST_SIZE
-            if size is None:  # of d_k and d_v, which are then derived
-                continue
-            if size < 1:
-                raise ValueError(f"`{name}` must be at least 1, got {size}. Pass a larger number.")
-            if size > largest:
-                raise ValueError(f"`{name}` must be at most {largest}, got {size}. Pass a smaller number.")
-        if self.max_position_embeddings * self.d_model > _LARGEST_TABLE:
-            raise ValueError(
-                f"`max_position_embeddings` times `d_model` must be at most {_LARGEST_TABLE}, got "
-                f"{self.max_position_embeddings} times {self.d_model}. Pass smaller numbers: sinusoids of further "
-                "positions are computed when they are needed."
-            )
-
-    def _check_rates(self) -> None:
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}. Pass a larger number.")
         for name in ("dropout", "attention_dropout", "activation_dropout"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"`{name}` must lie in [0, 1), got {getattr(self, name)}. The paper uses 0.1.")
-        if not (math.isfinite(self.layer_norm_eps) and self.layer_norm_eps > 0.0):
-            raise ValueError(f"`layer_norm_eps` must be a positive number, got {self.layer_norm_eps}. Pass 1e-6.")
-
-    def _check_library_fields(self, torch_dtype: Any = None, num_labels: Any = None, **_: Any) -> None:
-        dtype = torch_dtype if self.dtype is None else self.dtype
-        if isinstance(num_labels, int) and num_labels > _MOST_LABELS:
-            raise ValueError(
-                f"`num_labels` must be at most {_MOST_LABELS}, got {num_labels}. Leave it out: no translation has any."
-            )
-        if not self.is_encoder_decoder:
-            raise ValueError("`is_encoder_decoder` must be True, got False. The model has both stacks; leave it out.")
-        if dtype is not None and not isinstance(getattr(torch, str(dtype).removeprefix("torch."), None), torch.dtype):
-            raise ValueError(
-                f"`dtype` must be a type of torch, for example float32 or bfloat16, got {dtype!r}. Leave it out "
-                "for float32."
-            )
-
-    def _resolve_head_sizes(self) -> None:
         for name in ("d_k", "d_v"):
             if getattr(self, name) is None:
                 if self.d_model % self.num_heads:
@@ -199,13 +156,6 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                         f"{self.d_model} and num_heads {self.num_heads}. Change one of them or set `d_k` and `d_v`."
                     )
                 setattr(self, name, self.d_model // self.num_heads)
-            if self.num_heads * getattr(self, name) > _LARGEST_SIZE:
-                raise ValueError(
-                    f"`num_heads` times `{name}` must be at most {_LARGEST_SIZE}, got {self.num_heads} times "
-                    f"{getattr(self, name)}. Pass smaller numbers."
-                )
-
-    def _check_positions(self) -> None:
         if self.position_encoding not in _POSITION_ENCODINGS:
             raise ValueError(
                 f"`position_encoding` must be one of {', '.join(_POSITION_ENCODINGS)}, got "
@@ -219,14 +169,10 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> Self:
-        """The configuration of one of the paper's models.
-
-        Args:
-            name: A key of `PRESETS`.
-            **overrides: Fields that differ from the preset.
+        """Configuration of one of the paper's models: a key of `PRESETS` and the fields that differ from it.
 
         Raises:
-            ValueError: There is no such preset; the message lists those that exist.
+            ValueError: There is no such preset.
             TypeError: An override is not a field.
 
         Paper: Table 3.
@@ -242,18 +188,11 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """As the library's, which keeps fields that it does not know; says once that they have no effect.
+        """As in transformers, which keeps unknown fields; warns once that they have no effect.
 
         Raises:
-            ValueError: It asks for a kernel of the Hub, which is code: only a caller may. Or it names other files of
-                weights, or other layers.
+            ValueError: It asks for a kernel of the Hub, which is code: only a caller may.
         """
-        for name in ("transformers_weights", "fusion_config"):
-            if config_dict.get(name) is not None:
-                raise ValueError(
-                    f"`{name}` must not be in a config.json, got {config_dict[name]!r}. Delete it there: the weights "
-                    "are in model.safetensors, the layers are the paper's."
-                )
         for name in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
             if "/" in str(config_dict.get(name)):
                 raise ValueError(
@@ -284,16 +223,15 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @property
     def custom_pipelines(self) -> dict[str, dict[str, Any]]:
-        """Pipelines that the library must take from the checkpoint's own files: none where the package is installed.
+        """Pipelines that transformers takes from the checkpoint's own files: none where the package is installed.
 
-        Derived, never stored: an installed package registers its pipeline, and the library would otherwise ask for
-        `trust_remote_code` although no remote code is needed.
+        An installed package registers its pipeline; transformers would otherwise ask for `trust_remote_code`.
         """
         return self._hub_pipelines() if type(self).__module__.startswith("transformers_modules") else {}
 
     @custom_pipelines.setter
     def custom_pipelines(self, value: dict[str, Any]) -> None:
-        """Ignores the value found in a config.json: it is derived from the languages."""
+        """Ignores the value of a config.json: the languages decide."""
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, with the maps that let a folder without this package be loaded from its own files."""

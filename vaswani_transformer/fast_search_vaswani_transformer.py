@@ -29,7 +29,6 @@ from transformers.generation.logits_process import (
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 
 from .decoder_session_vaswani_transformer import DecoderSession, is_plain
-from .inputs_vaswani_transformer import check_batch, check_mask, check_states
 from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, check_scores
 
 _BLOCK = 200  # tokens of which only the best is looked at first
@@ -135,9 +134,6 @@ class SearchTask:
         beams, ends = generation_config.num_beams, generation_config._eos_token_tensor
         mask = arguments.get("attention_mask")
         encoded, prompt = arguments["encoder_outputs"][0], input_ids[::beams]
-        check_states("encoder_hidden_states", encoded, model.config.d_model)
-        check_batch(len(input_ids), len(encoded))
-        check_mask("attention_mask", mask, *encoded.shape[:2])
         session = DecoderSession(model, encoded[::beams], None if mask is None else mask[::beams], beams)
         for position in range(prompt.shape[1] - 1):
             session.step(prompt[:, position : position + 1].expand(-1, beams))

@@ -26,7 +26,6 @@ from transformers.utils import logging
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
 from .fast_search_vaswani_transformer import BeamSearch, SearchTask, can_search, greedy_search
-from .inputs_vaswani_transformer import check_batch, check_decoding, check_prefix_length, check_token_ids
 from .search_vaswani_transformer import (
     GNMT_OFFSET,
     NEVER_POSITIVE,
@@ -38,6 +37,7 @@ from .search_vaswani_transformer import (
     ForcedEndAtLimit,
     SearchRule,
     SourceLengthCriteria,
+    check_length_penalty,
     scores_of_chosen,
 )
 
@@ -127,7 +127,12 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             offset = getattr(prepared, "length_penalty_offset", None)
         prepared.length_penalty_offset = GNMT_OFFSET if offset is None else offset
         prepared.max_new_tokens_over_source = over_source
-        check_decoding(prepared)
+        check_length_penalty(prepared.length_penalty, prepared.length_penalty_offset)
+        if over_source is not None and (type(over_source) is not int or over_source < 0):
+            raise ValueError(
+                f"`max_new_tokens_over_source` must be a whole number of at least 0 or None, got {over_source!r}. The "
+                "paper's is 50; None leaves the length to `max_length`."
+            )
         if over_source is not None:
             if own.max_length is not None and not _holds_librarys_defaults(own):
                 logger.warning_once(
@@ -137,18 +142,6 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             prepared.max_length = prepared.max_new_tokens = None
         return prepared, model_kwargs
 
-    def _prepare_decoder_input_ids_for_generation(
-        self, batch_size: int, model_input_name: str, model_kwargs: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> tuple[torch.LongTensor, dict[str, Any]]:
-        """As the library's, which fails without a message on prefixes of another shape."""
-        prefixes = model_kwargs.get("decoder_input_ids")
-        if prefixes is not None:
-            check_token_ids("decoder_input_ids", prefixes)
-            check_batch(prefixes.shape[0], batch_size)
-        return super()._prepare_decoder_input_ids_for_generation(  # type: ignore[misc]
-            batch_size, model_input_name, model_kwargs, *args, **kwargs
-        )
-
     def _prepare_generated_length(self, generation_config: Any, *args: Any, **kwargs: Any) -> Any:
         """Sizes the buffers for the longest limit in the batch; each sentence still ends at its own."""
         over_source = generation_config.max_new_tokens_over_source
@@ -157,9 +150,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             if self.config.position_encoding == "learned":
                 room = self.config.max_position_embeddings - kwargs["input_ids_length"] + 1
                 generation_config.max_new_tokens = min(generation_config.max_new_tokens, room)
-        prepared = super()._prepare_generated_length(generation_config, *args, **kwargs)  # type: ignore[misc]
-        check_prefix_length(kwargs["input_ids_length"], prepared.max_length)
-        return prepared
+        return super()._prepare_generated_length(generation_config, *args, **kwargs)  # type: ignore[misc]
 
     def _get_stopping_criteria(self, *args: Any, **kwargs: Any) -> StoppingCriteriaList:
         """The library's criteria, without its reminder of a position limit that sinusoids do not have."""
@@ -281,7 +272,6 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
 
         The limit is that of the buffers, or source length + `max_new_tokens_over_source` if that is less.
         """
-        check_token_ids("decoder_input_ids", input_ids, self.config.vocab_size)
         prompt_length, mask = input_ids.shape[1], model_kwargs.get("attention_mask")
         encoded = model_kwargs["encoder_outputs"][0]
         limits = torch.full((len(encoded),), generation_config.max_length - prompt_length, device=encoded.device)

@@ -60,7 +60,7 @@ def translation_loss(
     """
     _check_smoothing(label_smoothing)
     flat_labels = labels.reshape(-1).to(logits.device)
-    flat_logits = logits.reshape(flat_labels.shape[0], -1)
+    flat_logits = logits.reshape(-1, logits.shape[-1])
     if flat_logits.dtype in (torch.float16, torch.bfloat16):
         flat_logits = flat_logits.float()
     num_items_in_batch = _divisor(num_items_in_batch, flat_labels)

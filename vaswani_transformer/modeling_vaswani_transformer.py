@@ -29,14 +29,6 @@ from .configuration_vaswani_transformer import VaswaniTransformerConfig
 from .cpu_kernels_vaswani_transformer import Dropout, Linear
 from .decoder_session_vaswani_transformer import DecoderProjections
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
-from .inputs_vaswani_transformer import (
-    check_arguments_of_loss,
-    check_decoder_inputs,
-    check_labels,
-    check_mask,
-    check_states,
-    check_token_ids,
-)
 from .loss_vaswani_transformer import (
     IGNORE_INDEX,
     VaswaniTransformerLMOutput,
@@ -53,23 +45,12 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------------------------------------------- attention (3.2)
 
-_LARGEST_FLASH_HEAD = 256
-
 # Takes the place of a model's configuration where masks are made: masks that "eager" and "sdpa" read.
 _DENSE_MASKS = VaswaniTransformerConfig.from_preset("base", attn_implementation="sdpa")
 
 
 def _is_flash(backend: str | None) -> bool:
     return "flash" in (backend or "")  # flash_attention_2 and its successors, or such a kernel from the Hub
-
-
-def check_flash_head_sizes(config: VaswaniTransformerConfig, backend: str | None) -> None:
-    """Raises ValueError where `backend` is flash attention and cannot run heads of these sizes."""
-    if _is_flash(backend) and not config.d_v <= config.d_k <= _LARGEST_FLASH_HEAD:
-        raise ValueError(
-            f"`attn_implementation` must be sdpa, eager or flex_attention for heads of d_k {config.d_k} and d_v "
-            f"{config.d_v}, got {backend!r}. Flash attention needs d_v <= d_k <= {_LARGEST_FLASH_HEAD}."
-        )
 
 
 def _backend(config: VaswaniTransformerConfig, output_attentions: bool | None, is_masked_cross: bool) -> str:
@@ -425,41 +406,17 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
             model.set_default_search()
         return (model, info) if output_loading_info else model
 
-    @classmethod
-    def _finalize_model_loading(cls, model: Any, load_config: Any, loading_info: Any) -> Any:
-        """As the library's, which first makes and fills the tensors that do not fit, however large the config is."""
-        if loading_info.mismatched_keys and not load_config.ignore_mismatched_sizes:
-            name, found, asked = min(loading_info.mismatched_keys)
-            raise RuntimeError(
-                f"`{name}` must have the shape that the config describes, {tuple(asked)}, got {tuple(found)} in the "
-                f"weights, and so for {len(loading_info.mismatched_keys)} tensors in all. Use the config and the "
-                "weights of one and the same model, or pass ignore_mismatched_sizes=True."
-            )
-        return super()._finalize_model_loading(model, load_config, loading_info)
-
     def check_loaded_weights(self) -> None:
-        """Refuses a model that was loaded from a checkpoint with missing or unknown tensors.
-
-        Raises:
-            ValueError: Names the tensors.
-        """
-        problems = []
-        for key, names in getattr(self, "_loading_info", {}).items():
-            if names:
-                more = f" and {len(names) - 9} more" if len(names) > 9 else ""
-                problems.append(f"{key.removesuffix('_keys')} {', '.join(names[:9])}{more}")
-        if problems:
+        """Raises ValueError if the checkpoint lacked tensors or held unknown ones, of which loading only warns."""
+        info: dict[str, list[str]] = getattr(self, "_loading_info", {})
+        if any(info.values()):
             raise ValueError(
-                f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got {'; '.join(problems)}. "
-                "Its translations would be wrong: save it again, or load it with its own class."
+                f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got {str(info)[:999]}. Its "
+                "translations would be wrong: save it again, or load it with its own class."
             )
 
     def check_tokenizer(self, tokenizer: Any) -> None:
-        """Refuses a tokenizer with entries that this model does not have.
-
-        Raises:
-            ValueError: Names both sizes.
-        """
+        """Raises ValueError if the tokenizer has entries that this model lacks."""
         num_entries = max(len(tokenizer), 1 + max(tokenizer.get_vocab().values(), default=0))
         if num_entries > self.config.vocab_size:
             raise ValueError(
@@ -467,11 +424,6 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
                 f"{num_entries}. Use the tokenizer that was saved with this model, or call "
                 "model.resize_token_embeddings(len(tokenizer)) and train the new entries."
             )
-
-    def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *args: Any, **kwargs: Any) -> str:
-        """As the library's; refuses flash attention for head sizes that it cannot run."""
-        check_flash_head_sizes(self.config, attn_implementation)
-        return super()._check_and_adjust_attn_implementation(attn_implementation, *args, **kwargs)
 
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
@@ -519,23 +471,14 @@ class _Stack(VaswaniTransformerPreTrainedModel):
         self.embed_scale = math.sqrt(config.d_model)
         self.gradient_checkpointing = False
 
-    def _token_embeddings(
-        self,
-        input_ids: torch.Tensor | None,
-        inputs_embeds: torch.Tensor | None,
-        vocab_size: int | None,
-        prefix: str = "",
-    ) -> torch.Tensor:
-        """(B, L, D) embeddings, not yet scaled, from exactly one of the two inputs; ids are below `vocab_size`."""
-        names = f"{prefix}input_ids", f"{prefix}inputs_embeds"
+    def _token_embeddings(self, input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
+        """(B, L, D) embeddings, not yet scaled, from exactly one of the two inputs."""
         if (input_ids is None) == (inputs_embeds is None):
-            got = "none" if input_ids is None else "both"
-            raise ValueError(f"Exactly one of `{names[0]}` and `{names[1]}` must be given, got {got}.")
-        if inputs_embeds is not None:
-            check_states(names[1], inputs_embeds, self.config.d_model)
-            return inputs_embeds
-        check_token_ids(names[0], input_ids, vocab_size)
-        embedded: torch.Tensor = self.embed_tokens(input_ids)
+            raise ValueError(
+                f"{type(self).__name__} needs either ids or embeddings. The decoder's ids are made from `labels` by "
+                "the model, or where a trainer smooths labels by DataCollatorForSeq2Seq(tokenizer, model=model)."
+            )
+        embedded: torch.Tensor = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         return embedded
 
     def _embed(self, inputs_embeds: torch.Tensor, cache: Cache | None = None) -> torch.Tensor:
@@ -594,13 +537,8 @@ class VaswaniTransformerEncoder(_Stack):
 
         Returns:
             `last_hidden_state` (B, S, D).
-
-        Raises:
-            TypeError: An input is no tensor of token ids.
-            ValueError: Not exactly one input, another shape, or a token id outside the vocabulary.
         """
-        embeddings = self._token_embeddings(input_ids, inputs_embeds, self.config.vocab_size)
-        check_mask("attention_mask", attention_mask, *embeddings.shape[:2])
+        embeddings = self._token_embeddings(input_ids, inputs_embeds)
         mask = create_bidirectional_mask(
             config=mask_config(self.config, kwargs.get("output_attentions")),
             inputs_embeds=embeddings,
@@ -655,21 +593,8 @@ class VaswaniTransformerDecoder(_Stack):
 
         Returns:
             `last_hidden_state` (B, T, D) and `past_key_values`.
-
-        Raises:
-            TypeError: An input is no tensor of token ids, or the cache of another kind.
-            ValueError: Not exactly one input, another shape, or a token id outside the vocabulary.
         """
-        if encoder_hidden_states is None:
-            raise ValueError(
-                "`encoder_hidden_states` must be given, got None. Pass the encoder's `last_hidden_state`."
-            )
-        # Of tokens behind a cache the ids are not compared with the vocabulary: that would wait for the device.
-        vocab_size = self.config.vocab_size if past_key_values is None else None
-        embeddings = self._token_embeddings(input_ids, inputs_embeds, vocab_size, prefix="decoder_")
-        check_decoder_inputs(
-            embeddings, encoder_hidden_states, attention_mask, encoder_attention_mask, past_key_values
-        )
+        embeddings = self._token_embeddings(input_ids, inputs_embeds)
         if use_cache and past_key_values is None:
             past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
         cache = None if past_key_values is None else past_key_values.self_attention_cache
@@ -762,16 +687,7 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
             inputs_embeds: (B, S, D) instead of `input_ids`, before scaling.
             decoder_inputs_embeds: (B, T, D) instead of `decoder_input_ids`, before scaling.
             use_cache: Whether to return a cache.
-
-        Raises:
-            ValueError: No decoder input, or a token id outside the vocabulary.
         """
-        if decoder_input_ids is None and decoder_inputs_embeds is None:
-            raise ValueError(
-                "`decoder_input_ids` must be given to the model. Pass the target shifted right (beginning with "
-                "`<s>`), pass `labels` to the model with the head, or call `generate`. A trainer with "
-                "`label_smoothing_factor` needs them of its collator: DataCollatorForSeq2Seq(tokenizer, model=model)."
-            )
         if encoder_outputs is None:
             encoded = self.encoder(
                 input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
@@ -894,15 +810,14 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
 
         Raises:
             TypeError: `label_smoothing`, which would be ignored, instead of `smoothing`.
-            ValueError: No decoder input, or a token id outside the vocabulary.
 
         Paper: sections 3.4 and 5.4.
         """
-        check_arguments_of_loss(kwargs)
+        if "label_smoothing" in kwargs:
+            raise TypeError("`label_smoothing` must be passed as `smoothing`: transformers would take it for labels.")
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             DecoderProjections.drop(self)  # fused optimisers leave no trace of what they write
         if labels is not None:
-            check_token_ids("labels", labels, self.config.vocab_size, ignore_index=IGNORE_INDEX)
             labels, use_cache = labels.long(), bool(use_cache)
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
@@ -923,7 +838,6 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
             kept = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
             logits = self.lm_head(states[:, kept])  # (B, T, D) -> (B, T, V)
         else:
-            check_labels(labels, states)
             if return_logits or not can_fuse(self.lm_head):
                 logits = self.lm_head(states)  # (B, T, D) -> (B, T, V)
                 loss, nll = translation_loss(logits, labels, smoothing, num_items_in_batch)
@@ -945,13 +859,8 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Labels (B, T) shifted right behind `<s>`; -100 becomes padding. Collators of the library call this."""
-        start, pad = self.config.decoder_start_token_id, self.config.pad_token_id
-        if start is None or pad is None:
-            raise ValueError(
-                "`decoder_start_token_id` and `pad_token_id` must be set in the config to make decoder inputs from "
-                f"labels, got {start} and {pad}. `<s>` is 1 and `<pad>` 0; or pass `decoder_input_ids`."
-            )
-        shifted = labels.new_full(labels.shape, start)
+        pad: Any = self.config.pad_token_id
+        shifted = labels.new_full(labels.shape, self.config.decoder_start_token_id)
         shifted[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE_INDEX, pad)
         return shifted
 

@@ -12,18 +12,25 @@ from transformers import AutoModelForSeq2SeqLM, Pipeline
 from transformers import pipelines as library
 from transformers.utils import logging
 
-from .inputs_vaswani_transformer import check_text_length
-
 logger = logging.get_logger(__name__)
+
+MAX_TEXT_BYTES = 2**16  # of UTF-8: time grows with the square of a text's length, and no sentence is that long
 
 _POOL = 4096  # texts that are read, tokenised and sorted together
 _TOKENS_PER_BATCH = 4096  # padded source tokens of a batch
 _TEXTS_PER_BATCH = 128  # at most, however short: their translations need memory, too
 _ANY_NUMBER = 2**31  # batch size of those who gave none
 _IN_ORDER = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}  # see the texts' places
-_OF_VERSION_4 = ("truncation", "return_tensors", "return_text", "clean_up_tokenization_spaces")
 
 _PAIR_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
+
+
+def check_text_length(text: str) -> None:
+    """Raises ValueError for a text of more than 65,536 bytes, say a file without line ends: it would take hours."""
+    if 4 * len(text) > MAX_TEXT_BYTES and (size := len(text.encode("utf-8", "surrogatepass"))) > MAX_TEXT_BYTES:
+        raise ValueError(
+            f"A text must have at most {MAX_TEXT_BYTES} bytes, got {size} in {text[:30]!a}... Split it into sentences."
+        )
 
 
 class VaswaniTransformerTranslationPipeline(Pipeline):
@@ -66,48 +73,24 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._check_language_pair()
         if hasattr(self.model, "check_loaded_weights"):
             self.model.check_loaded_weights()
             self.model.check_tokenizer(self.tokenizer)
 
-    def _check_language_pair(self) -> None:
-        """Refuses `translation_xx_to_yy` for a model of another pair, and names the call that works."""
-        asked = _PAIR_TASK.fullmatch(self.task or "")
-        pair = getattr(self.model.config, "language_pair", None)
-        if asked and pair and (asked["source"], asked["target"]) != pair:
-            raise ValueError(
-                f"Task `{self.task}` does not fit this model, which translates {pair[0]} to {pair[1]}. "
-                f'Call pipeline("translation_{pair[0]}_to_{pair[1]}", model=...), or pipeline("translation", ...).'
-            )
-
-    def _check_languages(self, **languages: str | None) -> None:
-        """Refuses languages that a model of one pair does not have."""
-        pair = getattr(self.model.config, "language_pair", None)
-        if pair is None:
-            return
-        for (name, language), own in zip(languages.items(), pair, strict=True):
-            if language not in (None, own):
-                raise ValueError(
-                    f"`{name}` must be {own} or left out for this model, which translates {pair[0]} to {pair[1]}, got "
-                    f"{language!r}. Load a model of the pair that you want."
-                )
-
     def _sanitize_parameters(
         self, src_lang: str | None = None, tgt_lang: str | None = None, **generate_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        self._check_languages(src_lang=src_lang, tgt_lang=tgt_lang)
-        for name in _OF_VERSION_4:
-            if name in generate_kwargs:
-                raise ValueError(
-                    f"`{name}` must be left out, got {generate_kwargs[name]!r}. Texts come whole, and as texts; for "
-                    "tokens call the tokenizer and `model.generate`."
-                )
         asked = _PAIR_TASK.fullmatch(self.task or "")
         languages = {
             "src_lang": src_lang or (asked and asked["source"]),
             "tgt_lang": tgt_lang or (asked and asked["target"]),
         }
+        pair = getattr(self.model.config, "language_pair", None)
+        if pair and any(asked not in (None, own) for asked, own in zip(languages.values(), pair, strict=True)):
+            raise ValueError(
+                f"The languages must be {pair[0]} and {pair[1]}, which the model translates, got {languages}. Load "
+                f'a model of your pair, or call pipeline("translation_{pair[0]}_to_{pair[1]}", model=...).'
+            )
         return {name: value for name, value in languages.items() if value}, generate_kwargs, {}
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:

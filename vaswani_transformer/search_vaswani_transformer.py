@@ -5,6 +5,7 @@
 Shapes: B sentences, N beams, V vocabulary, T target length; rows are B, or B * N with those of one sentence together.
 """
 
+import math
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +49,20 @@ def gnmt_length_penalty(length: torch.Tensor | int, alpha: float, offset: float 
     Paper: section 6.1, through Wu et al. 2016, equation 14.
     """
     return ((offset + length) / (offset + 1)) ** alpha
+
+
+def check_length_penalty(alpha: Any, offset: Any) -> None:
+    """Raises ValueError for what cannot be exponent and offset of `gnmt_length_penalty`; None is neither."""
+    if alpha is not None and not (isinstance(alpha, (int, float)) and -10 <= alpha <= 10):
+        raise ValueError(
+            f"`length_penalty` must be a finite number in [-10, 10], got {alpha!r}. The paper uses 0.6; below 0 long "
+            "output is punished."
+        )
+    if offset is not None and not (isinstance(offset, (int, float)) and 0 <= offset < math.inf):
+        raise ValueError(
+            f"`length_penalty_offset` must be a finite number of at least 0, got {offset!r}. The paper's, which is "
+            "GNMT's, is 5; 0 divides by length^alpha."
+        )
 
 
 def check_scores(scores: torch.Tensor) -> None:
@@ -229,6 +244,7 @@ __all__ = [
     "ForcedEndAtLimit",
     "SearchRule",
     "SourceLengthCriteria",
+    "check_length_penalty",
     "check_scores",
     "gnmt_length_penalty",
     "scores_of_chosen",

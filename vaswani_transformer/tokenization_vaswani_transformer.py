@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One subword vocabulary for source and target: byte-level byte-pair encoding."""
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
@@ -12,8 +11,6 @@ from transformers import TokenizersBackend
 from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
-
-_SURROGATE = re.compile("[\ud800-\udfff]")  # half of a character, which is no text
 
 
 class VaswaniTransformerTokenizer(TokenizersBackend):
@@ -37,9 +34,6 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             encoding is not lossless.
         split_special_tokens: Whether a special token's name inside a text is text; None: unless there are
             `extra_special_tokens`.
-
-    Raises:
-        ValueError: A text holds a surrogate, half of a character; names its place.
 
     Example:
         >>> tokenizer = VaswaniTransformerTokenizer().train_new_from_iterator(["a dream", "ein Traum"], vocab_size=300)
@@ -97,26 +91,9 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             self.split_special_tokens = self.init_kwargs["split_special_tokens"] = False
         return num_added
 
-    def _encode_plus(self, text: Any, text_pair: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """As the library's; says where a text holds half a character, of which the library says only TypeError."""
-        try:
-            return super()._encode_plus(text, text_pair, *args, **kwargs)
-        except TypeError as error:
-            for each in _texts((text, text_pair)):
-                if place := _SURROGATE.search(each):
-                    raise ValueError(
-                        f"A text must be text that UTF-8 can hold, got {place[0]!a} at character {place.start()} of "
-                        f"{each[:50]!a}. It is half of a character: decode the text again, or remove it."
-                    ) from error
-            raise
-
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
-        """As the library's; refuses a folder without a trained vocabulary, which the library takes for an empty one.
-
-        Raises:
-            FileNotFoundError: There is no tokenizer.json, or it holds special tokens alone.
-        """
+        """Raises FileNotFoundError without a tokenizer.json, where transformers would make an empty tokenizer."""
         tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         if len(tokenizer) <= len(tokenizer.all_special_tokens):
             raise FileNotFoundError(
@@ -124,15 +101,6 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
                 "tokens alone. Copy the file from where the model was trained, or train a tokenizer."
             )
         return tokenizer
-
-
-def _texts(given: Any) -> Iterator[str]:
-    """All texts in lists of lists of them."""
-    if isinstance(given, str):
-        yield given
-    elif isinstance(given, (list, tuple)):
-        for part in given:
-            yield from _texts(part)
 
 
 __all__ = ["VaswaniTransformerTokenizer"]

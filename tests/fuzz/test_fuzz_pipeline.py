@@ -7,7 +7,7 @@ import json
 
 import pytest
 from hypothesis import strategies as st
-from nasty import blanks, fuzz, good_files, json_values, lines, surrogates, texts
+from nasty import blanks, fuzz, good_files, json_values, lines, texts
 from transformers import pipeline
 
 import vaswani_transformer  # noqa: F401 registers the task
@@ -34,9 +34,9 @@ def test_each_text_has_one_translation_in_its_place_whatever_the_batch(translato
     assert all(text.strip() or not translation for text, translation in zip(some, found, strict=True))
 
 
-@fuzz(300, short=10, some=TEXTS, bad=st.one_of(surrogates, json_values.filter(lambda v: not isinstance(v, str))))
+@fuzz(300, short=10, some=TEXTS, bad=json_values.filter(lambda v: not isinstance(v, str)))
 def test_what_is_no_text_is_refused_wherever_it_stands(translator, some, bad):
-    with pytest.raises((ValueError, TypeError), match="must be (a|text)|must be text"):
+    with pytest.raises(TypeError, match="must be a text"):
         translator([*some, bad])
 
 

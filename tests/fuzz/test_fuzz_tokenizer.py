@@ -4,7 +4,7 @@
 
 import pytest
 from hypothesis import strategies as st
-from nasty import blanks, fuzz, surrogates, texts
+from nasty import blanks, fuzz, texts
 from transformers import AutoTokenizer, TokenizersBackend
 
 from vaswani_transformer.data import train_tokenizer
@@ -44,14 +44,6 @@ def test_truncation_keeps_the_beginning_and_the_end_token(tiny_tokenizer, text, 
     whole = tiny_tokenizer(text)["input_ids"]
     cut = tiny_tokenizer(text, truncation=True, max_length=max_length)["input_ids"]
     assert cut == (whole if len(whole) <= max_length else [*whole[: max_length - 1], 2])
-
-
-@fuzz(10_000, short=30, text=surrogates, is_target=st.booleans(), in_list=st.booleans())
-def test_half_a_character_is_refused_by_its_place(tiny_tokenizer, text, is_target, in_list):
-    place = next(number for number, letter in enumerate(text) if 0xD800 <= ord(letter) < 0xE000)
-    given = ["good", text] if in_list else text
-    with pytest.raises(ValueError, match=f"must be text that UTF-8 can hold, got .* at character {place}"):
-        tiny_tokenizer(text_target=given) if is_target else tiny_tokenizer(given)
 
 
 @fuzz(300, short=5, some=st.lists(texts, min_size=1, max_size=6), vocab_size=st.integers(259, 300))

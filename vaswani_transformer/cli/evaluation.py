@@ -263,7 +263,7 @@ def _describe_score(parser: argparse.ArgumentParser) -> None:
 
 def _run_score(args: argparse.Namespace) -> None:
     from ..evaluation.files import score_files
-    from ..inputs_vaswani_transformer import check_length_penalty
+    from ..search_vaswani_transformer import check_length_penalty
 
     check_length_penalty(args.length_penalty, args.length_penalty_offset)
     penalty = {"length_penalty": args.length_penalty, "length_penalty_offset": args.length_penalty_offset}

@@ -13,7 +13,7 @@ import torch
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from ..inputs_vaswani_transformer import check_text_length
+from ..pipeline_vaswani_transformer import check_text_length
 
 # Sentences tokenised and sorted by length together: enough for batches without padding, little enough for memory.
 SENTENCES_PER_CHUNK = 4096

@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 from transformers import GenerationConfig
 
-from ..inputs_vaswani_transformer import check_length_penalty
-from ..search_vaswani_transformer import gnmt_length_penalty
+from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
 from .batches import check_count
 
 # A `PreTrainedModel` that is a `GenerationMixin`, ours or the library's: a type for both at once cannot be written.

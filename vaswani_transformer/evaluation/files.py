@@ -19,9 +19,9 @@ from typing import Any, BinaryIO
 
 from transformers import PreTrainedTokenizerBase
 
-from ..inputs_vaswani_transformer import MAX_TEXT_BYTES
 from ..lines import decode_lines
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from ..pipeline_vaswani_transformer import MAX_TEXT_BYTES
 from .alignment import align_pairs
 from .batches import DEFAULT_MAX_TOKENS_PER_BATCH
 from .decoding import GenerativeModel
