@@ -205,7 +205,7 @@ def test_a_checkpoint_with_missing_tensors_is_refused(checkpoint, tmp_path):
     tensors = load_file(broken / "model.safetensors")
     del tensors["model.encoder.layers.0.fc1.weight"]
     save_file(tensors, broken / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match=r"missing_keys.*model\.encoder\.layers\.0\.fc1\.weight"):
+    with pytest.raises(ValueError, match=r"missing model\.encoder\.layers\.0\.fc1\.weight"):
         pipeline("translation", model=str(broken))
 
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Linear layers whose products use all of a CPU that the library behind torch uses half of.
+"""nn.Linear that calls oneDNN instead of MKL where that is faster, and dropout with cheap random numbers.
 
 torch multiplies fp32 matrices with MKL, which runs no AVX-512 on CPUs of other makers than Intel; oneDNN, which torch
 holds as well, does, in the same precision. `torch.backends.mkldnn.enabled = False` turns this off.
@@ -78,11 +78,7 @@ def multiply(
 ) -> torch.Tensor:
     """Rows (N, I) @ weight (O, I) transposed + bias (O,), by oneDNN and without gradients.
 
-    Args:
-        rows: The left side.
-        weight: The right side, or what `pack` made of it.
-        bias: Added to each row; None is nothing.
-        activation: "relu" or "none", applied on the way.
+    The weight may be packed; the activation is "relu" or "none".
     """
     product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, activation, [], "")
     return product
@@ -107,7 +103,7 @@ def can_pack() -> bool:
 
 
 def _processor() -> str:
-    """A text that names the maker of this machine's CPU; empty where the system does not tell."""
+    """Text that names the maker of this machine's CPU; empty where the system does not tell."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -145,19 +141,11 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         rows, weight = ctx.saved_tensors
-        needs = ctx.needs_input_grad
-        return (
-            linear(grad, weight.T) if needs[0] else None,  # (N, O), (I, O) -> (N, I)
-            _weight_grad(grad, rows) if needs[1] else None,
-            grad.sum(dim=0) if needs[2] else None,
-        )
-
-
-def _weight_grad(grad: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """(O, I) from grad (N, O) and rows (N, I); oneDNN copies its left side when it is transposed: the smaller one."""
-    if grad.shape[1] > rows.shape[1]:
-        return linear(rows.T, grad.T).T.contiguous()
-    return linear(grad.T, rows.T)
+        needs, weight_grad = ctx.needs_input_grad, None
+        if needs[1]:  # (O, I); oneDNN copies its left side when it is transposed: the smaller one
+            is_wide = grad.shape[1] > rows.shape[1]
+            weight_grad = linear(rows.T, grad.T).T.contiguous() if is_wide else linear(grad.T, rows.T)
+        return linear(grad, weight.T) if needs[0] else None, weight_grad, grad.sum(dim=0) if needs[2] else None
 
 
 class Dropout(nn.Dropout):
@@ -178,15 +166,10 @@ class Dropout(nn.Dropout):
         if not self.training or input.device.type != "cpu" or torch.compiler.is_compiling() or num_kept in (0, _STEPS):
             dropped = super().forward(input)
             return dropped if residual is None else residual + dropped
-        mask, scale = _random_mask(input, num_kept), _STEPS / num_kept
-        output: torch.Tensor = _MaskedScale.apply(input, mask, scale, residual)
+        words = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)  # all 64 bits
+        mask = (words.view(torch.int16)[: input.numel()] < num_kept - _STEPS // 2).view(input.shape)
+        output: torch.Tensor = _MaskedScale.apply(input, mask, _STEPS / num_kept, residual)
         return output
-
-
-def _random_mask(like: torch.Tensor, num_kept: int) -> torch.Tensor:
-    """Booleans in the shape of `like`, true with probability `num_kept` / 65,536."""
-    words = torch.empty(-(-like.numel() // 4), dtype=torch.int64).random_(-(2**63), None)  # all 64 bits
-    return (words.view(torch.int16)[: like.numel()] < num_kept - _STEPS // 2).view(like.shape)
 
 
 class _MaskedScale(torch.autograd.Function):

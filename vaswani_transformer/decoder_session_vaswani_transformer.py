@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The decoder, one token at a time: the function of the model's modules, computed without the costs of calling them.
+"""The decoder, one token at a time: computes what the model's modules do, without the costs of calling them.
 
 What all beams of a sentence share, keys and values of its source, is kept once a sentence. Keys and values of the
 target stay where they were written: when beams change places, a mask says whose past each key belongs to, and nothing
@@ -36,8 +36,8 @@ _Norm = tuple[tuple[int, ...], torch.Tensor, torch.Tensor, float]  # shape, weig
 def is_plain(model: Any) -> bool:
     """Whether `DecoderSession` computes what the decoder's modules would, in fp32 or float64 on a CPU.
 
-    Adapters, quantisation, hooks, sharding, offloading, dropout, other layers and patched instances change something
-    of what is asked here. Methods that were replaced in the classes themselves are not seen.
+    It does not with adapters, quantisation, hooks, sharding, offloading, dropout, other layers and patched instances.
+    Methods that were replaced in the classes themselves are not seen.
     """
     if not (_is_of_this_package(model) and _is_undisturbed(model)):
         return False
@@ -57,12 +57,12 @@ def is_plain(model: Any) -> bool:
 
 
 def _is_of_this_package(module: Any) -> bool:
-    """Whether a module's class is torch's or one of the files beside this one, and so what its name says."""
+    """Whether a module's class is of torch or of a file beside this one."""
     return type(module).__module__.rpartition(".")[0] in _PLAIN
 
 
 def _is_undisturbed(model: Any) -> bool:
-    """Whether nothing around the model changes what calling it means."""
+    """Whether there are no global hooks, autocast, compilation, gradients or default device but the CPU."""
     backend, library = model.config._attn_implementation, nn.modules.module
     return (
         model.dtype in (torch.float32, torch.float64)
@@ -94,12 +94,9 @@ def _is_linear(module: nn.Module) -> bool:
 
 
 class Projection:
-    """Linear layers that read the same states as one product of its own copy of their weights.
+    """Linear layers that read the same states, as one product with a copy of their weights.
 
-    Args:
-        layers: The linear layers.
-        heads: H, if each head's part of one layer shall be followed by its parts of the others.
-        activation: "relu" or "none".
+    With `heads` each head's part of one layer is followed by its parts of the others. Activations: "relu" or "none".
     """
 
     def __init__(self, *layers: nn.Linear, heads: int = 1, activation: str = "none") -> None:
@@ -139,8 +136,8 @@ class LayerProjections:
 class DecoderProjections:
     """All products of a decoding step, kept between searches.
 
-    They are made anew as soon as a weight lies elsewhere or was written to. Writing through `.data` leaves no trace of
-    that: such code calls `model.eval()` afterwards, which drops them.
+    They are made anew when a weight lies elsewhere or was written to. Writing through `.data` leaves no trace: such
+    code calls `model.eval()` afterwards, which drops them.
     """
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()
@@ -168,28 +165,20 @@ class DecoderProjections:
 
 
 def _state_of(weights: list[torch.Tensor]) -> list[object]:
-    """What differs once a weight was replaced or written to; never the same twice where nothing counts the writing."""
+    """A value that changes when a weight is replaced or written to, and always where torch does not count writing."""
     if any(weight.is_inference() for weight in weights):
         return [object()]
     return [torch.backends.mkldnn.enabled, *((weight.data_ptr(), weight._version) for weight in weights)]
 
 
 class DecoderSession:
-    """The decoder's state while a batch is searched.
+    """The decoder's state while a batch is searched, of a model for which `is_plain` is true.
 
-    Args:
-        model: For which `is_plain` is true.
-        encoder_states: (A, S, D) the encoder's output.
-        encoder_mask: (A, S), 0 for padding; None: there is none.
-        num_beams: N.
+    The encoder's output is (A, S, D), its mask (A, S), 0 for padding.
     """
 
     def __init__(
-        self,
-        model: Any,
-        encoder_states: torch.Tensor,
-        encoder_mask: torch.Tensor | None,
-        num_beams: int,
+        self, model: Any, encoder_states: torch.Tensor, encoder_mask: torch.Tensor | None, num_beams: int
     ) -> None:
         decoder = model.model.decoder
         self._embedding, self._scale = decoder.embed_tokens.weight, decoder.embed_scale
@@ -226,11 +215,9 @@ class DecoderSession:
         self._writers = torch.empty(num_sentences, num_beams, 0, dtype=torch.long)
 
     def step(self, tokens: torch.Tensor, parents: torch.Tensor | None = None) -> torch.Tensor:
-        """States (R, D) of the next position.
+        """States (R, D) of the next position, of the newest tokens (A, N).
 
-        Args:
-            tokens: (A, N) the newest token of each beam.
-            parents: (A, N) the beam that each of them continues; None: itself.
+        `parents` (A, N) are the beams that they continue; None: each its own.
         """
         masks = self._masks(parents)
         if self._length * self._num_beams == self._own[0][0].shape[1]:

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Beam search and greedy search over `DecoderSession`: the results of the library's loops, without their copies.
+"""Beam search and greedy search over `DecoderSession`: the results of transformers' loops, without their copies.
 
 Sentences leave the batch once nothing can change their result. Hypotheses are kept as tokens and parents, and read
 back at the end. What is returned are tensors of inference mode: clone them.
@@ -40,7 +40,7 @@ _ARGUMENTS = {"attention_mask", "encoder_outputs", "inputs_embeds", "logits_to_k
 def can_search(
     model: Any, stopping_criteria: StoppingCriteriaList, generation_config: GenerationConfig, arguments: dict[str, Any]
 ) -> bool:
-    """Whether the searches here give what the library's would with these arguments; else it has to search."""
+    """Whether the searches here give what transformers' would with these arguments."""
     config, given = generation_config, {name for name, value in arguments.items() if value is not None}
     given -= {name for name in ("synced_gpus", "use_cache") if arguments.get(name) is False}
     return (
@@ -66,7 +66,7 @@ def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) 
 
 
 class ForbiddenTokens(LogitsProcessor):
-    """Some of the library's processors, in place: they forbid the same tokens everywhere, and copy all scores."""
+    """Some processors of transformers, in place: they forbid the same tokens everywhere, and copy all scores."""
 
     def __init__(self, tokens: torch.Tensor, until: float) -> None:
         self.tokens, self.until = tokens, until
@@ -79,7 +79,7 @@ class ForbiddenTokens(LogitsProcessor):
 
     @classmethod
     def instead_of(cls, processor: LogitsProcessor, vocab_size: int) -> LogitsProcessor:
-        """What does in place what `processor` does; itself, if it does something else."""
+        """A processor that does the same in place; `processor` itself, if it does something else."""
         until: float
         if type(processor) is MinLengthLogitsProcessor:
             tokens, until = processor.eos_token_id, processor.min_length
@@ -94,20 +94,12 @@ class ForbiddenTokens(LogitsProcessor):
 
 @dataclass
 class SearchTask:
-    """What one call of `generate` searches.
-
-    Attributes:
-        session: The decoder on this batch.
-        prompt: (B, P) `<s>` and a forced prefix.
-        limits: (B,) largest number of generated tokens of each sentence.
-        ends: (E,) tokens that end a hypothesis.
-        processors: Of the call.
-    """
+    """The search of one call of `generate`."""
 
     session: DecoderSession
-    prompt: torch.Tensor
-    limits: torch.Tensor
-    ends: torch.Tensor
+    prompt: torch.Tensor  # (B, P) `<s>` and a forced prefix
+    limits: torch.Tensor  # (B,) largest number of generated tokens of each sentence
+    ends: torch.Tensor  # (E,) tokens that end a hypothesis
     processors: LogitsProcessorList
 
     @classmethod
@@ -121,16 +113,7 @@ class SearchTask:
         generation_config: GenerationConfig,
         arguments: dict[str, Any],
     ) -> "SearchTask":
-        """From the arguments of the library's search; rows of `input_ids` and of the arguments are B * N.
-
-        Args:
-            model: That generates.
-            input_ids: (B * N, P) prompts.
-            limits: (B,) largest number of generated tokens.
-            processors: Of the call.
-            generation_config: Of the call.
-            arguments: The model's.
-        """
+        """From the arguments of transformers' search, whose rows, as of the prompts (B * N, P), are B * N."""
         beams, ends = generation_config.num_beams, generation_config._eos_token_tensor
         mask = arguments.get("attention_mask")
         encoded, prompt = arguments["encoder_outputs"][0], input_ids[::beams]
@@ -148,7 +131,7 @@ class SearchTask:
         return all(type(each) in {ForbiddenTokens, *ROW_BY_ROW} for each in self.processors)
 
     def processed(self, parts: Iterable[torch.Tensor], prefixes: torch.Tensor) -> Iterable[torch.Tensor]:
-        """What the processors make of scores (.., V), which come a part of the rows at a time; prefixes are (R, L).
+        """Processed scores (.., V), which come a part of the rows at a time; prefixes are (R, L).
 
         Processors that are not known to treat each row by itself get all rows at once, in memory of their own and
         outside inference mode: they may keep what they see.
@@ -169,7 +152,7 @@ class SearchTask:
             yield result.to(whole.dtype)
 
     def ended(self, tokens: torch.Tensor, limits: torch.Tensor, length: int) -> torch.Tensor:
-        """Which hypotheses end with `tokens` (A, C) as their `length`-th, under limits (A, 1)."""
+        """(A, C) True where a hypothesis ends with the token (A, C) as its `length`-th, under limits (A, 1)."""
         return torch.isin(tokens, self.ends) | (limits <= length)
 
 
@@ -220,13 +203,9 @@ class Candidates(NamedTuple):
 
 
 class BeamSearch:
-    """Section 6.1's search, sentence by sentence what the library's loop under the same rule finds.
+    """Section 6.1's search; finds what transformers' loop finds under the same rule.
 
-    Args:
-        task: What is searched.
-        rule: How it is scored and when it stops.
-        num_beams: N.
-        is_early: Whether a sentence ends with its N-th hypothesis.
+    With `is_early` a sentence ends with its N-th hypothesis.
     """
 
     def __init__(self, task: SearchTask, rule: SearchRule, num_beams: int, is_early: bool) -> None:
@@ -248,13 +227,10 @@ class BeamSearch:
 
     @torch.inference_mode()
     def run(self, padding: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Searches all sentences to their ends.
-
-        Args:
-            padding: Fills places behind the ends.
+        """Searches all sentences to their ends; `padding` fills the places behind these.
 
         Returns:
-            (B * n, P + T) prompts and best hypotheses; (B * n, T) the rows of the library's batch (B * N) that each of
+            (B * n, P + T) prompts and best hypotheses; (B * n, T) the rows of transformers' batch (B * N) that each of
             their tokens continues, -1 behind the ends; (B * n,) their scores, -inf where there is no hypothesis.
         """
         for length in range(1, int(self._task.limits.max()) + 1):
@@ -275,7 +251,7 @@ class BeamSearch:
         return sequences.flatten(0, 1), beams.flatten(0, 1), scores.flatten()
 
     def _continuations(self) -> Candidates:
-        """What the decoder and the processors give for the newest tokens."""
+        """Runs decoder and processors on the newest tokens."""
         session = self._task.session
         parts = session.log_probabilities(session.step(self._tokens, self._parents))
         if self._task.processors:
@@ -330,12 +306,7 @@ class BeamSearch:
 
 @torch.inference_mode()
 def greedy_search(task: SearchTask, padding: int, with_scores: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Takes the best token at every step.
-
-    Args:
-        task: What is searched, with one beam.
-        padding: Fills places behind the ends.
-        with_scores: Whether to compute log-probabilities.
+    """Takes the best token at every step; `padding` fills the places behind the ends.
 
     Returns:
         (B, P + T) prompts and tokens, and (B, T) the model's own log-probabilities of the latter, 0 behind the ends;

@@ -1,10 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding of section 6.1 inside the library's `generate`: GNMT length penalty, provable stop, input + 50.
+"""Decoding of section 6.1 inside transformers' `generate`: GNMT length penalty, provable stop, input + 50.
 
 `generate` calls `_prepare_generation_config` and `_prepare_generated_length`, then `_sample` or `_beam_search`. These
-two search by themselves (fast_search) where that covers what is asked, else with the library's loops; the rule by
-which hypotheses are scored and the search stops (search) is the same.
+two run our own search (fast_search) where it covers what is asked, else the loops of transformers, both by the same
+rule (search).
 
 Shapes: B sentences, N beams, T target length.
 """
@@ -48,16 +48,15 @@ logger = logging.get_logger(__name__)
 class VaswaniTransformerGenerateOutput(GenerateEncoderDecoderOutput):
     """`GenerateEncoderDecoderOutput` of greedy search and sampling with `sequences_scores`, as beam search has them.
 
-    They are (rows,) GNMT scores: log-probability divided by `gnmt_length_penalty`. Here it is the model's own, before
-    any processor; beam search ranks by, and reports, what the processors leave of it. Processors that only forbid
-    tokens make no difference.
+    They are (rows,) GNMT scores of the model's own log-probabilities, before any processor; those of beam search are
+    behind the processors. Processors that only forbid tokens make no difference.
     """
 
     sequences_scores: torch.Tensor | None = None
 
 
 class VaswaniTransformerGenerationMixin(GenerationMixin):
-    """What `generate` does differently for this model: the paper's score, stop and limit.
+    """`generate` with the paper's score, stop and limit.
 
     The generation config's key `max_new_tokens_over_source` (50) limits the output of each sentence to its source
     length plus that many tokens, `</s>` included. A `max_new_tokens` takes its place wherever it stands, and a
@@ -70,28 +69,24 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     Paper: section 6.1.
     """
 
-    # The library types its mixin's `self` as a protocol that none of its models fulfils, and tensors of ids as
+    # transformers types its mixin's `self` as a protocol that none of its models fulfils, and tensors of ids as
     # torch.LongTensor, which nothing in torch returns: hence the ignored [misc] and [arg-type] below.
     config: VaswaniTransformerConfig
-    generation_config: Any  # the library's, with our keys
+    generation_config: Any  # with our keys
 
     def _set_default_generation(self) -> None:
-        """Section 6.1's scores and limit, for whatever search `generate` runs; a generation_config.json replaces them.
-
-        The search itself stays greedy, as in every model of transformers that is made from a configuration.
-        """
+        """Sets section 6.1's scores and limit; the search stays greedy, as in any model made from a configuration."""
         self.generation_config.update(
             length_penalty_offset=GNMT_OFFSET, max_new_tokens_over_source=50, allow_custom_entries=True
         )
-        # The library drops keys it does not know from a file that says it was derived from a model's config.
+        # transformers drops unknown keys from a file that says it was derived from a model's config.
         self.generation_config._from_model_config = False
 
     def set_default_search(self) -> None:
-        """Section 6.1's beam search, beam 4 and alpha 0.6, as the default of `generate` unless another was chosen.
+        """Makes section 6.1's beam search, beam 4 and alpha 0.6, the default of `generate` unless another was chosen.
 
         Our trainer calls it, saving writes it, and loading calls it where there is no generation_config.json. Call it
-        before you train a new model with transformers' own trainer. A generation config without our keys is the user's
-        own: it stays.
+        before you train a new model with transformers' own trainer. A generation config without our keys stays.
         """
         own = self.generation_config
         if hasattr(own, "max_new_tokens_over_source") and own.num_beams is None and not own.do_sample:
@@ -99,7 +94,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             own.length_penalty = PAPER_ALPHA if own.length_penalty is None else own.length_penalty
 
     def _prepare_generation_config(self, generation_config: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Decides whether the limit over the source holds for this call, and checks the length penalty."""
+        """Decides whether the limit over the source holds for this call; checks it and the length penalty."""
         is_given = "max_new_tokens_over_source" in kwargs
         over_source = kwargs.pop("max_new_tokens_over_source", None)
         offset = kwargs.pop("length_penalty_offset", None)
@@ -113,16 +108,11 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         )
         if not is_given:
             over_source = getattr(prepared, "max_new_tokens_over_source", None)
-        limits = (
-            [kwargs.get("max_length"), kwargs.get("max_new_tokens")]
-            if is_given
-            else [given.get("max_length"), prepared.max_new_tokens]
-        )
-        if limits != [None, None]:
+        chosen = kwargs if is_given else {**given, "max_new_tokens": prepared.max_new_tokens}
+        if chosen.get("max_length") is not None or chosen.get("max_new_tokens") is not None:
             over_source = None
-        if given.get("length_penalty") is None and own.length_penalty is None:
-            has_our_keys = hasattr(own, "max_new_tokens_over_source")
-            prepared.length_penalty = PAPER_ALPHA if has_our_keys else 1.0  # 1.0 is the library's own default
+        if given.get("length_penalty") is None and own.length_penalty is None:  # 1.0 is transformers' own default
+            prepared.length_penalty = PAPER_ALPHA if hasattr(own, "max_new_tokens_over_source") else 1.0
         if offset is None:
             offset = getattr(prepared, "length_penalty_offset", None)
         prepared.length_penalty_offset = GNMT_OFFSET if offset is None else offset
@@ -153,7 +143,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         return super()._prepare_generated_length(generation_config, *args, **kwargs)  # type: ignore[misc]
 
     def _get_stopping_criteria(self, *args: Any, **kwargs: Any) -> StoppingCriteriaList:
-        """The library's criteria, without its reminder of a position limit that sinusoids do not have."""
+        """Drops transformers' reminder of a position limit, which sinusoids do not have."""
         criteria = super()._get_stopping_criteria(*args, **kwargs)  # type: ignore[misc]
         if self.config.position_encoding == "sinusoidal":
             for criterion in criteria:
@@ -222,39 +212,26 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             if not generation_config.return_dict_in_generate:
                 return sequences
             return GenerateBeamEncoderDecoderOutput(sequences, scores, beam_indices=beams)  # type: ignore[arg-type]
-        return self._library_beam_search(
-            rule, input_ids, logits_processor, stopping_criteria, generation_config, **kwargs
-        )
+        arguments = {**kwargs, "stopping_criteria": stopping_criteria, "generation_config": generation_config}
+        return self._beam_search_of_transformers(rule, input_ids, logits_processor, **arguments)
 
-    def _library_beam_search(
-        self,
-        rule: SearchRule,
-        input_ids: torch.LongTensor,
-        logits_processor: LogitsProcessorList,
-        stopping_criteria: StoppingCriteriaList,
-        generation_config: Any,
-        **kwargs: Any,
+    def _beam_search_of_transformers(
+        self, rule: SearchRule, input_ids: torch.LongTensor, logits_processor: LogitsProcessorList, **arguments: Any
     ) -> Any:
-        """The library's loop under `rule`, which travels through it as its `length_penalty`.
+        """Runs transformers' loop under `rule`, which travels through it as its `length_penalty`.
 
-        Unused places after the end hold `<pad>`; the library would fill them with `</s>`, since its test for a pad
-        token takes id 0 for "none".
+        Unused places after the end hold `<pad>`; transformers would fill them with `</s>`: it takes id 0 for "none".
         """
-        prompt_length, padding = input_ids.shape[1], self._padding(generation_config)
-        stopping_criteria.append(SourceLengthCriteria(rule.limits.squeeze(1), prompt_length))
-        generation_config._pad_token_tensor = torch.tensor(-1)
-        generation_config.length_penalty = rule
+        prompt_length, config = input_ids.shape[1], arguments["generation_config"]
+        arguments["stopping_criteria"].append(SourceLengthCriteria(rule.limits.squeeze(1), prompt_length))
+        padding, config._pad_token_tensor, config.length_penalty = self._padding(config), torch.tensor(-1), rule
         with _in_own_precision(self, logits_processor, torch.nn.LogSoftmax(dim=-1)) as logits_processor:
             output: Any = super()._beam_search(  # type: ignore[misc]
-                input_ids,
-                logits_processor=logits_processor,
-                stopping_criteria=stopping_criteria,
-                generation_config=generation_config,
-                **kwargs,
+                input_ids, logits_processor=logits_processor, **arguments
             )
         scores = rule.scores[:, : rule.num_wanted].flatten()
         sequences = output if torch.is_tensor(output) else output.sequences
-        sequences[scores == -torch.inf, prompt_length:] = -1  # what the search held for want of a hypothesis
+        sequences[scores == -torch.inf, prompt_length:] = -1  # there is no such hypothesis
         sequences.masked_fill_(sequences == -1, padding)
         if not torch.is_tensor(output):
             output.sequences_scores = scores
@@ -293,41 +270,23 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         return (self.config.pad_token_id or 0) if pad is None else int(pad)
 
     def _update_finished_beams(  # type: ignore[override]  # the rest comes by name
-        self,
-        *,
-        topk_log_probs: torch.Tensor,
-        beam_scores: torch.Tensor,
-        is_sent_finished: torch.Tensor,
-        next_token_hits_stopping_criteria: torch.Tensor,
-        top_num_beam_mask: torch.Tensor,
-        is_early_stop_heuristic_unsatisfied: torch.Tensor,
-        early_stopping: bool | str,
-        cur_len: int,
-        decoder_prompt_len: int,
-        length_penalty: SearchRule,
-        **state: Any,
+        self, *, cur_len: int, decoder_prompt_len: int, length_penalty: SearchRule, **state: Any
     ) -> tuple[torch.Tensor, ...]:
-        """Scores the hypotheses that end in this step by GNMT's penalty; the library's own would divide by length.
+        """Scores the hypotheses that end in this step by GNMT's penalty instead of their length.
 
-        The library marks what must not win by adding -1e9, which real scores can reach under a negative alpha, and in
-        which fp32 loses them. Here it is -inf.
+        What must not win is -inf here. transformers adds -1e9, which real scores can reach under a negative alpha, and
+        in which fp32 loses them.
         """
-        is_full = torch.all(is_sent_finished, dim=-1, keepdim=True) & (early_stopping is True)
-        ends = next_token_hits_stopping_criteria & top_num_beam_mask & (topk_log_probs > NO_HYPOTHESIS)
-        ends = ends & is_early_stop_heuristic_unsatisfied & ~is_full
+        log_probs, is_finished = state["topk_log_probs"], state["is_sent_finished"]
+        is_full = torch.all(is_finished, dim=-1, keepdim=True) & (state["early_stopping"] is True)
+        ends = state["next_token_hits_stopping_criteria"] & state["top_num_beam_mask"] & (log_probs > NO_HYPOTHESIS)
+        ends = ends & state["is_early_stop_heuristic_unsatisfied"] & ~is_full
         penalty = length_penalty.penalty(cur_len + 1 - decoder_prompt_len)
+        state["topk_log_probs"] = torch.where(ends, log_probs / penalty, -torch.inf)
+        state["beam_scores"] = torch.where(is_finished, state["beam_scores"], -torch.inf)
+        state["next_token_hits_stopping_criteria"] = ends
         finished = super()._update_finished_beams(
-            topk_log_probs=torch.where(ends, topk_log_probs / penalty, -torch.inf),
-            beam_scores=torch.where(is_sent_finished, beam_scores, -torch.inf),
-            is_sent_finished=is_sent_finished,
-            next_token_hits_stopping_criteria=ends,
-            top_num_beam_mask=top_num_beam_mask,
-            is_early_stop_heuristic_unsatisfied=is_early_stop_heuristic_unsatisfied,
-            early_stopping=early_stopping,
-            cur_len=cur_len,
-            decoder_prompt_len=decoder_prompt_len,
-            length_penalty=0.0,
-            **state,
+            cur_len=cur_len, decoder_prompt_len=decoder_prompt_len, length_penalty=0.0, **state
         )
         length_penalty.scores = finished[1]
         return finished
@@ -360,12 +319,12 @@ def _holds_librarys_defaults(generation_config: Any) -> bool:
 def _in_own_precision(
     model: Any, logits_processor: LogitsProcessorList, normalize: torch.nn.Module | None = None
 ) -> Iterator[LogitsProcessorList]:
-    """The processors, behind one that refuses NaN and one that undoes the rounding of float64 logits to fp32.
+    """Adds a NaN check and, for float64 models, the unrounded logits.
 
     Args:
-        model: That generates.
-        logits_processor: Of the call.
-        normalize: What the library applies to the logits before any processor; None is nothing.
+        model: The model that generates.
+        logits_processor: The processors of the call.
+        normalize: Applied by transformers to the logits before any processor; None is nothing.
     """
     if model.dtype != torch.float64:
         yield LogitsProcessorList([CheckedScores(), *logits_processor])

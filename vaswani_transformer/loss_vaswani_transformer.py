@@ -17,9 +17,9 @@ from .cpu_kernels_vaswani_transformer import Linear, linear, multiply, runs_on_o
 
 IGNORE_INDEX = -100
 
-# What the fused loss holds at a time: at most 256 MiB of fp32 logits, and on CPUs those of 512 tokens. Fewer would
-# stay longer in a CPU's cache, but every chunk also passes over the whole weight and its gradient, which costs more.
-# oneDNN makes new memory for every product; beyond 32 MiB the C library gets it from the system each time.
+# Chunks of the fused loss: at most 256 MiB of fp32 logits, and on CPUs those of 512 tokens. Smaller ones would stay in
+# a CPU's cache, but each passes over the whole weight and its gradient, which costs more. oneDNN makes new memory for
+# every product; beyond 32 MiB the C library gets it from the system each time.
 _CHUNK_LOGITS = 2**26
 _CHUNK_TOKENS_ON_CPU = 512
 _CHUNK_LOGITS_OF_ONEDNN = 2**23
@@ -46,12 +46,12 @@ def translation_loss(
         logits: (B, T, V) scores before the softmax.
         labels: (B, T) token ids; -100 is ignored.
         label_smoothing: Probability mass taken from the right token, in [0, 1].
-        num_items_in_batch: What the sum over tokens is divided by: the real target tokens of the whole effective
-            batch, over all processes and accumulation steps. None means those of `labels`.
+        num_items_in_batch: Divides the sum over tokens: the real target tokens of the whole effective batch, over all
+            processes and accumulation steps. None means those of `labels`.
 
     Returns:
-        The loss in nats per token, and the unsmoothed loss under the same division without gradient; the latter is
-        None when nothing is smoothed, since it is then the loss itself.
+        The loss in nats per token, and the unsmoothed loss under the same division without gradient, None when nothing
+        is smoothed.
 
     Raises:
         ValueError: `label_smoothing` lies outside [0, 1].
@@ -78,9 +78,9 @@ def translation_loss(
 def can_fuse(head: nn.Module) -> bool:
     """Whether `fused_translation_loss` computes what this output projection would.
 
-    It does for a plain `Linear` without bias. Adapters, quantisation, parametrisations, hooks, offloading and
-    sharding change what calling the module means, and a compiled model fuses by itself. FSDP2 puts a class and two
-    hooks of its own before the module; once its weight is gathered, as the tied embedding's is, they change nothing.
+    It does for a plain `Linear` without bias. Adapters, quantisation, parametrisations, hooks, offloading and sharding
+    change what calling the module means, and a compiled model fuses by itself. FSDP2's class and two hooks change
+    nothing once the weight is gathered, as the tied embedding's is.
     """
     is_fsdp = hasattr(head, "unshard")
     hooks = head._forward_pre_hooks, head._forward_hooks, head._backward_pre_hooks, head._backward_hooks
@@ -103,17 +103,8 @@ def fused_translation_loss(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """`translation_loss(states @ weight.T, labels, ...)` without ever holding all logits, nor any of padding.
 
-    The gradients are computed chunk by chunk in the forward pass, while a chunk's logits are at hand.
-
-    Args:
-        states: (B, T, D) the decoder's output.
-        weight: (V, D) of the output projection.
-        labels: As for `translation_loss`, as are the other arguments and what is returned.
-        label_smoothing: Probability mass taken from the right token, in [0, 1].
-        num_items_in_batch: What the sum over tokens is divided by.
-
-    Raises:
-        ValueError: `label_smoothing` lies outside [0, 1].
+    The gradients are computed chunk by chunk in the forward pass, from a chunk's logits. `states` (B, T, D) is the
+    decoder's output, `weight` (V, D) of the output projection; all else is as for `translation_loss`.
 
     Paper: sections 3.4 and 5.4.
     """
@@ -133,7 +124,7 @@ def _check_smoothing(label_smoothing: float) -> None:
 
 
 def _divisor(num_items_in_batch: torch.Tensor | int | None, labels: torch.Tensor) -> torch.Tensor | int:
-    """What sums over tokens are divided by, on the device of the labels."""
+    """Divisor of sums over tokens, on the device of the labels."""
     if num_items_in_batch is None:
         return (labels != IGNORE_INDEX).sum().clamp(min=1)
     return num_items_in_batch.to(labels.device) if torch.is_tensor(num_items_in_batch) else num_items_in_batch
@@ -146,7 +137,6 @@ class _FusedLoss(torch.autograd.Function):
     def forward(
         ctx: Any, states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, smoothing: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Both sums; keeps the gradients of the first for the backward pass."""
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         with torch.autocast(device, enabled=False):
@@ -160,7 +150,6 @@ class _FusedLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, loss_grad: torch.Tensor, nll_grad: Any) -> tuple[torch.Tensor | None, ...]:
-        """Gradients of states and weight; autograd rounds them to the precision of these."""
         grads = [None if grad is None else grad * loss_grad for grad in ctx.saved_tensors]
         return *grads, None, None
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 # ---------------------------------------------------------------------------------------------------- attention (3.2)
 
-# Takes the place of a model's configuration where masks are made: masks that "eager" and "sdpa" read.
+# A config that makes the mask functions return dense masks.
 _DENSE_MASKS = VaswaniTransformerConfig.from_preset("base", attn_implementation="sdpa")
 
 
@@ -53,25 +53,10 @@ def _is_flash(backend: str | None) -> bool:
     return "flash" in (backend or "")  # flash_attention_2 and its successors, or such a kernel from the Hub
 
 
-def _backend(config: VaswaniTransformerConfig, output_attentions: bool | None, is_masked_cross: bool) -> str:
-    """The configured backend, unless it has no weights to give or would be wrong.
-
-    It would be flash attention over padded sources: the library's wrapper then drops the target tokens that stand
-    where the source has padding.
-    """
-    if output_attentions:
-        return "eager"
-    backend = config._attn_implementation or "eager"
-    return "sdpa" if is_masked_cross and _is_flash(backend) else backend
-
-
 def mask_config(
     config: VaswaniTransformerConfig, output_attentions: bool | None, is_cross: bool = False
 ) -> VaswaniTransformerConfig:
-    """What the library's mask functions are given as `config`, which tells them what kind of mask the layers read.
-
-    Where `_backend` leaves the configured one, that is a boolean mask.
-    """
+    """The `config` for transformers' mask functions: it decides on the kind of mask, as the backend that reads it."""
     return _DENSE_MASKS if output_attentions or (is_cross and _is_flash(config._attn_implementation)) else config
 
 
@@ -88,11 +73,11 @@ def scaled_dot_product_attention(
     """softmax(q k^T / sqrt(d_k)) v, written out: the "eager" backend, which also returns the weights.
 
     Args:
-        module: The attention layer: `training` decides on dropout, `is_causal` on what a missing mask means.
+        module: The attention layer; where it `is_causal`, a missing mask means the past, else everything.
         q: (B, H, L, K) queries.
         k: (B, H, S, K) keys.
         v: (B, H, S, d_v) values.
-        attention_mask: Broadcastable to (B, H, L, S), True: attend, or added to the scores; None: all, or the past.
+        attention_mask: Broadcastable to (B, H, L, S), True for "attend", or added to the scores.
         scaling: 1 / sqrt(d_k).
         dropout: Rate on the weights.
 
@@ -122,11 +107,7 @@ class MultiHeadAttention(nn.Module):
     """
 
     def __init__(
-        self,
-        config: VaswaniTransformerConfig,
-        layer_idx: int = 0,
-        is_causal: bool = False,
-        is_cross: bool = False,
+        self, config: VaswaniTransformerConfig, layer_idx: int = 0, is_causal: bool = False, is_cross: bool = False
     ) -> None:
         super().__init__()
         self.config = config
@@ -153,12 +134,15 @@ class MultiHeadAttention(nn.Module):
         """Queries from `hidden_states` (B, L, D); keys and values from `key_value_states` (B, S, D) or the former.
 
         Returns:
-            (B, L, D) and the weights (B, H, L, S): with `output_attentions` under any backend, else of "eager" alone.
+            (B, L, D) and the weights (B, H, L, S), None where the backend does not compute them.
         """
         q = self._split_heads(self.q_proj(hidden_states), self.d_k)
         k, v = self._keys_and_values(hidden_states, key_value_states, past_key_values)
-        is_masked_cross = key_value_states is not None and attention_mask is not None
-        backend = _backend(self.config, kwargs.get("output_attentions"), is_masked_cross)
+        backend = self.config._attn_implementation or "eager"
+        if kwargs.get("output_attentions"):
+            backend = "eager"
+        elif _is_flash(backend) and key_value_states is not None and attention_mask is not None:
+            backend = "sdpa"  # transformers' wrapper would drop target tokens at the places of the source's padding
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(backend, scaled_dot_product_attention)
         if attention_mask is None and self.is_causal and not _is_flash(backend):
             attention_mask = self._mask_of_the_past(q, k, past_key_values, backend)
@@ -243,7 +227,7 @@ class SinusoidalPositionalEncoding(nn.Module):
         self.register_buffer("table", sinusoids(torch.arange(num_positions), d_model), persistent=False)
 
     def values(self, device: torch.device | str) -> torch.Tensor:
-        """What the table must hold: (rows, D) in fp32."""
+        """The table's contents: (rows, D) in fp32."""
         return sinusoids(torch.arange(self.table.shape[0], device=device), self.d_model)
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
@@ -272,11 +256,7 @@ class LearnedPositionalEncoding(nn.Embedding):
     def forward(  # type: ignore[override]  # called as the sinusoids are
         self, position_ids: torch.Tensor, num_positions: int
     ) -> torch.Tensor:
-        """Encodings (L, D) of `position_ids` (L,), all of them below `num_positions`.
-
-        Raises:
-            ValueError: There are more positions than were learned.
-        """
+        """Encodings (L, D) of `position_ids` (L,); ValueError if `num_positions` is more than were learned."""
         if num_positions > self.num_embeddings:
             raise ValueError(
                 f"Sequence length must be at most `max_position_embeddings` = {self.num_embeddings} with learned "
@@ -289,7 +269,7 @@ class LearnedPositionalEncoding(nn.Embedding):
 
 
 class PostNormLayer(GradientCheckpointingLayer):
-    """What encoder and decoder layers share: the feed-forward sub-layer, and LayerNorm(x + Dropout(Sublayer(x))).
+    """Base of both layers: the feed-forward sub-layer, and LayerNorm(x + Dropout(Sublayer(x))).
 
     Paper: sections 3.1, 3.3 and 5.4.
     """
@@ -356,7 +336,7 @@ class DecoderLayer(PostNormLayer):
         **kwargs: Any,
     ) -> torch.Tensor:
         """(B, T, D) with the encoder's output (B, S, D) -> (B, T, D)."""
-        # A node of its own: the encoder's gradients are then summed layer by layer, in the same order under FSDP.
+        # view_as adds an autograd node, so gradients are summed per layer, in the same order under FSDP.
         encoder_hidden_states = encoder_hidden_states.view_as(encoder_hidden_states)
         attended, _ = self.self_attn(
             hidden_states, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs
@@ -394,13 +374,11 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
-        """As the library's; reads safetensors only, and remembers what did not fit for `check_loaded_weights`."""
+        """As in transformers, from safetensors only; keeps what did not fit for `check_loaded_weights`."""
         kwargs.setdefault("use_safetensors", True)
         loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
         model, info = loaded
-        model._loading_info = {
-            key: sorted(map(str, info.get(key) or ())) for key in ("missing_keys", "unexpected_keys")
-        }
+        model._loading_info = {key: sorted(info[key]) for key in ("missing_keys", "unexpected_keys")}
         if model.can_generate() and model.generation_config._from_model_config:  # no generation_config.json
             model._set_default_generation()
             model.set_default_search()
@@ -409,9 +387,10 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def check_loaded_weights(self) -> None:
         """Raises ValueError if the checkpoint lacked tensors or held unknown ones, of which loading only warns."""
         info: dict[str, list[str]] = getattr(self, "_loading_info", {})
-        if any(info.values()):
+        got = "; ".join(f"{key.removesuffix('_keys')} {', '.join(names)}" for key, names in info.items() if names)
+        if got:
             raise ValueError(
-                f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got {str(info)[:999]}. Its "
+                f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got {got[:999]}. Its "
                 "translations would be wrong: save it again, or load it with its own class."
             )
 
@@ -428,7 +407,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> Any:
-        """As the library's, which knows of one embedding: untied, the decoder has a second."""
+        """As in transformers, which knows of one embedding: untied, the decoder has a second."""
         decoder = getattr(self.base_model, "decoder", None)
         if decoder is not None and not self.config.tie_word_embeddings:
             old = decoder.embed_tokens
@@ -458,7 +437,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
 
 
 class _Stack(VaswaniTransformerPreTrainedModel):
-    """Embeddings, positions and dropout in front of a stack of layers: what encoder and decoder share."""
+    """Base of both stacks: embeddings, positions and dropout in front of the layers."""
 
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__(config)
@@ -495,12 +474,9 @@ class _Stack(VaswaniTransformerPreTrainedModel):
         return states
 
 
-# Before 5.23 the library takes the decoder's depth for negative indices of the encoder's hidden states, too.
-_ENCODER_DEPTH: dict[str, Any] = (
-    {"num_hidden_layers_key": "num_encoder_layers"}
-    if "num_hidden_layers_key" in OutputRecorder.__dataclass_fields__
-    else {}
-)
+# Before 5.23 transformers takes the decoder's depth for negative indices of the encoder's hidden states, too.
+_KNOWS_DEPTH = "num_hidden_layers_key" in OutputRecorder.__dataclass_fields__
+_ENCODER_DEPTH: dict[str, Any] = {"num_hidden_layers_key": "num_encoder_layers"} if _KNOWS_DEPTH else {}
 
 
 class VaswaniTransformerEncoder(_Stack):
@@ -528,15 +504,9 @@ class VaswaniTransformerEncoder(_Stack):
         inputs_embeds: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutput:
-        """Encodes source sentences.
+        """Encodes source tokens (B, S), or embeddings (B, S, D) before scaling, to `last_hidden_state` (B, S, D).
 
-        Args:
-            input_ids: (B, S) source tokens, or
-            inputs_embeds: (B, S, D) their embeddings before scaling.
-            attention_mask: (B, S), 1 for "attend", 0 for padding.
-
-        Returns:
-            `last_hidden_state` (B, S, D).
+        The mask (B, S) is 1 for "attend" and 0 for padding.
         """
         embeddings = self._token_embeddings(input_ids, inputs_embeds)
         mask = create_bidirectional_mask(
@@ -682,20 +652,18 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
             attention_mask: (B, S), 1 for "attend", 0 for padding.
             decoder_input_ids: (B, T) target tokens shifted right, beginning with `<s>`.
             decoder_attention_mask: (B, T), 1 for "attend", 0 for padding; the causal mask comes on top.
-            encoder_outputs: What the encoder gave for this source; then it does not run again.
+            encoder_outputs: Of an earlier call with this source; the encoder does not run again.
             past_key_values: Cache of earlier decoding steps.
             inputs_embeds: (B, S, D) instead of `input_ids`, before scaling.
             decoder_inputs_embeds: (B, T, D) instead of `decoder_input_ids`, before scaling.
             use_cache: Whether to return a cache.
         """
         if encoder_outputs is None:
-            encoded = self.encoder(
+            encoder_outputs = self.encoder(
                 input_ids=input_ids, attention_mask=attention_mask, inputs_embeds=inputs_embeds, **kwargs
             )
-        elif isinstance(encoder_outputs, BaseModelOutput):
-            encoded = encoder_outputs
-        else:
-            encoded = BaseModelOutput(*encoder_outputs)
+        is_tuple = isinstance(encoder_outputs, tuple)
+        encoded: Any = BaseModelOutput(*encoder_outputs) if is_tuple else encoder_outputs
         decoder_outputs = self.decoder(
             input_ids=decoder_input_ids,
             attention_mask=decoder_attention_mask,
@@ -787,22 +755,17 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[TransformersKwargs],
     ) -> VaswaniTransformerLMOutput:
-        """Scores target sentences, and with `labels` their loss.
+        """Scores target sentences, and computes their loss where `labels` are given.
+
+        The other arguments are those of `VaswaniTransformerModel`.
 
         Args:
-            input_ids: (B, S) source tokens, ending in `</s>`.
-            attention_mask: (B, S), 1 for "attend", 0 for padding.
             decoder_input_ids: (B, T) target shifted right; made from `labels` where absent.
-            decoder_attention_mask: (B, T), 1 for "attend", 0 for padding.
-            encoder_outputs: What the encoder gave for this source; then it does not run again.
-            past_key_values: Cache of earlier decoding steps.
-            inputs_embeds: (B, S, D) instead of `input_ids`, before scaling.
-            decoder_inputs_embeds: (B, T, D) instead of `decoder_input_ids`, before scaling.
             labels: (B, T) target tokens ending in `</s>`, without `<s>`; -100 is ignored.
             use_cache: Whether to return a cache; None: as the config says, and not with `labels`.
-            smoothing: Label smoothing, the paper's 0.1. (The library takes any argument named label... for labels.)
-            num_items_in_batch: What the summed loss is divided by; None: the real target tokens of this call.
-            return_logits: False lets the loss go without logits, which saves most of training's memory.
+            smoothing: Label smoothing, the paper's 0.1. (transformers takes any argument named label... for labels.)
+            num_items_in_batch: Divides the summed loss; None: the real target tokens of this call.
+            return_logits: False fuses loss and projection, without logits: most of training's memory is saved.
             logits_to_keep: How many positions from the end get logits, or which ones; 0: all, as with `labels`.
 
         Returns:
@@ -859,9 +822,9 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Labels (B, T) shifted right behind `<s>`; -100 becomes padding. Collators of the library call this."""
-        pad: Any = self.config.pad_token_id
-        shifted = labels.new_full(labels.shape, self.config.decoder_start_token_id)
-        shifted[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE_INDEX, pad)
+        start: Any = self.config.decoder_start_token_id
+        shifted = labels.new_full(labels.shape, start)
+        shifted[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE_INDEX, self.config.pad_token_id or 0)
         return shifted
 
 

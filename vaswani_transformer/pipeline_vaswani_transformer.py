@@ -49,9 +49,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     can `src_lang` and `tgt_lang`, for models of other architectures whose tokenizers ask for them.
 
     Raises:
-        ValueError: The model translates another language pair than the task names, its checkpoint lacks tensors or
-            holds unknown ones, its vocabulary lacks entries of the tokenizer, its tokenizer needs languages that were
-            not given, or a text has more than 65,536 bytes.
+        ValueError: The model translates other languages than those asked for or needs to be told some, its checkpoint
+            does not hold exactly its tensors, the tokenizer is too large, or a text has more than 65,536 bytes.
         TypeError: An input is not a text.
 
     Example:
@@ -117,7 +116,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         forward_params: dict[str, Any],
         postprocess_params: dict[str, Any],
     ) -> Iterable[list[dict[str, str]]]:
-        """Results in the order of the texts, which are read a pool at a time and batched with those of like length."""
+        """Results in the order of the texts, which are read a pool at a time and batched by length."""
         if batch_size < 1:
             raise ValueError(f"`batch_size` must be at least 1, got {batch_size}. Leave it out for batches by length.")
         is_ours = hasattr(self.model, "check_loaded_weights")
@@ -174,27 +173,21 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         return {**{key: encoded[key] for key in keys if key in encoded}, "is_blank": torch.tensor([[is_blank]])}
 
     def _encode(self, text: str, src_lang: str | None, tgt_lang: str | None) -> dict[str, Any]:
-        if not hasattr(self.tokenizer, "_build_translation_inputs"):
+        build, languages = getattr(self.tokenizer, "_build_translation_inputs", None), (src_lang, tgt_lang)
+        if build is None:
             return dict(self.tokenizer(text, return_tensors="pt", verbose=False))
-        if src_lang is None or tgt_lang is None:
+        if None in languages:
             raise ValueError(
                 f"{type(self.model).__name__} needs both languages. Call "
                 'pipeline("translation", model=..., src_lang=..., tgt_lang=...) with its own language codes.'
             )
-        return dict(
-            self.tokenizer._build_translation_inputs(text, return_tensors="pt", src_lang=src_lang, tgt_lang=tgt_lang)
-        )
+        return dict(build(text, return_tensors="pt", src_lang=src_lang, tgt_lang=tgt_lang))
 
     def _forward(  # type: ignore[override]  # the library's types are those of no pipeline
         self, model_inputs: dict[str, torch.Tensor], **generate_kwargs: Any
     ) -> dict[str, torch.Tensor]:
         """(B, n, T) output tokens; those of blank texts are all padding."""
         is_blank = model_inputs.pop("is_blank").view(-1, 1, 1)
-        if not self.model.can_generate():
-            raise TypeError(
-                f"{type(self.model).__name__} cannot generate. Load the model with "
-                "AutoModelForSeq2SeqLM.from_pretrained(...)."
-            )
         sequences = self.model.generate(**model_inputs, **self._prepare_generate_kwargs(generate_kwargs))
         sequences = sequences.view(is_blank.shape[0], -1, sequences.shape[-1])  # (B * n, T) -> (B, n, T)
         return {"sequences": sequences.masked_fill(is_blank, self.tokenizer.pad_token_id)}

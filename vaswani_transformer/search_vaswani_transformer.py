@@ -14,14 +14,13 @@ import torch
 from transformers import LogitsProcessor, StoppingCriteria
 from transformers.generation import logits_process
 
-# Log-probability of a running hypothesis that does not exist: the library adds -1e9, any real one is far above.
+# Log-probability of a running hypothesis that does not exist: transformers adds -1e9, any real one is far above.
 NO_HYPOTHESIS = -1.0e8
 
 PAPER_ALPHA = 0.6  # exponent of the length penalty in section 6.1
 GNMT_OFFSET = 5  # of the length penalty in Wu et al. 2016
 
-# Processors of the library that treat each row by itself, whatever its place in the batch, and that never lift a
-# log-probability above 0.
+# Processors that treat each row by itself, whatever its place in the batch, and never lift a log-probability above 0.
 ROW_BY_ROW = {
     logits_process.ForcedBOSTokenLogitsProcessor,
     logits_process.LogitNormalization,
@@ -75,16 +74,10 @@ def check_scores(scores: torch.Tensor) -> None:
 
 
 class SourceLengthCriteria(StoppingCriteria):
-    """Ends each sentence at its own limit of generated tokens.
-
-    Args:
-        limits: (B,) largest number of generated tokens of each sentence.
-        prompt_length: Tokens in front of the generated ones: `<s>` and a forced prefix.
-    """
+    """Ends each sentence at its own limit (B,) of tokens behind the prompt, which is `<s>` and a forced prefix."""
 
     def __init__(self, limits: torch.Tensor, prompt_length: int) -> None:
-        self.limits = limits
-        self.prompt_length = prompt_length
+        self.limits, self.prompt_length = limits, prompt_length
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
         """(rows,) True where the row's sentence has reached its limit; rows of one sentence are neighbours."""
@@ -93,13 +86,7 @@ class SourceLengthCriteria(StoppingCriteria):
 
 
 class ForcedEndAtLimit(LogitsProcessor):
-    """`forced_eos_token_id` for each sentence's own limit; the library's processor knows the longest one alone.
-
-    Args:
-        limits: (B,) largest number of generated tokens of each sentence.
-        prompt_length: Tokens in front of the generated ones.
-        eos_token_id: (E,) the tokens one of which must stand at the limit.
-    """
+    """`forced_eos_token_id` (E,) at each sentence's own limit (B,); transformers' processor has one for all."""
 
     def __init__(self, limits: torch.Tensor, prompt_length: int, eos_token_id: torch.Tensor) -> None:
         self.limits, self.prompt_length, self.eos_token_id = limits, prompt_length, eos_token_id
@@ -123,36 +110,24 @@ NEVER_POSITIVE = ROW_BY_ROW | {
 
 @dataclass
 class SearchRule:
-    """How one call of beam search scores and stops; travels through the library's loop as its `length_penalty`.
+    """Scores and stop of one call of beam search; travels through transformers' loop as its `length_penalty`."""
 
-    Args:
-        alpha: Exponent of the length penalty.
-        offset: Its offset.
-        limits: (B, 1) largest number of generated tokens of each sentence.
-        num_wanted: Hypotheses to return for each sentence.
-        is_bounded: Whether no processor can lift a log-probability above 0.
-        scores: (B, N) of the best finished hypotheses so far, best first; -inf where there is none. Kept here for the
-            library's loop alone, which does not return it.
-    """
-
-    alpha: float
-    offset: float
-    limits: torch.Tensor
-    num_wanted: int
-    is_bounded: bool
+    alpha: float  # exponent of the length penalty
+    offset: float  # its offset
+    limits: torch.Tensor  # (B, 1) largest number of generated tokens of each sentence
+    num_wanted: int  # hypotheses to return for each sentence
+    is_bounded: bool  # whether no processor can lift a log-probability above 0
+    # (B, N) scores of the best finished hypotheses, best first, -inf where there is none; for transformers' loop alone
     scores: torch.Tensor = field(init=False)
 
     def penalty(self, length: torch.Tensor | int) -> torch.Tensor | float:
-        """What the log-probability of a hypothesis of `length` generated tokens is divided by."""
+        """Divisor of the log-probability of a hypothesis of `length` generated tokens."""
         return gnmt_length_penalty(length, self.alpha, self.offset)
 
     def can_improve(self, running: torch.Tensor, finished: torch.Tensor, length: int) -> torch.Tensor:
         """(B, 1) True where a running hypothesis might still beat the `num_wanted`-th best finished one.
 
-        Args:
-            running: (B, N) log-probabilities of running hypotheses, best first, all of `length` generated tokens.
-            finished: (B, N) scores of finished hypotheses, best first.
-            length: Generated tokens so far.
+        `running` (B, N) are log-probabilities of `length` tokens, `finished` (B, N) are scores, both best first.
         """
         best_running, worst_wanted = running[:, :1], finished[:, self.num_wanted - 1 : self.num_wanted]
         is_running = best_running > NO_HYPOTHESIS
@@ -210,7 +185,7 @@ class ChosenLogProbabilities(LogitsProcessor):
     def sequences_scores(self, tokens: torch.Tensor, limits: torch.Tensor, generation_config: Any) -> torch.Tensor:
         """(rows,) GNMT scores of generated tokens (rows, T), in which what follows the end does not count."""
         self._take(tokens[:, -1:])
-        chosen = torch.cat(self._chosen[: tokens.shape[1]], dim=1)  # the library may have looked a step ahead
+        chosen = torch.cat(self._chosen[: tokens.shape[1]], dim=1)  # transformers may have looked a step ahead
         return scores_of_chosen(chosen, tokens, limits, generation_config)
 
 

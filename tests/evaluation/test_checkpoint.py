@@ -152,7 +152,7 @@ def test_load_for_inference_names_some_of_many_missing_tensors_before_it_makes_t
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "num_decoder_layers": 3}))
     monkeypatch.setattr(VaswaniTransformerForConditionalGeneration, "from_pretrained", None)
-    with pytest.raises(ValueError, match=r"got missing model\.decoder\.layers\.2\..* and \d+ more. Its transl"):
+    with pytest.raises(ValueError, match=r"got missing model\.decoder\.layers\.2\..*Its\s+transl"):
         load_for_inference(folder)
 
 
