@@ -29,10 +29,10 @@ from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForC
 from vaswani_transformer.cli.training import chosen_recipe, describe_train, is_main_process, training_options
 from vaswani_transformer.data.rows import pair_lengths
 from vaswani_transformer.evaluation.results import METRICS
+from vaswani_transformer.files import write_json
 from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOutput, translation_loss
 from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, SinusoidalPositionalEncoding
 from vaswani_transformer.training.checkpoints import find_checkpoint
-from vaswani_transformer.training.folder import write_train_results
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import RunData, run_training
 
@@ -300,7 +300,7 @@ def train_control(
         "num_parameters": trainer.model.num_parameters(only_trainable=True),
     }
     if trainer.is_world_process_zero():
-        write_train_results(output_dir, results)
+        write_json(Path(output_dir) / "train_results.json", results)
     trainer.accelerator.wait_for_everyone()
     return results
 

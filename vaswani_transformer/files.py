@@ -8,6 +8,7 @@ import contextlib
 import errno
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,10 +67,36 @@ RUN_FILES = (
     RunFile(TEST_RESULTS_PATTERN, marks_run=True, on_hub=True, averaged=False),
     RunFile(f"after-*-updates-{TEST_RESULTS_PATTERN}", marks_run=True, on_hub=False, averaged=False),
     RunFile(STATE_FILE, marks_run=True, on_hub=False, averaged=False),
-    RunFile("checkpoint-*", marks_run=True, on_hub=False, averaged=False),
+    RunFile("checkpoint-[0-9]*", marks_run=True, on_hub=False, averaged=False),
     RunFile(SNAPSHOT_FOLDER, marks_run=True, on_hub=False, averaged=False),
     RunFile(STAGING_FOLDER, marks_run=True, on_hub=False, averaged=False),
 )
+
+
+CARD_MARKER = (
+    "<!-- written by `vaswani-transformer train` and anew by `evaluate`; without this line it is kept as it is -->"
+)
+
+
+def run_files(folder: Path) -> list[Path]:
+    """Lists the files and folders by which a folder holds a run."""
+    return [path for file in RUN_FILES if file.marks_run for path in sorted(folder.glob(file.name))]
+
+
+def clear_run(folder: Path) -> None:
+    """Deletes the run in a folder and its generated card; files of other origin stay."""
+    for path in run_files(folder):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    if is_own_card(folder / CARD_FILE):
+        (folder / CARD_FILE).unlink()
+
+
+def is_own_card(path: Path) -> bool:
+    """Whether a file is a generated card whose marker nobody has deleted."""
+    return path.is_file() and CARD_MARKER in path.read_text(encoding="utf-8", errors="replace")
 
 
 def read_json(path: Path, kind: type = dict, *, advice: str = "Copy it again.") -> Any:

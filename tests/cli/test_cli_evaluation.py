@@ -17,8 +17,8 @@ from tiny import make_model
 
 from vaswani_transformer import cli
 from vaswani_transformer.cli import evaluation, main
+from vaswani_transformer.files import write_json
 from vaswani_transformer.training.card import write_card
-from vaswani_transformer.training.folder import write_train_results
 from vaswani_transformer.training.recipes import Recipe, get_recipe
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -179,7 +179,7 @@ def run_with_card(model_folder, corpus):
     Recipe(train_source="train.en", train_target="train.de").save(model_folder)
     names = ("train_pairs", "train_steps", "num_parameters", "num_averaged_snapshots")
     results = {**dict.fromkeys(names, 1), "train_dropped_pairs": {}, "best_checkpoint": None}
-    write_train_results(model_folder, results)
+    write_json(model_folder / "train_results.json", results)
     write_card(model_folder)
     return model_folder
 

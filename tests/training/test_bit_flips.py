@@ -15,9 +15,8 @@ from toy_language import make_pairs
 from vaswani_transformer.files import RECIPE_FILE
 from vaswani_transformer.training.averaging import list_snapshots, write_average
 from vaswani_transformer.training.checkpoints import checkpoint_step, find_checkpoint
-from vaswani_transformer.training.folder import check_output_dir
 from vaswani_transformer.training.recipes import Recipe
-from vaswani_transformer.training.run import train
+from vaswani_transformer.training.run import check_output_dir, train
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 BITS_A_FILE = 12
@@ -181,7 +180,7 @@ def test_repeated_run_that_is_killed_leaves_the_averaged_weights(folder, finishe
     def die(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vaswani_transformer.training.finish.write_average", die)
+    monkeypatch.setattr("vaswani_transformer.training.run.write_average", die)
     with pytest.raises(KeyboardInterrupt):
         train(recipe, folder, resume=True, use_cpu=True)
     assert (folder / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()

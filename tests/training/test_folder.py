@@ -2,17 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from vaswani_transformer.training.folder import (
-    CARD_MARKER,
-    check_output_dir,
-    clear_run,
-    holding,
-    holds_a_run,
-    set_aside_scores,
-    start_or_resume,
-    write_train_results,
-)
+from vaswani_transformer.files import CARD_MARKER, clear_run, locking, run_files, write_json
 from vaswani_transformer.training.recipes import get_recipe
+from vaswani_transformer.training.run import _set_aside_scores, check_output_dir, start_or_resume
 
 RECIPE = get_recipe("quickstart")
 
@@ -27,12 +19,6 @@ def test_output_dir_is_refused_when_it_holds_another_run(tmp_path, name):
 def test_output_dir_may_hold_foreign_files(tmp_path):
     (tmp_path / "notes.txt").touch()
     check_output_dir(tmp_path, RECIPE, overwrite=False, resume=False)
-
-
-def test_output_dir_is_refused_when_it_is_a_file(tmp_path):
-    (tmp_path / "out").touch()
-    with pytest.raises(ValueError, match="`output_dir` must be a folder"):
-        check_output_dir(tmp_path / "out", RECIPE, overwrite=False, resume=False)
 
 
 def test_overwrite_and_resume_exclude_each_other(tmp_path):
@@ -56,19 +42,19 @@ def test_run_that_is_a_link_as_a_whole_may_be_resumed(tmp_path):
 
 
 def test_folder_takes_one_training_at_a_time(tmp_path):
-    with holding(tmp_path / "run"):
+    with locking(tmp_path / "run"):
         with (
-            pytest.raises(ValueError, match="`output_dir` must take one training at a time"),
-            holding(tmp_path / "run"),
+            pytest.raises(ValueError, match="`output_dir` must be written by one process at a time"),
+            locking(tmp_path / "run"),
         ):
             pass
         (tmp_path / "run" / "recipe.json").touch()
-    with holding(tmp_path / "run"):
+    with locking(tmp_path / "run"):
         pass
 
 
 def test_folder_that_nothing_was_written_to_is_not_left(tmp_path):
-    with pytest.raises(ZeroDivisionError), holding(tmp_path / "run"):
+    with pytest.raises(ZeroDivisionError), locking(tmp_path / "run"):
         raise ZeroDivisionError
     assert not (tmp_path / "run").exists()
 
@@ -109,10 +95,10 @@ def test_clear_run_leaves_foreign_files(tmp_path):
     ],
 )
 def test_scores_are_set_aside_when_the_run_went_on(tmp_path, steps, names):
-    write_train_results(tmp_path, {"train_steps": 50})
+    write_json(tmp_path / "train_results.json", {"train_steps": 50})
     for name in ("test_results.json", "test_results_2.json", "training_curves.png"):
         (tmp_path / name).touch()
-    set_aside_scores(tmp_path, steps)
+    _set_aside_scores(tmp_path, steps)
     (tmp_path / "train_results.json").unlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
@@ -127,7 +113,7 @@ def test_clear_run_deletes_only_the_card_it_wrote(tmp_path, text, stays):
 def test_cleared_folder_holds_no_run(tmp_path):
     RECIPE.save(tmp_path)
     clear_run(tmp_path)
-    assert not holds_a_run(tmp_path)
+    assert run_files(tmp_path) == []
 
 
 # ---- one command that starts or resumes ----

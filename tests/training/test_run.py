@@ -23,9 +23,8 @@ from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import load_corpus
 from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
 from vaswani_transformer.training.curves import curve, read_log
-from vaswani_transformer.training.finish import best_validation
 from vaswani_transformer.training.recipes import Recipe
-from vaswani_transformer.training.run import describe_plan, train
+from vaswani_transformer.training.run import best_validation, describe_plan, train
 
 
 @pytest.fixture(scope="module")

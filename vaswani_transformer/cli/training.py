@@ -144,7 +144,7 @@ def _run_train(args: argparse.Namespace) -> None:
 
 def training_options(args: argparse.Namespace, recipe: Recipe) -> dict[str, Any]:
     """The arguments of `train` behind recipe and folder."""
-    from ..training.folder import start_or_resume
+    from ..training.run import start_or_resume
 
     names = ("overwrite", "resume", "bf16", "use_cpu", "report_to", "num_proc")
     options = {name: getattr(args, name) for name in names}

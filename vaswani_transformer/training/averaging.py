@@ -52,12 +52,6 @@ def drop_later_snapshots(output_dir: str | Path, step: int) -> None:
             path.unlink()
 
 
-def missing_snapshots(output_dir: str | Path, steps: Sequence[int]) -> list[str]:
-    """Names of the snapshots after these updates that are not in a run's folder."""
-    found = {_snapshot_step(path) for path in list_snapshots(output_dir)}
-    return [_snapshot_name(step) for step in steps if step not in found]
-
-
 class SnapshotCallback(TrainerCallback):
     """Writes the weights alone to `output_dir/snapshots/step-NNNNNNNN.safetensors` and keeps the newest ones.
 

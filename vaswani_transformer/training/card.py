@@ -22,11 +22,13 @@ from ..evaluation.evaluation_set import describe_corpus
 from ..evaluation.results import METRICS, describe_search, metric_names
 from ..files import (
     CARD_FILE,
+    CARD_MARKER,
     CONFIG_FILE,
     CURVES_FILE,
     TEST_RESULTS_FILE,
     TEST_RESULTS_PATTERN,
     TRAIN_RESULTS_FILE,
+    is_own_card,
     read_json,
     write_text,
 )
@@ -34,9 +36,6 @@ from .recipes import RECIPES, SPLITS, Recipe
 
 logger = logging.get_logger(__name__)
 
-CARD_MARKER = (
-    "<!-- written by `vaswani-transformer train` and anew by `evaluate`; without this line it is kept as it is -->"
-)
 _TEMPLATE = Path(__file__).with_name("card_template.md")
 _CORPUS_OPTIONS = {
     "source_file": "--source",
@@ -131,11 +130,6 @@ def refresh_card(folder: str | Path) -> Path | None:
     except (KeyError, OSError, TypeError, ValueError, YAMLError) as error:
         logger.warning(f"No card was written: {error}")
         return None
-
-
-def is_own_card(path: Path) -> bool:
-    """Whether a file is a generated card whose marker nobody has deleted."""
-    return path.is_file() and CARD_MARKER in path.read_text(encoding="utf-8", errors="replace")
 
 
 def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:

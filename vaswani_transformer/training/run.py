@@ -4,14 +4,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import math
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PreTrainedModel, TrainerState, set_seed
+from safetensors.torch import load_file
+from transformers import PreTrainedModel, TrainerState, TrainingArguments, set_seed
 from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
@@ -20,20 +24,59 @@ from ..data.readers import check_sides, existing_file
 from ..data.rows import pair_lengths
 from ..evaluation.decoding import DECODING
 from ..evaluation.results import METRICS
-from ..files import STATE_FILE
+from ..files import (
+    CURVES_FILE,
+    RECIPE_FILE,
+    STAGING_FOLDER,
+    STATE_FILE,
+    TEST_RESULTS_PATTERN,
+    TRAIN_RESULTS_FILE,
+    WEIGHTS_FILE,
+    clear_run,
+    locking,
+    read_json,
+    run_files,
+    write_json,
+    writing_beside,
+)
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
-from .averaging import drop_later_snapshots
+from .averaging import drop_later_snapshots, write_average
 from .callbacks import EarlyStoppingCallback
-from .checkpoints import best_checkpoint, checkpoint_step, take_up_checkpoint
-from .finish import finish_run
-from .folder import check_output_dir, clear_run, holding, read_train_results
+from .card import refresh_card
+from .checkpoints import best_checkpoint, checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
+from .cost import measure_cost
+from .curves import draw_run
 from .loading import RunData, cleaning_rules, prepare_data
 from .recipes import SPLITS, Recipe
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
 
 logger = logging.get_logger(__name__)
+
+# Changing these does not change the updates already made, so a resumed run may.
+_FREE_TO_CHANGE = frozenset(
+    (
+        "name",
+        "description",
+        "test_split",
+        "test_source",
+        "test_target",
+        "test_pairs",
+        "max_steps",
+        "max_padded_tokens_per_device",
+        "eval_steps",
+        "eval_num_beams",
+        "save_steps",
+        "save_total_limit",
+        "logging_steps",
+        "early_stopping_patience",
+        "num_beams",
+        "length_penalty",
+        "length_penalty_offset",
+        "max_new_tokens_over_source",
+    )
+)
 
 
 def train(
@@ -79,7 +122,8 @@ def train(
         ImportError: If the package of a tracker is missing.
         KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
     """
-    with holding(output_dir):
+    is_main = os.environ.get("RANK", "0") == "0"
+    with locking(Path(output_dir)) if is_main else contextlib.nullcontext():
         trainer, output, data = run_training(
             recipe,
             output_dir,
@@ -327,4 +371,218 @@ def _restore_finished(
     trainer._load_from_checkpoint(trainer.state.best_model_checkpoint or str(checkpoint))
     if trainer.is_world_process_zero():
         drop_later_snapshots(trainer.args.output_dir, state.global_step)
-    return TrainOutput(state.global_step, math.nan, read_train_results(trainer.args.output_dir))
+    return TrainOutput(state.global_step, math.nan, read_train_results(Path(trainer.args.output_dir)))
+
+
+# ---- the folder of a run ----
+
+
+def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool, resume: bool) -> None:
+    """Refuses a folder that would lose another run, or that does not hold the run to resume.
+
+    Args:
+        output_dir: Folder of the run.
+        recipe: Recipe about to be trained.
+        overwrite: Whether a run in the folder may be deleted.
+        resume: Whether the run in the folder goes on.
+
+    Raises:
+        ValueError: If the folder holds another run, if both switches are on, or if the recipe to resume
+            differs.
+        FileNotFoundError: If there is nothing to resume.
+    """
+    output_dir = Path(output_dir)
+    if overwrite and resume:
+        raise ValueError("`overwrite` and `resume` must not both be set, got both. Choose one of them.")
+    if resume and not (output_dir / RECIPE_FILE).is_file():
+        raise FileNotFoundError(
+            f"`output_dir` must hold the run to resume, got {output_dir} without {RECIPE_FILE}. Leave --resume out to "
+            "start one, or pass --resume-or-start."
+        )
+    if resume:
+        check_same_recipe(Recipe.load(output_dir), recipe)
+    elif not overwrite and run_files(output_dir):
+        raise ValueError(
+            f"`output_dir` must not hold another run, got {output_dir}. Pass another folder, or resume or overwrite "
+            "that run (--resume, --overwrite)."
+        )
+
+
+def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
+    """Switches for a run whose command is repeated until it is finished, as schedulers do after a lost machine.
+
+    Args:
+        output_dir: Folder of the run.
+        recipe: Recipe about to be trained.
+
+    Returns:
+        `resume` and `overwrite` as for `train`: a run with a checkpoint goes on, one that was lost before its first
+        starts anew. Where there is no run, and where there is another, both are off.
+
+    Raises:
+        ValueError: If the run lost before its first checkpoint is another recipe's.
+    """
+    output_dir = Path(output_dir)
+    resume = bool(list_checkpoints(output_dir))
+    was_lost = (
+        not resume
+        and (output_dir / RECIPE_FILE).is_file()
+        and not any((output_dir / name).exists() for name in (WEIGHTS_FILE, TRAIN_RESULTS_FILE))
+    )
+    if was_lost:
+        check_same_recipe(Recipe.load(output_dir), recipe)
+    return {"resume": resume, "overwrite": was_lost}
+
+
+def check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
+    """Raises ValueError naming the fields in which a run to resume differs in a way that would make it another run.
+
+    Args:
+        trained: Of the run.
+        wanted: About to be trained.
+    """
+    differences = [
+        f"{field.name} {getattr(trained, field.name)!r} instead of {getattr(wanted, field.name)!r}"
+        for field in dataclasses.fields(Recipe)
+        if field.name not in _FREE_TO_CHANGE and getattr(trained, field.name) != getattr(wanted, field.name)
+    ]
+    if differences:
+        raise ValueError(
+            f"`recipe` must be the one of the run to resume, got another: the run has {'; '.join(differences)}. Pass "
+            "the same values, or another `output_dir`."
+        )
+
+
+# ---- the end of a run ----
+
+
+def finish_run(
+    recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOutput, data: RunData
+) -> dict[str, Any]:
+    """Writes the final model, the results and the card into the run's folder; every process calls it.
+
+    Args:
+        recipe: Recipe of the run.
+        trainer: The trainer after the last update.
+        output: What its training returned.
+        data: What it was trained on.
+
+    Returns:
+        The results, as `train` does.
+    """
+    output_dir = Path(trainer.args.output_dir)
+    num_averaged = _write_model(recipe, trainer)
+    num_averaged = trainer.accelerator.reduce(torch.tensor(num_averaged, device=trainer.args.device), "sum").item()
+    figures: dict[str, Any] = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
+    if "train_flops_paper" not in figures:  # else they are those of an earlier process that made the last update
+        figures |= measure_cost(trainer)
+    if (report := data.report or trainer.stream_report()) is not None:
+        figures |= {"train_pairs": report.num_kept, "train_dropped_pairs": report.dropped}
+    results = {
+        "recipe": recipe.name,
+        **trainer.layout(),
+        **figures,
+        **_validation_figures(trainer),
+        **(_evaluate_average(trainer) if num_averaged else {}),
+        "train_steps": output.global_step,
+        "num_parameters": trainer.model.num_parameters(),
+        "num_averaged_snapshots": num_averaged,
+        "best_checkpoint": trainer.state.best_model_checkpoint if recipe.load_best_model else None,
+    }
+    if trainer.is_world_process_zero():
+        _set_aside_scores(output_dir, output.global_step)
+        with writing_beside(output_dir / STATE_FILE) as beside:
+            trainer.state.save_to_json(str(beside))
+        write_json(output_dir / TRAIN_RESULTS_FILE, results)
+        draw_run(output_dir)
+        refresh_card(output_dir)
+    trainer.accelerator.wait_for_everyone()
+    return results
+
+
+def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
+    """Writes the final model and returns the number of averaged snapshots; every process calls it.
+
+    Its files are first written elsewhere, then renamed: a half-written file would block a resume.
+    """
+    output_dir, num_averaged = Path(trainer.args.output_dir), 0
+    staged = output_dir / STAGING_FOLDER / "model"
+    try:
+        trainer.save_model(str(staged))
+        if trainer.is_world_process_zero():
+            (staged / "training_args.bin").unlink(missing_ok=True)
+            if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
+                num_averaged = write_average(output_dir, recipe.num_averaged_snapshots, staged)
+            for path in staged.iterdir():
+                path.replace(output_dir / path.name)
+    finally:
+        if trainer.is_world_process_zero():
+            clear_staging(output_dir)
+    return num_averaged
+
+
+def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
+    """Renames the test results of an earlier model of a run that was resumed, and deletes its curves."""
+    earlier = read_train_results(output_dir).get("train_steps", num_steps)
+    if earlier == num_steps:
+        return
+    (output_dir / CURVES_FILE).unlink(missing_ok=True)
+    for path in output_dir.glob(TEST_RESULTS_PATTERN):
+        renamed = path.replace(path.with_name(f"after-{earlier}-updates-{path.name}"))
+        logger.warning(f"Scores of the model before these updates are now in {renamed}.")
+
+
+def read_train_results(output_dir: Path) -> dict[str, Any]:
+    """Reads the results of an earlier end of a run, if there was one."""
+    path = output_dir / TRAIN_RESULTS_FILE
+    results: dict[str, Any] = read_json(path, advice="Delete it.") if path.is_file() else {}
+    return results
+
+
+def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
+    """Figures of the last validation during training as `last_eval_*` and of the best as `best_eval_*`, or none."""
+    validations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
+    if not validations:
+        return {}
+    best = best_validation(validations, trainer.args)
+    return {
+        **_named("last", validations[-1]),
+        "best_eval_step": best["step"],
+        **{name: value for name, value in _named("best", best).items() if not name.endswith(("_time", "_second"))},
+    }
+
+
+def best_validation(validations: Sequence[Mapping[str, Any]], args: TrainingArguments) -> Mapping[str, Any]:
+    """The best by `metric_for_best_model`, else by BLEU, else by nll; the earliest of equals, the last of none."""
+    chosen = args.metric_for_best_model
+    for metric in (chosen, "sacrebleu", "nll"):
+        key = f"eval_{(metric or '').removeprefix('eval_')}"
+        if entries := [entry for entry in validations if key in entry]:
+            is_greater_better = args.greater_is_better if metric == chosen else metric == "sacrebleu"
+            return (max if is_greater_better else min)(entries, key=lambda entry: entry[key])
+    return validations[-1]
+
+
+def _named(which: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{which}_{name}": value for name, value in entry.items() if name.startswith("eval_")}
+
+
+def _evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
+    """Loads a run's averaged weights and measures them on the validation set; every process calls it.
+
+    Args:
+        trainer: A trainer that is done, with `model.safetensors` in its output folder.
+
+    Returns:
+        `average_eval_*` without times, translations scored where the run's validations are. Empty without validation
+        set.
+    """
+    if trainer.eval_dataset is None:
+        return {}
+    if trainer.is_world_process_zero():
+        weights = load_file(Path(trainer.args.output_dir) / WEIGHTS_FILE)
+        trainer.model.load_state_dict(weights, strict=False)  # a tied tensor is in the file once
+    if trainer.args.world_size > 1:
+        for tensor in trainer.model.parameters():
+            torch.distributed.broadcast(tensor.data, src=0)
+    return trainer.evaluate_quietly("average_eval")

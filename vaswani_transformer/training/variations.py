@@ -26,9 +26,8 @@ from ..evaluation.decoding import DECODING
 from ..evaluation.report import evaluate_to_files
 from ..evaluation.results import describe_search
 from ..files import RECIPE_FILE, TEST_RESULTS_FILE, read_json
-from .folder import check_same_recipe, read_train_results, start_or_resume
 from .recipes import Recipe
-from .run import train
+from .run import check_same_recipe, read_train_results, start_or_resume, train
 
 logger = logging.get_logger(__name__)
 
