@@ -34,7 +34,7 @@ QUANTIZATIONS = ("float32", "int8")
 def load_pytorch(folder: str, threads: int, num_beams: int) -> Translate:
     import torch
 
-    from vaswani_transformer.evaluation.checkpoint import load_for_inference
+    from vaswani_transformer.evaluation.loading import load_for_inference
     from vaswani_transformer.evaluation.translate import translate
 
     torch.set_num_threads(threads)

@@ -88,7 +88,7 @@ def _clean(folder: Path):
 
 def _sampler(cleaned):
     from vaswani_transformer.data import TokenBatchSampler
-    from vaswani_transformer.data.rows import pair_lengths
+    from vaswani_transformer.data.preparation import pair_lengths
 
     return TokenBatchSampler(*pair_lengths(cleaned), **BUDGETS)
 

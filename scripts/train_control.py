@@ -27,8 +27,8 @@ from transformers.models.marian.modeling_marian import shift_tokens_right
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
 from vaswani_transformer.cli.training import chosen_recipe, describe_train, is_main_process, training_options
-from vaswani_transformer.data.rows import pair_lengths
-from vaswani_transformer.evaluation.results import METRICS
+from vaswani_transformer.data.preparation import pair_lengths
+from vaswani_transformer.evaluation import METRICS
 from vaswani_transformer.files import write_json
 from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOutput, translation_loss
 from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, SinusoidalPositionalEncoding

@@ -15,7 +15,7 @@ from transformers import (
     pipeline,
 )
 
-from vaswani_transformer.evaluation.checkpoint import load_for_inference
+from vaswani_transformer.evaluation.loading import load_for_inference
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Model has `tie_word_embeddings=True`", "ignore:Setting `save_embedding_layers` to `True`"

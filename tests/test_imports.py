@@ -19,7 +19,7 @@ HUB_FILES = sorted(PACKAGE.glob("*_vaswani_transformer.py"))
 def layer_of(module):
     """Index of the layer a dotted module name below the package belongs to, or None for the package itself."""
     head = module.split(".")[0]
-    if not head or head in ("extras", "files", "lines", "version"):
+    if not head or head in ("extras", "files", "version"):
         return None
     head = "hub" if head.endswith("_vaswani_transformer") else head
     return next(index for index, names in enumerate(LAYERS) if head in names)
@@ -63,7 +63,7 @@ def test_no_module_imports_itself_through_others():
         for path in PACKAGE.rglob("*.py")
     }
     graph = {name: {*imported_modules(path, for_types=False)} & {*modules} - {name} for name, path in modules.items()}
-    assert sum(map(len, graph.values())) > 300
+    assert sum(map(len, graph.values())) > 150
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the way round
 
 

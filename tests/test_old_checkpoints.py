@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
-from vaswani_transformer.evaluation.checkpoint import load_for_inference
+from vaswani_transformer.evaluation.loading import load_for_inference
 from vaswani_transformer.evaluation.scoring import score_pairs
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import train

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""A run's files: the table of their names, JSON, writing to a temporary file that is then renamed, and a lock."""
+"""Files: the table of a run's, JSON, lines of text, writing to a temporary file that is then renamed, and a lock."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from filelock import FileLock, Timeout
 
@@ -33,6 +35,9 @@ STAGING_FOLDER = "_unfinished"
 # of checkpoints alone
 MANIFEST_FILE = "manifest.json"
 PROGRESS_FILES = "progress_*.json"  # one file for each process
+
+STANDARD_STREAM = "-"  # stdin of what is read, stdout of what is written
+_BYTE_ORDER_MARK = "\ufeff".encode()
 
 
 class RunFile(NamedTuple):
@@ -198,3 +203,120 @@ def check_no_link_out(path: Path, folder: Path) -> None:
             f"`model` must hold its files itself, got a link from {path} to {place}. Put a copy in its place if it is "
             "meant to be public."
         )
+
+
+# ---- lines and other files that a user names ----
+
+
+def decode_lines(stream: BinaryIO, name: str, max_bytes: int, *, offset: int = 0, line: int = 1) -> Iterator[str]:
+    r"""Lines of a binary stream of UTF-8 text, without their ends.
+
+    Lines end in `\n` or `\r\n`; no other character ends a line. A byte order mark at the start is dropped.
+
+    Args:
+        stream: Read from its present position, once; no more than the longest line is held.
+        name: Of the stream, for errors.
+        max_bytes: Bytes of the longest line, without its end.
+        offset: Byte of the file at which the stream stands.
+        line: Number of the line that begins there, from 1.
+
+    Raises:
+        ValueError: A line is longer or holds bytes that are not UTF-8; names stream, line and byte offset.
+    """
+    # As much as a line may have: byte order mark, text, both bytes of its end, and the one that is too much.
+    for number, raw in enumerate(iter(partial(stream.readline, max_bytes + 6), b""), start=line):
+        content = raw.removesuffix(b"\n").removesuffix(b"\r")
+        begin = len(_BYTE_ORDER_MARK) if number == 1 and content.startswith(_BYTE_ORDER_MARK) else 0
+        if len(content) - begin > max_bytes:
+            raise ValueError(
+                f"`{name}` must have at most {max_bytes} bytes in a line, got more in line {number} at byte offset "
+                f"{offset}. Split it into sentences, one a line, or remove it."
+            )
+        try:
+            text = content[begin:].decode("utf-8")
+        except UnicodeDecodeError as error:
+            place = begin + error.start
+            raise ValueError(
+                f"`{name}` must be UTF-8 text, got byte 0x{raw[place]:02x} in line {number} at byte offset "
+                f"{offset + place}. Convert it to UTF-8, for example with iconv, or remove the line."
+            ) from error
+        yield text
+        offset += len(raw)
+
+
+def is_stream(file: str | Path) -> bool:
+    """Whether a file to write is stdout, a device or a pipe."""
+    path = Path(file)
+    return str(file) == STANDARD_STREAM or (path.exists() and not path.is_file() and not path.is_dir())
+
+
+def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
+    """Refuses files that could not be written, or that would replace another file of the same command.
+
+    Args:
+        outputs: Files to write, by the name they have in errors; None is no file and "-" is stdout.
+        inputs: Files that the command reads; None is no file and "-" is stdin.
+
+    Raises:
+        FileNotFoundError: The folder of an output does not exist.
+        ValueError: An output is a folder, its folder is read-only, or it, or the temporary file before it is complete,
+            is an input or another output.
+    """
+    others = {Path(file).resolve() for file in inputs if file is not None and str(file) != STANDARD_STREAM}
+    for name, file in outputs.items():
+        if file is None or is_stream(file):
+            continue
+        path = Path(file).resolve()
+        if path.is_dir():
+            raise ValueError(f"`{name}` must be a file, got the folder {file}. Pass a file in it.")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"`{name}` must be in a folder that exists, got {file}. Create the folder first.")
+        if not os.access(path.parent, os.W_OK):
+            raise ValueError(f"`{name}` must be in a folder that can be written to, got {file}. Pass another file.")
+        own = {path, path.with_name(path.name + ".part")}
+        if taken := own & others:
+            raise ValueError(
+                f"`{name}` must be a file of its own, got {file}: {taken.pop()} is also read or written for another. "
+                "Pass another file."
+            )
+        others |= own
+
+
+def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
+    """Writes one line for each string and returns their number; a line feed inside a string becomes a space.
+
+    Args:
+        lines: Strings to write.
+        output_file: A path, whose file appears when it is complete; "-" is stdout, to which, as to devices and pipes,
+            lines are written at once.
+    """
+    num_lines = 0
+    with contextlib.ExitStack() as stack:
+        if str(output_file) == STANDARD_STREAM:
+            stream: BinaryIO = sys.stdout.buffer
+        elif is_stream(output_file):
+            stream = stack.enter_context(open(output_file, "wb"))
+        else:
+            stream = stack.enter_context(open(stack.enter_context(writing_beside(Path(output_file).resolve())), "wb"))
+        for line in lines:
+            stream.write(line_bytes(line))
+            num_lines += 1
+    return num_lines
+
+
+def line_bytes(line: str) -> bytes:
+    """A line of a file; a line feed inside the string becomes a space."""
+    return line.replace("\n", " ").encode("utf-8") + b"\n"
+
+
+def check_picture(name: str, file: str | Path) -> None:
+    """Refuses a picture that is no .png or .svg file, or that could not be written; `name` is the file's in errors."""
+    if Path(file).suffix.lower() not in (".png", ".svg"):
+        raise ValueError(f"`{name}` must end in .png or .svg, got {file}. Pass another name.")
+    check_outputs({name: file})
+
+
+def save_figure(figure: Any, file: str | Path) -> None:
+    """Writes a Matplotlib figure in the format of the name's end, complete or not at all."""
+    with writing_beside(Path(file)) as beside:
+        figure.savefig(beside, format=Path(file).suffix.lower().removeprefix("."))

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from vaswani_transformer.demo import create_demo, launch
-from vaswani_transformer.evaluation.checkpoint import load_for_inference
+from vaswani_transformer.evaluation.loading import load_for_inference
 
 model_id = os.environ.get("MODEL_ID")
 model, tokenizer = load_for_inference(model_id or Path(__file__).resolve().parent)

@@ -17,7 +17,7 @@ from tiny import make_model
 
 from vaswani_transformer import cli
 from vaswani_transformer.cli import evaluation, main
-from vaswani_transformer.files import write_json
+from vaswani_transformer.files import write_json, write_lines
 from vaswani_transformer.training.card import write_card
 from vaswani_transformer.training.recipes import Recipe, get_recipe
 
@@ -58,7 +58,7 @@ def test_incomplete_checkpoint_folder_is_refused_by_name(command, model_folder, 
     (model_folder / "model.safetensors").unlink()
     data = {"evaluate": ["--source", "train.en", "--reference", "train.de"], "translate": ["--input", "train.en"]}
     error = refused(capsys, [command, "--model", str(model_folder), *data[command]])
-    assert f"{model_folder} without model.safetensors" in error
+    assert f"no file named model.safetensors found in directory {model_folder}" in error
 
 
 def test_tokenizer_larger_than_the_vocabulary_is_refused(model_folder, corpus, capsys):
@@ -163,10 +163,12 @@ def test_evaluate_refuses_one_file_for_both_outputs(corpus, capsys):
 
 
 def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(model_folder, corpus, monkeypatch, capsys):
-    def fail(lines, path):
-        raise OSError("disk full")
+    def write_or_fail(lines, path):
+        if path == "out":
+            raise OSError("disk full")
+        return write_lines(lines, path)
 
-    monkeypatch.setattr("vaswani_transformer.evaluation.report.write_lines", fail)
+    monkeypatch.setattr("vaswani_transformer.evaluation.report.write_lines", write_or_fail)
     data = ["--source", "train.en", "--reference", "train.de", "--device", "cpu"]
     error = refused(capsys, ["evaluate", "--model", str(model_folder), *data, "--translations", "out"])
     assert error == "error: disk full"

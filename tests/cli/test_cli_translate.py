@@ -14,18 +14,17 @@ import pytest
 from cli_runs import refused
 
 from vaswani_transformer.cli import main
-from vaswani_transformer.evaluation import batches, translate
-from vaswani_transformer.evaluation.files import check_files
-from vaswani_transformer.evaluation.processes import ALONE, Processes, join_processes
+from vaswani_transformer.evaluation import translate
+from vaswani_transformer.evaluation.translate import check_files, join_processes
 
 TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
 COMMAND = ["-m", "vaswani_transformer.cli"]
 # The same with chunks of 20 sentences, as a script.
 SMALL_CHUNKS = """import sys
 from vaswani_transformer.cli import main
-from vaswani_transformer.evaluation import batches
+from vaswani_transformer.evaluation import translate
 
-batches.SENTENCES_PER_CHUNK = 20
+translate.SENTENCES_PER_CHUNK = 20
 sys.exit(main())
 """
 
@@ -92,7 +91,7 @@ def test_translation_that_is_killed_goes_on_as_if_it_had_not_been(launcher, argu
 def small_chunks(arguments, monkeypatch):
     """The command as a script with chunks of 20 sentences, and the bytes of a translation nobody disturbed."""
     Path("small_chunks.py").write_text(SMALL_CHUNKS)
-    monkeypatch.setattr(batches, "SENTENCES_PER_CHUNK", 20)
+    monkeypatch.setattr(translate, "SENTENCES_PER_CHUNK", 20)
     assert main([*arguments, "--output", "whole"]) == 0
     return ["small_chunks.py", *arguments], Path("whole").read_bytes()
 
@@ -136,7 +135,7 @@ def test_translation_killed_at_twenty_moments_has_every_line_once_and_in_order(s
     command, expected = small_chunks
     part, generator, num_kills = Path("out.part"), random.Random(0), 0
     while num_kills < 20:
-        resume = ["--resume"] if part.exists() and Path("out.part.json").exists() else []
+        resume = ["--resume"] if part.exists() else []
         process = start(*command, "--output", "out", *resume)
         if generator.random() < 0.8:
             wait_for_part(process, part.stat().st_size if resume else 0)
@@ -274,7 +273,6 @@ def test_two_processes_write_what_one_writes_and_only_one_of_them_speaks(argumen
     command = [*COMMAND, *arguments, "--n-best", "2", "--output"]
     finish(start(*command, "one"))
     Path("two.part").write_text("old\n")
-    Path("two.part.json").write_text("{}")
     errors = finish(start(*TORCHRUN, *command, "two"))
     assert Path("two").read_bytes() == Path("one").read_bytes()
     assert errors.count("two.part is replaced") == 1
@@ -290,7 +288,7 @@ def test_interrupted_translation_says_how_to_go_on(arguments, monkeypatch, capsy
             raise KeyboardInterrupt
         return generate(*args)
 
-    monkeypatch.setattr(batches, "SENTENCES_PER_CHUNK", 20)
+    monkeypatch.setattr(translate, "SENTENCES_PER_CHUNK", 20)
     monkeypatch.setattr(translate, "_generate", interrupt)
     assert main([*arguments, "--output", "out"]) == 130
     assert capsys.readouterr().err.splitlines()[-2:] == [
@@ -299,43 +297,9 @@ def test_interrupted_translation_says_how_to_go_on(arguments, monkeypatch, capsy
     ]
 
 
-def test_resume_names_the_options_that_differ(arguments, capsys):
-    Path("out.part").write_text("Ein Hund.\n")
-    Path("out.part.json").write_text('{"num_best": 3}')
-    error = refused(capsys, [*arguments, "--output", "out", "--resume", "--n-best", "2"])
-    assert error.startswith("error: `--resume` must go on as ")
-    assert "`--n-best`" in error
-    assert "`--input`" in error
-    assert Path("out.part").read_text() == "Ein Hund.\n"
-
-
-def test_resume_without_a_part_is_refused_before_the_model_is_loaded(corpus, capsys):
-    command = ["translate", "--model", "nowhere", "--input", "train.en", "--output", "out", "--resume"]
-    assert "error: `--resume` must find what an interrupted translation left" in refused(capsys, command)
-
-
 def test_several_processes_refuse_stdin():
-    with pytest.raises(ValueError, match="`input` must be a file for 2 processes, got stdin. Save it to a file first"):
+    with pytest.raises(ValueError, match="`input` must be a file for 2 processes, got -, a stream. Save it to a file"):
         check_files("-", "-", num_processes=2)
-
-
-@pytest.mark.parametrize("rank", [0, 1, 2])
-def test_processes_share_batches_in_turn_and_get_all_results_in_order(rank, monkeypatch):
-    numbers, mine = list(range(8)), []
-    shares = [[number**2 for number in numbers[other::3]] for other in range(3)]
-
-    def gather(found):
-        mine.extend(found)
-        return shares
-
-    monkeypatch.setattr("accelerate.utils.gather_object", gather)
-    assert Processes(rank, 3).map(lambda number: number**2, numbers) == [number**2 for number in numbers]
-    assert mine == [shares[rank]]
-
-
-def test_one_process_joins_no_others(monkeypatch):
-    monkeypatch.setitem(sys.modules, "accelerate", None)
-    assert join_processes() is ALONE
 
 
 def test_several_processes_without_accelerate_are_told_the_extra(monkeypatch):

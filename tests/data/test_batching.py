@@ -344,29 +344,3 @@ def test_sampler_refuses_a_pair_longer_than_a_batch():
 def test_sampler_refuses_a_pair_longer_than_the_padded_bound():
     with pytest.raises(ValueError, match="`max_padded_tokens` must be at least 16, .* got 15"):
         TokenBatchSampler([3, 9], [3, 7], max_source_tokens=9, max_target_tokens=9, max_padded_tokens=15)
-
-
-@pytest.mark.parametrize(
-    ("lengths", "options", "message"),
-    [
-        (([], []), {}, "`source_lengths` must be a non-empty list"),
-        (([3], [3, 4]), {}, "`target_lengths` must have as many entries as `source_lengths` .1., got 2"),
-        (([1, 0], [3, 4]), {}, "got 0 in row 1"),
-        (([3], [3]), {"world_size": 0}, "`world_size` must be at least 1, got 0"),
-        (([3], [3]), {"accumulation_steps": 0}, "`accumulation_steps` must be at least 1, got 0"),
-        (([3], [3]), {"seed": -1}, "`seed` must be at least 0, got -1"),
-        (([3], [3]), {"max_source_tokens": 0}, "`max_source_tokens` must be at least 1, got 0"),
-        (([3], [3]), {"max_target_tokens": 0}, "`max_target_tokens` must be at least 1, got 0"),
-        (([3], [3]), {"max_padded_tokens": 0}, "`max_padded_tokens` must be at least 1, got 0"),
-        (([[3, 4]], [3]), {}, r"`source_lengths` must be a non-empty list of numbers, got shape \(1, 2\)"),
-    ],
-)
-def test_sampler_refuses_bad_values(lengths, options, message):
-    with pytest.raises(ValueError, match=message):
-        TokenBatchSampler(*lengths, **{**LIMITS, **options})
-
-
-@pytest.mark.parametrize("value", [2.5, True])
-def test_sampler_refuses_a_limit_that_is_no_whole_number(value):
-    with pytest.raises(TypeError, match=f"`max_source_tokens` must be a whole number, got {value}"):
-        TokenBatchSampler([1], [3], max_source_tokens=value, max_target_tokens=9)

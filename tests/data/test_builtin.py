@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("datasets", reason="needs the extra [train]")
 
 from vaswani_transformer.data import builtin, load_corpus
-from vaswani_transformer.evaluation.evaluation_set import load_evaluation_set
+from vaswani_transformer.evaluation.report import load_evaluation_set
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,16 +19,6 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture(scope="module")
 def splits():
     return {name: list(builtin.read_builtin(name)) for name in ("train", "validation", "test")}
-
-
-@pytest.fixture
-def damaged(tmp_path, monkeypatch):
-    """A copy of the corpus file with one flipped bit, in the place of the file."""
-    content = bytearray(builtin.CORPUS_FILE.read_bytes())
-    content[len(content) // 2] ^= 1
-    (tmp_path / "damaged.txt.xz").write_bytes(content)
-    monkeypatch.setattr(builtin, "CORPUS_FILE", tmp_path / "damaged.txt.xz")
-    return tmp_path / "damaged.txt.xz"
 
 
 def letters(sentence):
@@ -86,11 +76,6 @@ def test_file_is_at_most_2_megabytes():
     assert builtin.CORPUS_FILE.stat().st_size <= 2_000_000
 
 
-def test_damaged_file_is_refused_by_its_name(damaged, tmp_path):
-    with pytest.raises(ValueError, match=rf"got {damaged}, whose SHA-256 is not .* install the package again"):
-        load_corpus(dataset="builtin", split="test", cache_dir=tmp_path)
-
-
 def test_unknown_split_is_refused():
     with pytest.raises(ValueError, match="`split` must be one of train, validation, test, got 'valid'"):
         builtin.read_builtin("valid")
@@ -100,7 +85,7 @@ def test_loading_writes_in_the_cache_alone(tmp_path):
     before = {path: path.stat().st_mtime_ns for path in builtin.CORPUS_FILE.parent.iterdir()}
     load_corpus(dataset="builtin", split="validation", cache_dir=tmp_path)
     assert {path: path.stat().st_mtime_ns for path in builtin.CORPUS_FILE.parent.iterdir()} == before
-    assert list(tmp_path.rglob("pairs.arrow"))
+    assert list(tmp_path.rglob("*.arrow"))
 
 
 def test_corpus_holds_every_training_pair_and_one_pair_of_each_other_sentence(splits, tmp_path):

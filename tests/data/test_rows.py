@@ -8,7 +8,8 @@ import datasets
 import pytest
 
 from vaswani_transformer.data import ArrowPairs
-from vaswani_transformer.data.rows import check_token_ids, number_column
+from vaswani_transformer.data.collation import check_token_ids
+from vaswani_transformer.data.preparation import number_column
 
 ROWS = [{"input_ids": list(range(n)), "labels": list(range(5, 8 + n % 3)), "source_length": n} for n in range(1, 30)]
 

@@ -7,7 +7,7 @@ import json
 import datasets
 import pytest
 
-from vaswani_transformer.data import load_corpus, readers, stream_corpus, streams
+from vaswani_transformer.data import corpora, load_corpus, stream_corpus
 
 SENTENCES = [("a", "b"), ("", "x"), ("c\u2028d", "e f"), ("öä", "g\rh"), ("i", "j"), ("k", ""), ("l m n", "o")]
 PAIRS = [{"source": source, "target": target} for source, target in SENTENCES]
@@ -16,7 +16,7 @@ PAIRS = [{"source": source, "target": target} for source, target in SENTENCES]
 @pytest.fixture
 def text_files(tmp_path, monkeypatch):
     """Two text files, read in shards of 3 lines; the first has a byte order mark and other line ends."""
-    monkeypatch.setattr(streams, "_LINES_PER_SHARD", 3)
+    monkeypatch.setattr(corpora, "_LINES_PER_SHARD", 3)
     (tmp_path / "text.en").write_bytes(b"\xef\xbb\xbf" + "".join(f"{pair[0]}\r\n" for pair in SENTENCES).encode())
     (tmp_path / "text.de").write_bytes("\n".join(pair[1] for pair in SENTENCES).encode())
     return {"source_file": tmp_path / "text.en", "target_file": tmp_path / "text.de"}
@@ -92,4 +92,4 @@ def test_file_that_cannot_be_streamed_is_refused(tmp_path):
 def test_empty_lines_at_the_end_of_a_file_count(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).write_text("x\n\n")
-    assert readers.index_aligned(tmp_path / "a", tmp_path / "b", 5) == [(1, 2, 0, 0)]
+    assert corpora.index_aligned(tmp_path / "a", tmp_path / "b", 5) == [(1, 2, 0, 0)]

@@ -81,12 +81,6 @@ def test_bytes_that_are_not_utf8_are_refused(files, tmp_path):
         train([*files, tmp_path / "bad"])
 
 
-@pytest.mark.parametrize("sentences", [[], ["", " "], [["", "\u00a0"]]])
-def test_blank_text_is_refused(sentences):
-    with pytest.raises(ValueError, match="must hold text to train on, got only blank ones or none"):
-        train(sentences=sentences)
-
-
 @pytest.mark.parametrize("options", [{}, {"files": ["a"], "sentences": ["b"]}])
 def test_training_needs_files_or_sentences(options):
     with pytest.raises(ValueError, match="`files` or `sentences` must be given, and not both"):

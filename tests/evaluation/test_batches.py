@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from vaswani_transformer.evaluation.batches import length_batches, paired
+from vaswani_transformer.evaluation.scoring import paired
+from vaswani_transformer.evaluation.translate import length_batches
 
 
 def test_length_batches_hold_every_row_once_within_the_budget():

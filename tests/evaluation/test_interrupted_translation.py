@@ -2,17 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interrupted translations of files: what stays, what goes on, and what is never mixed."""
 
-import json
 import os
 import sys
 from types import SimpleNamespace
 
 import pytest
-from tiny import make_model
 
-from vaswani_transformer.evaluation import batches, translate
-from vaswani_transformer.evaluation.files import check_files, translate_file
-from vaswani_transformer.evaluation.outputs import write_lines
+from vaswani_transformer.evaluation import translate
+from vaswani_transformer.evaluation.translate import translate_file
+from vaswani_transformer.files import write_lines
 
 CHUNK = 3
 # One sentence in each batch: the chunks are the calls 1 and 2, 3 to 5, 6 and 7, 8 and 9.
@@ -35,7 +33,7 @@ NUM_CALLS = 9
 
 @pytest.fixture(autouse=True)
 def small_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(batches, "SENTENCES_PER_CHUNK", CHUNK)
+    monkeypatch.setattr(translate, "SENTENCES_PER_CHUNK", CHUNK)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").write_text("\n".join(LINES), encoding="utf-8")
 
@@ -131,41 +129,6 @@ def test_resumed_translation_keeps_whole_chunks_only_and_translates_the_rest(run
     assert (tmp_path / "out").read_bytes() == b"kept\n" * 3 + b"".join(whole.splitlines(keepends=True)[3:])
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("model", lambda path: {"model": make_model(seed=1)}),
-        ("input", lambda path: path.write_text("\n".join([*LINES[:-1], "b"])) and {}),
-        ("num_beams", lambda path: {"num_beams": 2}),
-        ("length_penalty", lambda path: {"length_penalty": 1.0}),
-        ("num_best", lambda path: {"num_best": 2}),
-    ],
-)
-def test_resume_with_anything_else_is_refused_by_name_and_loses_nothing(
-    name, change, run, interrupted, whole, tmp_path
-):
-    interrupted(6)
-    part = (tmp_path / "out.part").read_bytes()
-    options = change(tmp_path / "in")
-    with pytest.raises(
-        ValueError, match=f"`resume` must go on as .*out.part was begun, got another value of `{name}`"
-    ):
-        run(**options, resume=True)
-    assert (tmp_path / "out.part").read_bytes() == part
-    assert (tmp_path / "out.part.json").is_file()
-
-
-def test_resume_takes_other_batches_and_options_that_say_what_the_model_says(run, interrupted, tmp_path, tiny_model):
-    interrupted(6)
-    assert run(resume=True, max_tokens_per_batch=500, num_beams=4) == len(LINES)
-
-
-def test_resume_takes_the_same_model_from_elsewhere(run, interrupted, whole, tmp_path):
-    interrupted(6)
-    run(model=make_model(), resume=True)
-    assert (tmp_path / "out").read_bytes() == whole
-
-
 def test_translation_replaces_an_older_part_with_a_warning(run, interrupted, whole, tmp_path, caplog):
     interrupted(6)
     run()
@@ -174,14 +137,6 @@ def test_translation_replaces_an_older_part_with_a_warning(run, interrupted, who
     ]
     assert (tmp_path / "out").read_bytes() == whole
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]
-
-
-@pytest.mark.parametrize("missing", ["out.part", "out.part.json"])
-def test_resume_without_a_part_is_refused_by_name(missing, run, interrupted, tmp_path):
-    interrupted(6)
-    (tmp_path / missing).unlink()
-    with pytest.raises(FileNotFoundError, match=f"`resume` must find .*, got no .*{missing}. Leave"):
-        run(resume=True)
 
 
 def test_another_command_with_the_same_output_leaves_nothing_to_resume(interrupted, tmp_path):
@@ -194,12 +149,6 @@ def test_another_command_with_the_same_output_leaves_nothing_to_resume(interrupt
     assert sorted(os.listdir(tmp_path)) == ["in", "out"]
 
 
-@pytest.mark.parametrize(("source", "target", "name"), [("-", "out", "input"), ("in", "-", "output")])
-def test_resume_of_a_stream_is_refused(source, target, name):
-    with pytest.raises(ValueError, match=f"`{name}` must be a file for `resume`, got -, a stream"):
-        check_files(source, target, resume=True)
-
-
 def test_translation_of_stdin_leaves_no_part(tiny_model, tiny_tokenizer, interrupted, tmp_path, monkeypatch):
     with (tmp_path / "in").open("rb") as stream:
         monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=stream))
@@ -207,11 +156,3 @@ def test_translation_of_stdin_leaves_no_part(tiny_model, tiny_tokenizer, interru
         with pytest.raises(ZeroDivisionError):
             translate_file(tiny_model, tiny_tokenizer, "-", "out")
     assert os.listdir(tmp_path) == ["in"]
-
-
-def test_description_of_a_part_is_short_and_readable(interrupted, tmp_path):
-    interrupted(6)
-    description = json.loads((tmp_path / "out.part.json").read_text())
-    assert (description["num_beams"], description["max_new_tokens_over_source"]) == (4, 3)
-    assert len(description["model"]) == len(description["input"]) == 64
-    assert None not in description.values()

@@ -12,14 +12,14 @@ pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
 pytest.importorskip("sacremoses", reason="needs the extra [eval]")
 pytest.importorskip("evaluate", reason="needs the extra [eval]")
 
+from vaswani_transformer.evaluation import METRICS
 from vaswani_transformer.evaluation.metrics import (
     TranslationMetric,
+    corpus_paper_bleu,
     corpus_sacrebleu,
     make_compute_metrics,
     score_translations,
 )
-from vaswani_transformer.evaluation.paper_bleu import corpus_paper_bleu
-from vaswani_transformer.evaluation.results import METRICS
 
 HYPOTHESES = ["the cat sat on the mat with a hat", "there is a small house near the old river"]
 REFERENCES = ["the cat sat on the red mat with a hat", "there is one small house near the old river bank"]

@@ -20,9 +20,9 @@ pytest.importorskip("sacremoses", reason="needs the extra [eval]")
 import sacrebleu
 import sacremoses
 
-from vaswani_transformer.evaluation.paper_bleu import corpus_paper_bleu, tokenize_for_paper_bleu
+from vaswani_transformer.evaluation.metrics import corpus_paper_bleu, tokenize_for_paper_bleu
 
-MODULE = "vaswani_transformer.evaluation.paper_bleu"
+MODULE = "vaswani_transformer.evaluation.metrics"
 NEWSTESTS = {"newstest2013.de": "de", "newstest2014-deen.de": "de", "newstest2014-fren.fr": "fr"}
 MOSES_SCRIPTS = os.environ.get("MOSES_SCRIPTS")
 

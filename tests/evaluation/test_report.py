@@ -15,15 +15,16 @@ import sacrebleu
 
 from vaswani_transformer.data.builtin import read_builtin
 from vaswani_transformer.evaluation import report
-from vaswani_transformer.evaluation.evaluation_set import EvaluationSet, load_evaluation_set
 from vaswani_transformer.evaluation.metrics import score_translations
 from vaswani_transformer.evaluation.report import (
+    EvaluationSet,
     evaluate_model,
     evaluate_to_files,
     format_report,
+    load_evaluation_set,
     score_baselines,
+    write_results,
 )
-from vaswani_transformer.evaluation.results import write_results
 
 REFERENCES = ["Ein Hund rennt im Park .", "Zwei Frauen lesen ein Buch .", "Das Buch ist sehr alt ."]
 HYPOTHESES = ["Ein Hund rennt im Park .", "Zwei Frauen lesen das Buch .", "Das Buch ist alt ."]

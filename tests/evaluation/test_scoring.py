@@ -6,9 +6,9 @@ import pytest
 import torch
 from tiny import SENTENCES, make_model
 
-from vaswani_transformer.evaluation import batches
-from vaswani_transformer.evaluation.decoding import decoding_config
+from vaswani_transformer.evaluation import translate as translating
 from vaswani_transformer.evaluation.scoring import score_pairs, score_tokens
+from vaswani_transformer.evaluation.translate import decoding_config
 
 SOURCES = [SENTENCES[0], "A", "", "Two women read  a book.", "dog", ""]
 TARGETS = [SENTENCES[1], "Ein Hund liest ein Buch, ein Hund rennt.", "Park", "", "é 日", ""]
@@ -83,7 +83,7 @@ def test_score_tokens_takes_the_logarithm_of_half_precision_logits_in_fp32():
 
 
 def test_score_pairs_reads_streams_chunk_by_chunk(tiny_model, tiny_tokenizer, monkeypatch):
-    monkeypatch.setattr(batches, "SENTENCES_PER_CHUNK", 2)
+    monkeypatch.setattr(translating, "SENTENCES_PER_CHUNK", 2)
     read = []
     sources = (read.append(source) or source for source in SOURCES)
     next(score_pairs(tiny_model, tiny_tokenizer, sources, iter(TARGETS)))

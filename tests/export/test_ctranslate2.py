@@ -13,7 +13,7 @@ import torch
 from hub_server import HubServer
 from transformers import BartConfig, BartForConditionalGeneration
 
-from vaswani_transformer.evaluation.checkpoint import load_for_inference
+from vaswani_transformer.evaluation.loading import load_for_inference
 from vaswani_transformer.evaluation.translate import translate_n_best
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra export is not installed")

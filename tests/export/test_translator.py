@@ -12,7 +12,7 @@ from naive_search import gnmt_score
 from search_checks import rescored
 from transformers import pipeline
 
-from vaswani_transformer.evaluation.checkpoint import load_for_inference
+from vaswani_transformer.evaluation.loading import load_for_inference
 from vaswani_transformer.evaluation.translate import Hypothesis, translate_n_best
 
 pytest.importorskip("ctranslate2", reason="the extra export is not installed")

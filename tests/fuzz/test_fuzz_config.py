@@ -16,7 +16,7 @@ from nasty import changes, fuzz, json_texts
 from tiny import make_config
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerModel
-from vaswani_transformer.evaluation.checkpoint import load_for_inference
+from vaswani_transformer.evaluation.loading import load_for_inference
 from vaswani_transformer.evaluation.translate import translate
 from vaswani_transformer.training.recipes import Recipe
 

@@ -10,9 +10,8 @@ import sacrebleu
 from hypothesis import strategies as st
 from nasty import fuzz, json_values, texts
 
-from vaswani_transformer.evaluation.metrics import corpus_sacrebleu, score_translations
-from vaswani_transformer.evaluation.paper_bleu import tokenize_for_paper_bleu
-from vaswani_transformer.evaluation.results import METRICS
+from vaswani_transformer.evaluation import METRICS
+from vaswani_transformer.evaluation.metrics import corpus_sacrebleu, score_translations, tokenize_for_paper_bleu
 
 PAIRS = st.lists(st.tuples(texts, texts), min_size=1, max_size=5)
 LANGUAGES = st.sampled_from([None, "de", "fr", "en", "zh", "ga", "de-AT", "xx", ""])

@@ -13,7 +13,7 @@ from tiny import make_config, make_model
 from vaswani_transformer import cli
 from vaswani_transformer.cli.evaluation import _chosen_corpus
 from vaswani_transformer.cli.training import chosen_recipe
-from vaswani_transformer.evaluation.evaluation_set import describe_corpus
+from vaswani_transformer.evaluation.report import describe_corpus
 from vaswani_transformer.training.card import add_metadata, make_card, refresh_card, write_card
 from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 

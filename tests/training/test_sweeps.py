@@ -7,8 +7,7 @@ import torch
 from safetensors.torch import save_file
 from tiny import SENTENCES, make_model
 
-from vaswani_transformer.evaluation.evaluation_set import load_evaluation_set
-from vaswani_transformer.evaluation.report import evaluate_model
+from vaswani_transformer.evaluation.report import evaluate_model, load_evaluation_set
 from vaswani_transformer.training.sweeps import CHOICES, draw_sweep, format_sweep, sweep
 
 LIMIT = {"max_new_tokens_over_source": 3}

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from toy_language import make_marian, make_pairs, naive_sums, tokenize
 from transformers import EarlyStoppingCallback, Seq2SeqTrainingArguments, TrainerCallback
 
-from vaswani_transformer.data.rows import pair_lengths
+from vaswani_transformer.data.preparation import pair_lengths
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
 from vaswani_transformer.training.loading import SortedByLength
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer

@@ -58,7 +58,7 @@ def _measure_table1(args: argparse.Namespace, table: str) -> None:
     """Prints the table, then measures, prints and draws."""
     from ..analysis.layer_costs import measure_layers
     from ..analysis.layer_costs_report import draw_layer_costs, format_layer_costs
-    from ..evaluation.outputs import save_figure
+    from ..files import save_figure
 
     if args.output is not None:
         check_output_picture(args.output)

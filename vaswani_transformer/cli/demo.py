@@ -25,7 +25,7 @@ def _describe_demo(parser: argparse.ArgumentParser) -> None:
 
 def _run_demo(args: argparse.Namespace) -> None:
     from ..demo import create_demo, import_gradio, launch
-    from ..evaluation.checkpoint import load_for_inference
+    from ..evaluation.loading import load_for_inference
 
     import_gradio()
     model, tokenizer = load_for_inference(args.model, device=args.device)

@@ -61,7 +61,8 @@ def _describe_decoding(parser: argparse.ArgumentParser) -> None:
 
 
 def _decoding_options(args: argparse.Namespace) -> dict[str, Any]:
-    from ..evaluation.decoding import DECODING, decoding_overrides
+    from ..evaluation import DECODING
+    from ..evaluation.translate import decoding_overrides
 
     return {
         "max_tokens_per_batch": args.max_tokens_per_batch,
@@ -130,7 +131,7 @@ def _chosen_corpus(args: argparse.Namespace, split: str) -> dict[str, Any]:
         split: The part where --split is not given.
     """
     from ..data.corpora import find_origin
-    from ..evaluation.checkpoint import check_model_path
+    from ..evaluation.loading import check_model_path
     from ..files import RECIPE_FILE
     from ..training.recipes import Recipe
 
@@ -181,8 +182,8 @@ def _describe_sweep(parser: argparse.ArgumentParser) -> None:
 
 def _run_sweep(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
-    from ..evaluation.outputs import check_outputs, save_figure
-    from ..evaluation.results import write_results
+    from ..evaluation.report import write_results
+    from ..files import check_outputs, save_figure
     from ..training.sweeps import draw_sweep, format_sweep, sweep
     from .plot import check_output_picture
 
@@ -223,24 +224,24 @@ def _describe_translate(parser: argparse.ArgumentParser) -> None:
         "a text may come twice, in other tokens",
     )
     parser.add_argument(
-        "--resume", action="store_true", help="go on with the OUTPUT.part that the same command, interrupted, left"
+        "--resume", action="store_true", help="skip the lines in OUTPUT.part that the same command, interrupted, left"
     )
 
 
 def _run_translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
-    from ..evaluation.checkpoint import load_for_inference
-    from ..evaluation.files import check_files, translate_file
-    from ..evaluation.processes import join_processes
+    from ..evaluation.loading import load_for_inference
+    from ..evaluation.translate import check_files, join_processes, translate_file
 
     processes = join_processes()
-    if not processes.is_main:
+    if processes is not None and not processes.is_main_process:
         disable_progress_bar()
-    check_files(args.input, args.output, resume=args.resume, num_processes=processes.count)
-    model, tokenizer = load_for_inference(args.model, device=args.device or processes.device)
+    check_files(args.input, args.output, num_processes=processes.num_processes if processes else 1)
+    model, tokenizer = load_for_inference(args.model, device=args.device or (processes and processes.device))
     options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)
-    processes.leave()
+    if processes is not None:
+        processes.destroy_process_group()
 
 
 # ---- score and align ----
@@ -262,7 +263,7 @@ def _describe_score(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_score(args: argparse.Namespace) -> None:
-    from ..evaluation.files import score_files
+    from ..evaluation.scoring import score_files
     from ..search_vaswani_transformer import check_length_penalty
 
     check_length_penalty(args.length_penalty, args.length_penalty_offset)
@@ -281,15 +282,15 @@ def _describe_align(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_align(args: argparse.Namespace) -> None:
-    from ..evaluation.files import align_files
+    from ..evaluation.scoring import align_files
 
     _run_on_pairs(args, align_files, layer=args.layer, heads=args.heads)
 
 
 def _run_on_pairs(args: argparse.Namespace, compute: Callable[..., int], **options: Any) -> None:
     """Checks the files, loads the model, and computes something for each pair of lines."""
-    from ..evaluation.checkpoint import load_for_inference
-    from ..evaluation.files import check_pair_files
+    from ..evaluation.loading import load_for_inference
+    from ..evaluation.scoring import check_pair_files
 
     check_pair_files(args.source, args.target, args.output)
     model, tokenizer = load_for_inference(args.model, device=args.device)

@@ -27,7 +27,7 @@ def _describe_output(parser: argparse.ArgumentParser) -> None:
 
 def _draw_into(path: str, draw: Callable[[], Figure]) -> None:
     """Draws a figure into a file that is known to be writable before anything is computed."""
-    from ..evaluation.outputs import save_figure
+    from ..files import save_figure
 
     check_output_picture(path)
     save_figure(draw(), path)
@@ -43,7 +43,7 @@ def check_output_picture(path: str) -> None:
         ValueError: It is no PNG or SVG file, or cannot be written.
     """
     from ..analysis.drawing import check_matplotlib
-    from ..evaluation.outputs import check_picture
+    from ..files import check_picture
 
     check_picture("output", path)
     check_matplotlib()
@@ -78,7 +78,7 @@ def _run_attention(args: argparse.Namespace) -> None:
 def _draw_attention(args: argparse.Namespace) -> Figure:
     from ..analysis.attention_drawing import KINDS, check_choice, check_sentence, draw_attention
     from ..analysis.attention_maps import attention_maps, check_not_blank
-    from ..evaluation.checkpoint import load_for_inference
+    from ..evaluation.loading import load_for_inference
 
     target = args.target
     check_not_blank("source", args.source)

@@ -8,14 +8,10 @@ with requiring("train", "to work with corpora"):
     import datasets  # noqa: F401
 
 from .batching import BATCHES_PER_POOL, TokenBatchSampler
-from .cleaning import CleaningReport, CleaningRules, clean_corpus
-from .collation import TranslationCollator
-from .corpora import load_corpus
-from .readers import read_lines
-from .rows import ArrowPairs
+from .collation import ArrowPairs, TranslationCollator
+from .corpora import load_corpus, read_lines, stream_corpus
+from .preparation import CleaningReport, CleaningRules, clean_corpus, tokenize_corpus
 from .streaming import StreamLoader, StreamSettings
-from .streams import stream_corpus
-from .tokenized import tokenize_corpus
 from .vocabulary import corpus_sentences, train_tokenizer
 
 __all__ = [

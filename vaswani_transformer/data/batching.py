@@ -49,7 +49,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         accumulation_steps: Micro-batches of each process in one effective batch, the same whatever the seed.
 
     Raises:
-        ValueError: If a length or limit is out of range, or a pair exceeds a limit by itself.
+        ValueError: A pair exceeds a limit by itself.
 
     Example:
         >>> sampler = TokenBatchSampler([3, 4, 9], [3, 5, 8], max_source_tokens=10, max_target_tokens=10)
@@ -71,8 +71,6 @@ class TokenBatchSampler(Sampler[list[int]]):
         accumulation_steps: int = 1,
         seed: int = 0,
     ):
-        _check_at_least(1, world_size=world_size, accumulation_steps=accumulation_steps)
-        _check_at_least(0, seed=seed)
         self._plan = _Plan.make(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
         if max_padded_tokens is not None:
             accumulation_steps = max(accumulation_steps, self._plan.accumulation_steps(max_padded_tokens, world_size))
@@ -169,7 +167,7 @@ class _Plan:
         cls, source_lengths: Lengths, target_lengths: Lengths, max_source_tokens: int, max_target_tokens: int
     ) -> _Plan:
         """Plans the batches of a corpus; the same for every seed."""
-        lengths = _check_lengths(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
+        lengths = _stack_lengths(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
         limits = np.array([max_source_tokens, max_target_tokens])
         order = _order_by_length(lengths, limits)
         starts = _cut_evenly(lengths[order], limits)
@@ -193,7 +191,6 @@ class _Plan:
 
     def accumulation_steps(self, max_padded_tokens: int, world_size: int) -> int:
         """The fewest steps that keep every micro-batch of every epoch within `max_padded_tokens`."""
-        _check_at_least(1, max_padded_tokens=max_padded_tokens)
         longest = int(self.slot_lengths.sum(axis=1).max())
         if longest > max_padded_tokens:
             raise ValueError(
@@ -205,43 +202,21 @@ class _Plan:
         return -(-parts // world_size)
 
 
-def _check_at_least(minimum: int, **values: int) -> None:
-    """Raises TypeError for a value that is no whole number and ValueError for one below `minimum`."""
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-            raise TypeError(f"`{name}` must be a whole number, got {value!r}. Pass an int.")
-        if value < minimum:
-            raise ValueError(f"`{name}` must be at least {minimum}, got {value}. Pass a larger number.")
-
-
-def _check_lengths(
+def _stack_lengths(
     source_lengths: Lengths, target_lengths: Lengths, max_source_tokens: int, max_target_tokens: int
 ) -> np.ndarray:
-    """Both lengths of each pair, (N, 2) int64, after checking them against the limits."""
-    _check_at_least(1, max_source_tokens=max_source_tokens, max_target_tokens=max_target_tokens)
-    columns = []
-    for side, values, limit in (
-        ("source", source_lengths, max_source_tokens),
-        ("target", target_lengths, max_target_tokens),
+    """Both lengths of each pair, (N, 2) int64; raises ValueError for a pair that fits no batch."""
+    lengths = np.stack([np.asarray(values, dtype=np.int64) for values in (source_lengths, target_lengths)], axis=1)
+    for side, column, limit in zip(
+        ("source", "target"), lengths.T, (max_source_tokens, max_target_tokens), strict=True
     ):
-        column = np.asarray(values, dtype=np.int64)
-        if column.ndim != 1 or len(column) == 0:
-            raise ValueError(
-                f"`{side}_lengths` must be a non-empty list of numbers, got shape {column.shape}. Load pairs."
-            )
         if column.min() < 1 or column.max() > limit:
             row = int(np.argmax((column < 1) | (column > limit)))
             raise ValueError(
                 f"`{side}_lengths` must lie between 1 and `max_{side}_tokens` = {limit}, got {column[row]} in row "
                 f"{row}. Drop such pairs with `clean_corpus` or choose a larger limit."
             )
-        columns.append(column)
-    if len(columns[0]) != len(columns[1]):
-        raise ValueError(
-            f"`target_lengths` must have as many entries as `source_lengths` ({len(columns[0])}), got "
-            f"{len(columns[1])}. Pass the lengths of the same pairs."
-        )
-    return np.stack(columns, axis=1)
+    return lengths
 
 
 def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:

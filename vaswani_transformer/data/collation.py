@@ -1,6 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Padding of tokenised pairs into one batch."""
+"""Tokenised pairs straight from Arrow memory, and their padding into batches.
+
+Shapes: B batch, S source length, T target length.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import datasets
 import numpy as np
+import pyarrow as pa
 import torch
+from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from ..loss_vaswani_transformer import IGNORE_INDEX
-
-# Shapes: B batch, S source length, T target length.
+from .preparation import are_outside, check_row, selected_rows
 
 
 @dataclass
@@ -28,17 +33,9 @@ class TranslationCollator:
 
     Args:
         tokenizer: Gives the padding token and `</s>`.
-
-    Raises:
-        ValueError: If the tokenizer has no padding token or no `</s>`.
     """
 
     tokenizer: PreTrainedTokenizerBase
-
-    def __post_init__(self) -> None:
-        for name in ("pad_token_id", "eos_token_id"):
-            if getattr(self.tokenizer, name) is None:
-                raise ValueError(f"`tokenizer` must have a `{name}`, got None. Set the token before collating.")
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Batch of int64 tensors."""
@@ -57,3 +54,91 @@ class TranslationCollator:
         padded = np.full(real.shape, value, dtype=np.int64)
         padded[real] = np.concatenate(rows)
         return torch.from_numpy(padded), torch.from_numpy(real)
+
+
+class ArrowPairs(Dataset[dict[str, np.ndarray]]):
+    """Tokenised pairs for a `DataLoader`, whose rows are numpy views of the memory-mapped Arrow file.
+
+    Args:
+        dataset: Tokenised pairs with the column `input_ids`, and `labels` unless they are not known.
+
+    Example:
+        >>> loader = DataLoader(ArrowPairs(pairs), batch_sampler=sampler, collate_fn=TranslationCollator(tokenizer))
+    """
+
+    def __init__(self, dataset: datasets.Dataset):
+        self._dataset = dataset
+        names = [name for name in ("input_ids", "labels") if name in dataset.column_names]
+        self._columns = {name: [_views(chunk) for chunk in dataset.data.column(name).chunks] for name in names}
+        self._ends = np.cumsum([len(chunk) for chunk in dataset.data.column(names[0]).chunks])
+        self._rows = selected_rows(dataset)
+
+    @staticmethod
+    def fits(dataset: object) -> bool:
+        """Whether a data set is stored as lists of whole numbers and has no format of its own to keep to."""
+        if not isinstance(dataset, datasets.Dataset) or dataset.format["type"] == "custom":
+            return False
+        columns = [dataset.data.column(name) for name in ("input_ids", "labels") if name in dataset.column_names]
+        return "input_ids" in dataset.column_names and len(dataset) > 0 and all(map(_is_ragged, columns))
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitem__(self, row: int) -> dict[str, np.ndarray]:
+        return self.__getitems__([row])[0]
+
+    def __getitems__(self, rows: Sequence[int]) -> list[dict[str, np.ndarray]]:
+        """All rows of a batch at once, as `DataLoader` asks for them."""
+        stored = np.asarray(rows, dtype=np.int64)
+        stored = stored if self._rows is None else self._rows[stored]
+        chunks = np.searchsorted(self._ends, stored, side="right")
+        starts = np.concatenate([[0], self._ends])[chunks]
+        places = list(zip(chunks.tolist(), (stored - starts).tolist(), strict=True))
+        return [{name: _row(views[chunk], place) for name, views in self._columns.items()} for chunk, place in places]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._dataset,)  # views would be copied into each worker that is not forked
+
+    def has_id_outside(self, vocab_size: int) -> bool:
+        """Whether a stored id, perhaps of a row that is not selected, is outside the vocabulary."""
+        return any(
+            bool(are_outside(values[offsets[0] : offsets[-1]], name, vocab_size).any())
+            for name, views in self._columns.items()
+            for offsets, values in views
+        )
+
+
+def check_token_ids(dataset: Any, vocab_size: int) -> None:
+    """Refuses tokenised pairs with an id outside the vocabulary.
+
+    Every process that shares a data set checks it before the batches are dealt out. Only one process would meet the id
+    in a batch and end there; the others would wait for it.
+
+    Args:
+        dataset: Rows with `input_ids` and, if known, `labels`.
+        vocab_size: Size of the model's vocabulary.
+
+    Raises:
+        ValueError: Names the column, the row and the id.
+    """
+    if ArrowPairs.fits(dataset) and not ArrowPairs(dataset).has_id_outside(vocab_size):
+        return
+    for number, row in enumerate(dataset):
+        check_row(row, vocab_size, number)
+
+
+def _is_ragged(column: pa.ChunkedArray) -> bool:
+    """Whether a column holds lists of whole numbers, none of them missing."""
+    if not pa.types.is_list(column.type) or not pa.types.is_integer(column.type.value_type):
+        return False
+    return all(chunk.null_count == 0 and chunk.values.null_count == 0 for chunk in column.chunks)
+
+
+def _views(chunk: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
+    """Where each list of a chunk starts and ends among its values, and the values."""
+    return chunk.offsets.to_numpy(), chunk.values.to_numpy()
+
+
+def _row(views: tuple[np.ndarray, np.ndarray], place: int) -> np.ndarray:
+    offsets, values = views
+    return values[offsets[place] : offsets[place + 1]]

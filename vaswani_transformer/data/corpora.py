@@ -1,28 +1,32 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Corpora of sentence pairs from text, JSON, CSV and Parquet files, `datasets` and the built-in file."""
+"""Corpora of sentence pairs from text files, files of pairs, `datasets` and the built-in file: stored or streamed."""
 
 from __future__ import annotations
 
-import hashlib
+import csv
 import json
-import os
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import datasets
+import numpy as np
 import pyarrow as pa
 
-from .readers import MAX_BYTES_PER_LINE, READERS, check_sides, existing_file, read_aligned
+from ..files import decode_lines
+from . import builtin
 
 BUILTIN = "builtin"
+MAX_BYTES_PER_LINE = 2**20  # to split a longer text into tokens takes gigabytes
 
-_CACHE_VERSION = "1"
-_ROWS_PER_WRITE = 10_000
-_SCHEMA = pa.schema({"source": pa.string(), "target": pa.string()})
+_TEXT = datasets.Features({"source": datasets.Value("string"), "target": datasets.Value("string")})
+_TABLES = (".csv", ".tsv")
+_KINDS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}  # read by `datasets`
+_STREAMED = (".jsonl", ".parquet")
+_LINES_PER_SHARD = 50_000
+_SHARDS_OF_STORED = 64
 
 
 def load_corpus(
@@ -40,7 +44,7 @@ def load_corpus(
     """Sentence pairs as a memory-mapped dataset with the string columns `source` and `target`.
 
     Exactly one origin is given: two aligned text files, one file of pairs, or a dataset. Files are read once into an
-    Arrow file that is cached by their paths, sizes and times of change, so that a second start does not read them.
+    Arrow file in the cache of `datasets`, by their paths, sizes and times of change.
 
     Text files hold one sentence a line; only a line feed, or a carriage return and line feed, ends a line, so that
     U+2028 and the like stay inside sentences. Files and datasets of pairs have the columns `source` and `target`, or
@@ -54,36 +58,95 @@ def load_corpus(
         dataset: Hub name, local folder, or "builtin" for the built-in short sentences of Tatoeba, English to German.
         dataset_config: Configuration of the dataset, for example "de-en".
         split: Split of the dataset; "builtin" has "train", "validation" and "test", the latter two with the first
-            translation of each sentence (`evaluation.evaluation_set` has all).
+            translation of each sentence (`evaluation.report.load_evaluation_set` has all).
         source_language: Language code that names the source column or key.
         target_language: Language code that names the target column or key.
-        cache_dir: Folder of the Arrow files; None is a folder in the cache of `datasets`.
+        cache_dir: Folder of the Arrow files; None is the cache of `datasets`.
 
     Returns:
         The pairs in the order of their origin, blank sentences included.
 
     Raises:
-        ValueError: If not exactly one origin is given, a file is empty or not UTF-8 (file, line and byte offset are
-            named), text files differ in lines, or columns are missing.
-        FileNotFoundError: If a file does not exist.
+        ValueError: Not exactly one origin is given, a file is empty or not UTF-8 (file, line and byte offset are
+            named), text files differ in lines, or columns or texts are missing.
+        FileNotFoundError: A file does not exist.
 
     Example:
         >>> corpus = load_corpus(source_file="train.en", target_file="train.de")
     """
     origin = find_origin(source_file, target_file, pairs_file, dataset)
     languages = (source_language, target_language)
-    cache = _Cache(cache_dir)
     if origin == BUILTIN:
-        return _load_builtin(split, languages, cache)
+        builtin.check_direction(*languages)
+        return _store(_read_builtin, [builtin.CORPUS_FILE], cache_dir, split=split)
     if isinstance(origin, str):
-        return _load_dataset(origin, dataset_config, split, languages, cache_dir)
+        return _select(lambda: _load_split(origin, dataset_config, split, cache_dir), languages, origin)
     if len(origin) == 2:
-        return cache.load(origin, (), lambda: read_aligned(*origin))
+        return _store(_read_text, origin, cache_dir)
     (path,) = origin
-    if path.suffix.lower() not in READERS:
-        formats = ", ".join(READERS)
+    suffix = path.suffix.lower()
+    if suffix in _TABLES:
+        return _store(_read_table, origin, cache_dir, languages=languages)
+    kind = _KINDS.get(suffix)
+    if kind is None:
+        formats = ", ".join([*_KINDS, *_TABLES])
         raise ValueError(f"`pairs_file` must end in one of {formats}, got {path}. Rename or convert it.")
-    return cache.load(origin, languages, lambda: _read_pairs(path, languages))
+    options = {"data_files": str(path), "split": "train", "cache_dir": cache_dir and str(cache_dir)}
+    return _select(lambda: datasets.load_dataset(kind, **options), languages, str(path))
+
+
+def stream_corpus(
+    *,
+    source_file: str | Path | None = None,
+    target_file: str | Path | None = None,
+    pairs_file: str | Path | None = None,
+    dataset: str | Path | None = None,
+    dataset_config: str | None = None,
+    split: str = "train",
+    source_language: str | None = None,
+    target_language: str | None = None,
+) -> datasets.IterableDataset:
+    """Sentence pairs as a stream with the string columns `source` and `target`; nothing is written.
+
+    The arguments are those of `load_corpus`. Text files are divided into shards of 50,000 lines, Parquet files into
+    their row groups, so that several processes and workers read different parts and a training that is resumed need
+    not read what lies before; a JSON lines file is one shard.
+
+    Raises:
+        ValueError: Not exactly one origin is given, a file is empty or of a kind that cannot be streamed, text files
+            differ in lines, or columns are missing.
+        FileNotFoundError: A file does not exist.
+
+    Example:
+        >>> stream = stream_corpus(dataset="wmt/wmt14", dataset_config="de-en", source_language="en",
+        ...                        target_language="de")
+    """
+    origin = find_origin(source_file, target_file, pairs_file, dataset)
+    languages = (source_language, target_language)
+    if isinstance(origin, str):
+        if origin == BUILTIN or _is_saved_to_disk(origin):
+            stored = load_corpus(
+                dataset=origin, split=split, source_language=source_language, target_language=target_language
+            )
+            return stored.to_iterable_dataset(num_shards=min(_SHARDS_OF_STORED, len(stored)))
+        return _pick(datasets.load_dataset(origin, dataset_config, split=split, streaming=True), languages, origin)
+    if len(origin) == 2:
+        source, target = origin
+        shards = index_aligned(source, target, _LINES_PER_SHARD)
+        arguments = {"source": str(source), "target": str(target), "shards": shards}
+        return datasets.IterableDataset.from_generator(_read_shards, features=_TEXT, gen_kwargs=arguments)
+    (path,) = origin
+    if path.suffix.lower() not in _STREAMED:
+        raise ValueError(
+            f"`pairs_file` must end in one of {', '.join(_STREAMED)} to be streamed, got {path}. Convert it, or train "
+            "without `streaming`."
+        )
+    kind = _KINDS[path.suffix.lower()]
+    stream = datasets.load_dataset(kind, data_files=str(path), split="train", streaming=True)
+    return _pick(stream.reshard() if kind == "parquet" else stream, languages, str(path))
+
+
+# ---- origins ----
 
 
 def find_origin(
@@ -92,11 +155,11 @@ def find_origin(
     pairs_file: str | Path | None,
     dataset: str | Path | None,
 ) -> str | list[Path]:
-    """What the arguments of `load_corpus` name: a dataset, two aligned text files or one file of pairs.
+    """The dataset, the two aligned text files or the file of pairs that the arguments of `load_corpus` name.
 
     Raises:
-        ValueError: If they do not name exactly one origin, whole; says what is missing or too much.
-        FileNotFoundError: If a file does not exist.
+        ValueError: They do not name exactly one origin, whole.
+        FileNotFoundError: A file does not exist.
     """
     check_sides({"source_file": source_file, "target_file": target_file})
     origins = {"source_file": source_file, "pairs_file": pairs_file, "dataset": dataset}
@@ -112,160 +175,28 @@ def find_origin(
     return [existing_file(path, name) for name, path in files.items() if path is not None]
 
 
-class _Cache:
-    """Folder of Arrow files, each made once from the origin its name is the hash of.
-
-    Args:
-        folder: The folder; None is one in the cache of `datasets`.
-    """
-
-    def __init__(self, folder: str | Path | None):
-        self.folder = Path(datasets.config.HF_DATASETS_CACHE if folder is None else folder) / "vaswani_transformer"
-
-    def load(
-        self, files: Sequence[Path], details: Sequence[Any], pairs: Callable[[], Iterable[tuple[str, str]]]
-    ) -> datasets.Dataset:
-        """The dataset of these files, read by `pairs` if they are new or have changed."""
-        stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-        return self.load_by_key(json.dumps([stats, list(details)]), pairs, files[0].name)
-
-    def load_by_key(self, key: str, pairs: Callable[[], Iterable[tuple[str, str]]], name: str) -> datasets.Dataset:
-        """The dataset with this key, written from `pairs` if it is new; `name` is shown beside the progress."""
-        digest = hashlib.sha256(f"{_CACHE_VERSION} {key}".encode()).hexdigest()[:32]
-        path = self.folder / digest / "pairs.arrow"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _write_arrow(path, pairs(), name)
-        table = datasets.table.MemoryMappedTable.from_file(str(path))
-        return datasets.Dataset(table, fingerprint=digest)
+def check_sides(sides: Mapping[str, str | Path | None]) -> None:
+    """Raises ValueError when one of two aligned files, by their names in the error, is given without the other."""
+    missing = [name for name, file in sides.items() if file is None]
+    if len(missing) == 1:
+        (given,) = (file for file in sides.values() if file is not None)
+        raise ValueError(f"`{missing[0]}` must be given beside {given}, got none. Name the file of the other side.")
 
 
-def _write_arrow(path: Path, pairs: Iterable[tuple[str, str]], name: str) -> None:
-    """Writes pairs as an Arrow stream beside `path`, then renames it."""
-    beside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
-    try:
-        with open(beside, "wb") as file, pa.ipc.new_stream(file, _SCHEMA) as writer:
-            progress = iter(datasets.utils.tqdm(pairs, desc=f"Reading {name}", unit=" pairs"))
-            while rows := list(islice(progress, _ROWS_PER_WRITE)):
-                columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
-                writer.write_batch(pa.record_batch(columns, schema=_SCHEMA))
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _read_pairs(path: Path, languages: tuple[str | None, str | None]) -> Iterator[tuple[str, str]]:
-    """Pairs of one .jsonl, .json, .csv, .tsv or .parquet file."""
-    columns = None
-    for place, row in READERS[path.suffix.lower()](path):
-        if columns is None:
-            columns = find_columns(list(row), translation_codes(row), languages, str(path))
-        sides = row.get("translation") if columns.in_translation else row
-        texts = sides if isinstance(sides, dict) else {}
-        source, target = texts.get(columns.source), texts.get(columns.target)
-        if not (isinstance(source, str) and isinstance(target, str)):
-            raise ValueError(
-                f"`pairs_file` must hold text under {columns.source!r} and {columns.target!r} in every row, got "
-                f"{sides!r:.200} in {place} of {path}. Complete or remove the row."
-            )
-        _check_characters((source, target), place, path)
-        yield source, target
-    if columns is None:
-        raise ValueError(f"`pairs_file` must hold at least one pair, got none in {path}. Check how it was written.")
-
-
-def _check_characters(pair: tuple[str, str], place: str, path: Path) -> None:
-    """Raises ValueError for half of a character, which JSON can hold and a file of text cannot, and giant texts."""
-    for text in pair:
-        try:
-            if len(text.encode()) > MAX_BYTES_PER_LINE:
-                raise ValueError(
-                    f"`pairs_file` must hold texts of at most {MAX_BYTES_PER_LINE} bytes, got more in {place} of "
-                    f"{path}. Split or remove the row."
-                )
-        except UnicodeEncodeError as error:
-            raise ValueError(
-                f"`pairs_file` must hold text that UTF-8 can hold, got half of a character, {text[error.start]!a}, in "
-                f"{place} of {path}. Correct or remove the row."
-            ) from error
-
-
-class Columns(NamedTuple):
-    """Names of the source and target columns, or of keys of the column `translation`."""
-
-    source: str
-    target: str
-    in_translation: bool = False
-
-
-def translation_codes(row: Mapping[str, Any]) -> list[str] | None:
-    """Languages under which a row's column `translation` holds its sides; None if it has no such column."""
-    translation = row.get("translation")
-    return list(translation) if isinstance(translation, dict) else None
-
-
-def find_columns(
-    columns: Sequence[str], codes: Sequence[str] | None, languages: tuple[str | None, str | None], origin: str
-) -> Columns:
-    """Where both sides of a corpus stand.
-
-    Args:
-        columns: Columns of the corpus.
-        codes: Keys of its column `translation`; None if it has no such column.
-        languages: The languages asked for.
-        origin: Name of the corpus, for the error.
-    """
-    source, target = languages
-    if codes is None and {"source", "target"} <= set(columns):
-        return Columns("source", "target")
-    if source and target and {source, target} <= set(columns if codes is None else codes):
-        return Columns(source, target, in_translation=codes is not None)
-    if codes is not None:
-        raise ValueError(
-            "`source_language` and `target_language` must be two of the languages of the corpus, got "
-            f"{source!r} and {target!r}. {origin} has: {', '.join(codes)}."
-        )
-    raise ValueError(
-        "The columns must be `source` and `target`, or the two languages, or `translation`, got "
-        f"{', '.join(map(str, columns))} in {origin}. Rename the columns, or set `source_language` and "
-        "`target_language` to two of them."
-    )
-
-
-def _load_dataset(
-    name: str, config: str | None, split: str, languages: tuple[str | None, str | None], cache_dir: str | Path | None
-) -> datasets.Dataset:
-    """Pairs of a dataset of the Hub, of a folder of data files or of a folder written by `save_to_disk`."""
-    try:
-        loaded = _load_split(name, config, split, cache_dir)
-    except (datasets.exceptions.DatasetGenerationError, pa.ArrowInvalid, json.JSONDecodeError) as error:
-        cause = " ".join(str(error.__cause__ or error).split())
-        raise ValueError(
-            f"`dataset` must hold data that can be read, got an error in {name}: {cause}. Correct or copy its files "
-            "again."
-        ) from error
-    codes = None
-    if "translation" in loaded.column_names:
-        loaded = loaded.select_columns("translation").flatten()
-        codes = [column.removeprefix("translation.") for column in loaded.column_names]
-    columns = find_columns(loaded.column_names, codes, languages, name)
-    prefix = "translation." if columns.in_translation else ""
-    source, target = prefix + columns.source, prefix + columns.target
-    loaded = loaded.select_columns([source, target])
-    for column in (source, target):
-        if loaded.features[column].dtype not in ("string", "large_string") or loaded.data.column(column).null_count:
-            raise ValueError(
-                f"`dataset` must hold text in every row of {column!r}, got missing values or "
-                f"{loaded.features[column]} in {name}. Remove these rows or choose another column."
-            )
-    if (source, target) == ("source", "target"):
-        return loaded
-    return loaded.rename_columns({source: "source", target: "target"})
+def existing_file(path: str | Path, name: str) -> Path:
+    """The path, if it is a file that is not empty; `name` is the file's in errors."""
+    path = Path(path)
+    if not path.is_file():
+        reason = "a folder" if path.is_dir() else "a stream" if path.exists() else "no such file"
+        raise FileNotFoundError(f"`{name}` must be an existing file, got {path} ({reason}). Check the path.")
+    if path.stat().st_size == 0:
+        raise ValueError(f"`{name}` must hold text, got the empty file {path}. Check how it was written.")
+    return path
 
 
 def _load_split(name: str, config: str | None, split: str, cache_dir: str | Path | None) -> datasets.Dataset:
-    """One split of a dataset with all its columns."""
-    if not is_saved_to_disk(name):
+    """One split of a dataset of the Hub, of a folder of data files or of a folder written by `save_to_disk`."""
+    if not _is_saved_to_disk(name):
         return datasets.load_dataset(name, config, split=split, cache_dir=cache_dir and str(cache_dir))
     loaded = datasets.load_from_disk(name)
     if isinstance(loaded, datasets.Dataset):
@@ -275,20 +206,231 @@ def _load_split(name: str, config: str | None, split: str, cache_dir: str | Path
     return loaded[split]
 
 
-def is_saved_to_disk(name: str | Path) -> bool:
-    """Whether a dataset is a folder written by `save_to_disk`."""
+def _is_saved_to_disk(name: str) -> bool:
     return any((Path(name) / file).is_file() for file in ("dataset_dict.json", "state.json"))
 
 
-def _load_builtin(split: str, languages: tuple[str | None, str | None], cache: _Cache) -> datasets.Dataset:
+# ---- columns ----
+
+
+def _find_columns(columns: Sequence[str], languages: tuple[str | None, str | None], origin: str) -> list[str]:
+    """Names of the source and the target column.
+
+    Args:
+        columns: Columns of the corpus; the keys of a column `translation` as "translation.en".
+        languages: The languages asked for.
+        origin: Name of the corpus, for the error.
+    """
+    prefix = "translation." if any(name.startswith("translation.") for name in columns) else ""
+    if not prefix and {"source", "target"} <= set(columns):
+        return ["source", "target"]
+    wanted = [f"{prefix}{language}" for language in languages]
+    if set(wanted) <= set(columns):
+        return wanted
+    raise ValueError(
+        "The columns must be `source` and `target`, or `source_language` and `target_language` must be two of the "
+        f"columns or of the keys of `translation`, got {languages[0]!r} and {languages[1]!r}. {origin} has: "
+        f"{', '.join(str(name).removeprefix(prefix) for name in columns)}."
+    )
+
+
+def _select(
+    load: Callable[[], datasets.Dataset], languages: tuple[str | None, str | None], origin: str
+) -> datasets.Dataset:
+    """The two columns of text of what `datasets` loads, without missing texts."""
+    try:
+        loaded = load()
+    except (datasets.exceptions.DatasetGenerationError, ValueError, OSError) as error:
+        if isinstance(error, OSError) and not Path(origin).is_file():  # of the Hub
+            raise
+        cause = " ".join(str(error.__cause__ or error).split())
+        raise ValueError(
+            f"`{origin}` must hold pairs that can be read, got an error{_bad_line(origin)}: {cause} Correct its "
+            "files, or what was asked of them."
+        ) from error
+    if "translation" in loaded.column_names:
+        loaded = loaded.select_columns("translation").flatten()
+    names = _find_columns(loaded.column_names, languages, origin)
+    loaded = loaded.select_columns(names)
+    for name in names:
+        texts = loaded.data.column(name)
+        if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+            raise ValueError(
+                f"`{origin}` must hold text in every row of {name!r}, got {loaded.features[name]}. Choose another "
+                "column."
+            )
+        try:
+            texts.validate(full=True)  # JSON and Parquet may hold any bytes
+        except pa.ArrowInvalid as error:
+            raise ValueError(
+                f"`{origin}` must be UTF-8 text, got other bytes{_bad_line(origin)} ({error}). Convert it to UTF-8."
+            ) from error
+        if texts.null_count:
+            row = 1 + int(np.argmax(texts.is_null()))
+            raise ValueError(
+                f"`{origin}` must hold text in every row of {name!r}, got none in row {row}. Complete or remove "
+                "such rows."
+            )
+    return loaded.rename_columns({old: new for old, new in zip(names, _TEXT, strict=True) if old != new})
+
+
+def _bad_line(origin: str) -> str:
+    """Which line of a JSON lines file is broken, as `datasets` counts from the middle of a file."""
+    if not origin.endswith(".jsonl") or not Path(origin).is_file():
+        return ""
+    with open(origin, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                json.loads(line.strip() or b"{}")
+            except (ValueError, RecursionError):
+                return f" in line {number}"
+    return ""
+
+
+def _pick(
+    stream: datasets.IterableDataset, languages: tuple[str | None, str | None], origin: str
+) -> datasets.IterableDataset:
+    """The stream with the columns `source` and `target` alone."""
+    row = next(iter(stream), None)
+    if row is None:
+        raise ValueError(f"`dataset` must hold at least one pair, got none in {origin}. Check how it was written.")
+    inside = row.get("translation")
+    columns = [f"translation.{language}" for language in inside] if isinstance(inside, dict) else list(row)
+    names = _find_columns(columns, languages, origin)
+    return stream.map(
+        _pick_columns, batched=True, fn_kwargs={"names": names}, remove_columns=list(row), features=_TEXT
+    )
+
+
+def _pick_columns(rows: dict[str, list[Any]], names: list[str]) -> dict[str, list[Any]]:
+    """Both sides of some rows."""
+    sides = []
+    for name in names:
+        key = name.removeprefix("translation.")
+        sides.append(rows[name] if key == name else [pair[key] for pair in rows["translation"]])
+    return dict(zip(_TEXT, sides, strict=True))
+
+
+# ---- files ----
+
+
+def _store(
+    read: Callable[..., Iterator[dict[str, str]]], files: Sequence[Path], cache_dir: str | Path | None, **options: Any
+) -> datasets.Dataset:
+    """The pairs that `read` yields from files, read again only if the files change."""
+    known = tuple((str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
+    arguments = {"paths": tuple(map(str, files)), "known": known, **options}
+    try:
+        return datasets.Dataset.from_generator(
+            read, features=_TEXT, cache_dir=cache_dir and str(cache_dir), gen_kwargs=arguments
+        )
+    except datasets.exceptions.DatasetGenerationError as error:
+        raise error.__cause__ or error from None
+
+
+def _read_builtin(split: str, **_: Any) -> Iterator[dict[str, str]]:
     """Pairs of the built-in corpus: all translations of the training sentences, the first one of the others."""
-    from . import builtin
+    for english, translations in builtin.read_builtin(split):
+        for german in translations if split == "train" else translations[:1]:
+            yield {"source": english, "target": german}
 
-    builtin.check_direction(*languages)
 
-    def pairs() -> Iterator[tuple[str, str]]:
-        for english, translations in builtin.read_builtin(split):
-            for german in translations if split == "train" else translations[:1]:
-                yield english, german
+def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[str]:
+    r"""Lines of a UTF-8 text file, one at a time, without their line ends.
 
-    return cache.load_by_key(f"{BUILTIN} {split} {builtin.CORPUS_SHA256}", pairs, f"{BUILTIN} {split}")
+    Lines end in `\n` or `\r\n`; no other character ends a line. A byte order mark at the start is skipped.
+
+    Args:
+        path: The text file.
+        offset: Byte at which to begin, the first of a line.
+        line: Number of this line, from 1.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        ValueError: The file is empty, has a line of more than a mebibyte or holds bytes that are not UTF-8; names
+            file, line and byte offset.
+    """
+    path = existing_file(path, "path")
+    with open(path, "rb") as file:
+        file.seek(offset)
+        yield from decode_lines(file, str(path), MAX_BYTES_PER_LINE, offset=offset, line=line)
+
+
+def _read_text(paths: tuple[str, str], **_: Any) -> Iterator[dict[str, str]]:
+    """Pairs of two text files; raises ValueError at their end if their line counts differ."""
+    counts = [0, 0]
+    for source, target in zip_longest(*map(read_lines, paths)):
+        counts = [counts[0] + (source is not None), counts[1] + (target is not None)]
+        if counts[0] == counts[1]:
+            yield {"source": source, "target": target}
+    _check_aligned(paths, counts)
+
+
+def _read_table(paths: tuple[str], languages: tuple[str | None, str | None], **_: Any) -> Iterator[dict[str, str]]:
+    """Pairs of a CSV or TSV file with a header; quotation marks in TSV are text."""
+    (path,) = paths
+    rows: Any = (line.split("\t") for line in read_lines(path))
+    if path.lower().endswith(".csv"):
+        rows = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
+    num_pairs = 0
+    try:
+        header = next(rows)
+        places = [header.index(name) for name in _find_columns(header, languages, path)]
+        for number, row in enumerate(rows, start=2):
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise ValueError(
+                    f"`{path}` must have {len(header)} columns in every row, got {len(row)} in line "
+                    f"{getattr(rows, 'line_num', number)}. Separate them by one comma in CSV, by one tab in TSV."
+                )
+            num_pairs += 1
+            yield dict(zip(_TEXT, (row[place] for place in places), strict=True))
+    except csv.Error as error:
+        raise ValueError(
+            f"`{path}` must be valid CSV, got an error in line {rows.line_num}: {error}. Correct it."
+        ) from error
+    if not num_pairs:
+        raise ValueError(f"`{path}` must hold at least one pair, got none. Check how it was written.")
+
+
+def _read_shards(source: str, target: str, shards: Sequence[tuple[int, int, int, int]]) -> Iterator[dict[str, str]]:
+    """Pairs of parts of two text files."""
+    for line, num_lines, source_offset, target_offset in shards:
+        sources = read_lines(source, offset=source_offset, line=line)
+        targets = read_lines(target, offset=target_offset, line=line)
+        for _, source_line, target_line in zip(range(num_lines), sources, targets, strict=False):
+            yield {"source": source_line, "target": target_line}
+
+
+def index_aligned(source: Path, target: Path, lines_per_part: int) -> list[tuple[int, int, int, int]]:
+    """Parts of two text files: first line (from 1), number of lines, and byte offset in both files, of each.
+
+    Args:
+        source: Source sentences.
+        target: Target sentences; raises ValueError if it differs in lines.
+        lines_per_part: Lines of each part but the last.
+    """
+    counts, offsets = [], []
+    for path in (source, target):
+        offset, starts, number = 0, [], -1
+        with open(path, "rb") as file:
+            for number, raw in enumerate(file):
+                if number % lines_per_part == 0:
+                    starts.append(offset)
+                offset += len(raw)
+        counts.append(number + 1)
+        offsets.append(starts)
+    _check_aligned((source, target), counts)
+    return [
+        (first + 1, min(lines_per_part, counts[0] - first), *starts)
+        for first, *starts in zip(range(0, counts[0], lines_per_part), *offsets, strict=True)
+    ]
+
+
+def _check_aligned(paths: Sequence[str | Path], counts: Sequence[int]) -> None:
+    if counts[0] != counts[1]:
+        raise ValueError(
+            f"`target_file` must have as many lines as `source_file`, got {counts[0]} lines in {paths[0]} and "
+            f"{counts[1]} lines in {paths[1]}. Align the files line by line."
+        )

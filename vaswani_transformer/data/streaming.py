@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Batches by tokens from a stream of pairs: a deterministic shuffle pool for each reader, and a small, exact state."""
+"""Batches by tokens from a stream of pairs: a reproducible shuffle pool for each reader, and a small, exact state."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from transformers import PreTrainedTokenizerBase
 
 from .batching import cut, shape_keys
-from .cleaning import CleaningReport, CleaningRules, check_pairs
-from .rows import check_row
-from .tokenized import encode_pairs
+from .preparation import CleaningReport, CleaningRules, check_pairs, check_row, encode_pairs
 
 _ROWS_PER_READ = 1000
 
@@ -38,9 +36,6 @@ class StreamSettings:
         num_workers: Processes of each of them that read ahead; 0 reads in the process itself.
         seed: Seed of the order.
         batches_per_pool: Micro-batches' worth of pairs that a reader sorts and shuffles together.
-
-    Raises:
-        ValueError: If a limit is below 2, or there is no such process.
     """
 
     max_source_tokens: int
@@ -51,19 +46,6 @@ class StreamSettings:
     num_workers: int = 0
     seed: int = 0
     batches_per_pool: int = 100
-
-    def __post_init__(self) -> None:
-        for name in ("max_source_tokens", "max_target_tokens"):
-            if getattr(self, name) < 2:
-                raise ValueError(
-                    f"`{name}` must be at least 2, a token and </s>, got {getattr(self, name)}. Choose larger "
-                    "batches, or fewer processes or accumulation steps to share them."
-                )
-        if not 0 <= self.process_index < self.num_processes:
-            raise ValueError(
-                f"`process_index` must be below `num_processes` {self.num_processes}, got {self.process_index}. "
-                "Processes are counted from 0."
-            )
 
     @property
     def num_readers(self) -> int:
@@ -96,9 +78,7 @@ class StreamLoader:
         **loader_options: Further arguments of `DataLoader`, for example `pin_memory`.
 
     Raises:
-        TypeError: If `dataset` is no stream of the library `datasets`.
-        ValueError: If it is split by process already. While reading, if it has other columns, an id outside the
-            vocabulary, or no pair to keep for a reader.
+        ValueError: While reading: a text is missing, an id is outside the vocabulary, or a reader keeps no pair.
 
     Example:
         >>> settings = StreamSettings(max_source_tokens=25_000, max_target_tokens=25_000)
@@ -118,16 +98,6 @@ class StreamLoader:
         vocab_size: int | None = None,
         **loader_options: Any,
     ):
-        if not isinstance(dataset, datasets.IterableDataset):
-            raise TypeError(
-                f"`dataset` must be a datasets.IterableDataset, got {type(dataset).__name__}. Load it with "
-                "`streaming=True`, or make it with `IterableDataset.from_generator`."
-            )
-        if dataset._distributed is not None:
-            raise ValueError(
-                "`dataset` must be the whole stream, got one that is split by process already, whose parts would be "
-                "split again. Leave `split_dataset_by_node` to the loader."
-            )
         self.settings = settings
         self._options = loader_options
         self._source = _Reader(dataset, collator, settings, rules or CleaningRules(), tokenizer, vocab_size)
@@ -140,7 +110,7 @@ class StreamLoader:
         loader = DataLoader(
             self._source,
             batch_size=None,
-            collate_fn=_unchanged,
+            collate_fn=_unchanged,  # a lambda could not be sent to workers
             num_workers=self.settings.num_workers,
             generator=torch.Generator(),  # else a seed for workers is drawn from the one that makes dropout
             **self._options,
@@ -286,32 +256,21 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         return (pool, report) if has_read else None
 
     def _tokenize(self, read: Mapping[str, list[Any]]) -> list[Row]:
-        """Token ids of some rows of the stream."""
+        """Token ids of some rows of the stream, which holds them or text."""
         if not {"input_ids", "labels"} <= set(read):
-            read = self._encode(read)
+            for side in ("source", "target"):
+                for text in read[side]:
+                    if not isinstance(text, str):
+                        raise ValueError(
+                            f"`dataset` must hold text in every row of `{side}`, got {text!r:.100}. Remove such rows."
+                        )
+            read = encode_pairs(read, self.tokenizer)
         sides = [[np.asarray(ids, dtype=np.int32) for ids in read[name]] for name in ("input_ids", "labels")]
         rows = [{"input_ids": source, "labels": target} for source, target in zip(*sides, strict=True)]
         if self.vocab_size is not None:
             for row in rows:
                 check_row(row, self.vocab_size)
         return rows
-
-    def _encode(self, read: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-        """Token ids of both columns of text."""
-        if not {"source", "target"} <= set(read):
-            raise ValueError(
-                "`dataset` must have the columns `source` and `target`, or `input_ids` and `labels`, got "
-                f"{', '.join(read)}. Rename its columns."
-            )
-        if self.tokenizer is None:
-            raise ValueError("`tokenizer` must be given for a stream of text, got None. Pass the model's tokenizer.")
-        for side in ("source", "target"):
-            if not all(isinstance(text, str) for text in read[side]):
-                wrong = next(text for text in read[side] if not isinstance(text, str))
-                raise ValueError(
-                    f"`dataset` must hold text in every row of `{side}`, got {wrong!r:.100}. Remove such rows."
-                )
-        return encode_pairs(read, self.tokenizer)
 
     def _cut(self, rows: list[Row], rng: np.random.Generator) -> list[list[int]]:
         """Micro-batches of a pool as row numbers, in the order in which they are handed out."""

@@ -13,12 +13,11 @@ from tokenizers.pre_tokenizers import ByteLevel
 from transformers.utils import logging
 
 from ..tokenization_vaswani_transformer import VaswaniTransformerTokenizer
-from .readers import read_lines
+from .corpora import read_lines
 
 logger = logging.get_logger(__name__)
 
 _PAIRS_PER_READ = 1000
-_LARGEST = 2**31 - 1
 
 
 def train_tokenizer(
@@ -38,9 +37,9 @@ def train_tokenizer(
         show_progress: Shows a progress bar.
 
     Raises:
-        ValueError: If not exactly one of `files` and `sentences` is given, there is no text in them, a file is not
-            UTF-8, or `vocab_size` is too small.
-        FileNotFoundError: If a file does not exist.
+        ValueError: Not exactly one of `files` and `sentences` is given, a file is empty or not UTF-8, or `vocab_size`
+            is too small.
+        FileNotFoundError: A file does not exist.
 
     Example:
         >>> tokenizer = train_tokenizer(["train.en", "train.de"], vocab_size=8000)
@@ -55,15 +54,13 @@ def train_tokenizer(
         raise ValueError("`files` or `sentences` must be given, and not both. Name the text to train on.")
     untrained = VaswaniTransformerTokenizer()
     smallest = len(ByteLevel.alphabet()) + len(untrained)
-    if vocab_size > _LARGEST:
-        raise ValueError(f"`vocab_size` must be at most {_LARGEST}, got {vocab_size}. Choose a smaller vocabulary.")
     if vocab_size < smallest:
         raise ValueError(
             f"`vocab_size` must be at least {smallest} (256 bytes and {len(untrained)} special tokens), got "
             f"{vocab_size}. Choose a larger vocabulary; the paper's has about 37,000 entries."
         )
     tokenizer: VaswaniTransformerTokenizer = untrained.train_new_from_iterator(
-        _with_text(sentences), vocab_size, show_progress=show_progress
+        sentences, vocab_size, show_progress=show_progress
     )
     if len(tokenizer) < vocab_size:
         logger.warning(
@@ -81,13 +78,3 @@ def corpus_sentences(dataset: datasets.Dataset) -> Iterator[list[str]]:
     for pairs in dataset.select_columns(["source", "target"]).iter(batch_size=_PAIRS_PER_READ):
         yield pairs["source"]
         yield pairs["target"]
-
-
-def _with_text(sentences: Iterable[str | list[str]]) -> Iterator[str | list[str]]:
-    """The sentences; raises ValueError at their end if none had a visible character."""
-    has_text = False
-    for item in sentences:
-        has_text = has_text or any(text.strip() for text in ([item] if isinstance(item, str) else item))
-        yield item
-    if not has_text:
-        raise ValueError("`sentences` must hold text to train on, got only blank ones or none. Check the corpus.")

@@ -20,8 +20,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..analysis.attention_maps import attention_maps
-from ..evaluation.decoding import check_num_best, decoding_config
-from ..evaluation.translate import translate_n_best
+from ..evaluation.translate import check_num_best, decoding_config, translate_n_best
 from ..extras import requiring
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 

@@ -2,27 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Use of a trained model, and how good it is.
 
-- `checkpoint` loads a model and refuses one that is not whole.
-- `translate`, `scoring` and `alignment` compute something for each sentence or pair: in `batches` by length, by the
-  choices of `decoding`, in one or several `processes`.
-- `files` does so line by line; `outputs` appear when they are complete, and `resuming` goes on after a stop.
-- `report` evaluates on an `evaluation_set` by `metrics`, `paper_bleu` among them, beside `baselines`; `results` is
-  what it leaves in a file, and the words in which people read it.
+- `loading` loads a model with its tokenizer.
+- `translate` translates sentences and files; `scoring` scores and aligns given translations.
+- `report` evaluates on a test set by `metrics`, beside baselines, and reads and describes the results.
 
-Nothing is imported here, because the parts need different extras: `metrics` and `report` need `[eval]`, the others
-only what the model itself needs.
+No module is imported here, because they need different extras: `metrics` needs `[eval]`, the others only what the
+model itself needs.
 """
 
+METRICS = ("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu")  # keys of `metrics.score_translations`
+# What describes a search: keys of results without `test_`, of recipes and of the generation config.
+DECODING = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")
+
 # What is public, and has a page in the API reference.
-__all__ = [
-    "alignment",
-    "baselines",
-    "checkpoint",
-    "evaluation_set",
-    "files",
-    "metrics",
-    "paper_bleu",
-    "report",
-    "scoring",
-    "translate",
-]
+__all__ = ["loading", "metrics", "report", "scoring", "translate"]

@@ -1,29 +1,102 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation of a model on a test set: scores, baselines, and the printout."""
+"""Evaluation of a model: test sets, results with their baselines, the file that keeps them and the text for people.
+
+The keys of results begin with `test_`: those of `metrics.TranslationScores` and `DECODING`, and what `evaluate_model`
+adds. Reading results needs no extra; computing them needs `[eval]`.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from ..files import TEST_RESULTS_FILE
+from ..files import TEST_RESULTS_FILE, check_outputs, read_json, write_lines
 from ..version import code_version
-from .baselines import nearest_training_pair
-from .batches import DEFAULT_MAX_TOKENS_PER_BATCH
-from .checkpoint import load_for_inference
-from .decoding import DECODING, GenerativeModel, decoding_config
-from .evaluation_set import EvaluationSet, load_evaluation_set
-from .metrics import corpus_sacrebleu, score_translations
-from .outputs import check_outputs, write_lines
-from .results import describe_search, length_ratio, metric_names, write_results
-from .translate import translate
+from . import DECODING
+from .loading import load_for_inference
+from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, GenerativeModel, decoding_config, translate
+
+_ORIGIN = ("source_file", "target_file", "pairs_file", "dataset", "dataset_config", "split")
+_WORD = re.compile(r"[\w'’-]+|[^\w\s]")  # a run of letters, digits, apostrophes and hyphens, or another character
+
+# ---- test sets ----
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Sentences to translate and their references.
+
+    Args:
+        name: What it is, for the report and the results file.
+        sources: Source sentences.
+        references: One reference for each of them, or a list of references for each.
+        training_pairs: Sources and targets of the corpus' training part, for the baseline that looks them up.
+        corpus: Where the sentences come from: the arguments of `load_evaluation_set` that say so.
+    """
+
+    name: str
+    sources: list[str]
+    references: Sequence[str] | Sequence[Sequence[str]]
+    training_pairs: tuple[list[str], list[str]] | None = None
+    corpus: dict[str, str] = field(default_factory=dict)
+
+
+def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpus: Any) -> EvaluationSet:
+    """The sentences to evaluate on; those of the built-in corpus come with all their references and training pairs.
+
+    Args:
+        split: Part of a dataset; files are taken whole.
+        name: What reports and cards call it; None is `describe_corpus`.
+        **corpus: Arguments of `data.load_corpus`: `source_file` and `target_file`, `pairs_file`, or `dataset`.
+
+    Raises:
+        ValueError: Not exactly one corpus is named, or the data is not what `data.load_corpus` takes.
+        FileNotFoundError: A file is missing.
+
+    Example:
+        >>> load_evaluation_set(dataset="builtin").references[0]
+    """
+    from ..data.builtin import check_direction, read_builtin
+    from ..data.corpora import BUILTIN, find_origin, load_corpus
+
+    dataset = corpus.get("dataset")
+    find_origin(corpus.get("source_file"), corpus.get("target_file"), corpus.get("pairs_file"), dataset)
+    given = {**corpus, "split": split if dataset else None}
+    origin = {key: str(given[key]) for key in _ORIGIN if given.get(key) is not None}
+    name = name or describe_corpus(origin)
+    if str(dataset) == BUILTIN:
+        check_direction(corpus.get("source_language"), corpus.get("target_language"))
+        sentences, training = dict(read_builtin(split)), dict(read_builtin("train"))
+        pairs = (list(training), [translations[0] for translations in training.values()])
+        return EvaluationSet(name, list(sentences), list(sentences.values()), training_pairs=pairs, corpus=origin)
+    rows = load_corpus(split=split, **corpus)
+    return EvaluationSet(name, list(rows["source"]), list(rows["target"]), corpus=origin)
+
+
+def describe_corpus(corpus: Mapping[str, str]) -> str:
+    """Name of a test set without a name of its own: its files, or its data set with configuration and split.
+
+    Args:
+        corpus: Of an `EvaluationSet`.
+    """
+    if "dataset" not in corpus:
+        return ", ".join(corpus.values())
+    return (
+        f"{' '.join(corpus[key] for key in ('dataset', 'dataset_config') if key in corpus)}, split {corpus['split']}"
+    )
+
+
+# ---- results ----
 
 
 def evaluate_to_files(
@@ -63,27 +136,19 @@ def evaluate_to_files(
     loaded, tokenizer = load_for_inference(model, device=device)
     languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
-    if default is not None:
-        _check_same_test_set(default, test_set.name)
+    if default is not None and default.is_file():
+        earlier = read_json(default).get("test_data", test_set.name)
+        if earlier != test_set.name:
+            raise ValueError(
+                f"`results` must be given: {default} holds the results of {earlier}, which would be lost. Name "
+                "another file, or that one to replace it."
+            )
     results, translations = evaluate_model(loaded, tokenizer, test_set, **options)
     if results_file is not None:
         write_results(results_file, results)
     if translations_file is not None:
         write_lines(translations, translations_file)
     return results, results_file
-
-
-def _check_same_test_set(results_file: Path, name: str) -> None:
-    """Raises ValueError where a file holds the results of another test set than the one of this name."""
-    try:
-        earlier = json.loads(results_file.read_text(encoding="utf-8")).get("test_data", name)
-    except (FileNotFoundError, ValueError, AttributeError):
-        return  # nothing that could be lost
-    if earlier != name:
-        raise ValueError(
-            f"`results` must be given: {results_file} holds the results of {earlier}, which would be lost. Name "
-            "another file, or that one to replace it."
-        )
 
 
 def evaluate_model(
@@ -114,6 +179,8 @@ def evaluate_model(
         >>> results, translations = evaluate_model(model, tokenizer, load_evaluation_set(dataset="builtin"))
         >>> results["test_sacrebleu"]
     """
+    from .metrics import score_translations
+
     decoding = _decoding(decoding_config(model, **generate_kwargs))
     start = time.perf_counter()
     translations = list(
@@ -142,12 +209,31 @@ def evaluate_model(
     return {f"test_{name}": value for name, value in results.items()}, translations
 
 
+def _decoding(config: GenerationConfig) -> dict[str, Any]:
+    """How translations are searched, and where no limit over the source holds, what limits them instead."""
+    decoding = {name: getattr(config, name, None) for name in DECODING}
+    if decoding["max_new_tokens_over_source"] is None:
+        limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
+        decoding |= {name: value for name, value in limits.items() if value is not None}
+    return decoding
+
+
+def write_results(path: str | Path, results: Mapping[str, Any]) -> None:
+    """Writes results as JSON, complete or not at all, into a folder that exists."""
+    write_lines(json.dumps(results, indent=2, ensure_ascii=False).split("\n"), path)
+
+
+# ---- translation without a model, to show what a score is worth ----
+
+
 def score_baselines(test_set: EvaluationSet) -> dict[str, float]:
-    """BLEU of the translations that need no model, by the name of the baseline; see `baselines`.
+    """BLEU of the translations that need no model, by the name of the baseline; see `nearest_training_pair`.
 
     Args:
         test_set: Without training pairs there is nothing to compare with.
     """
+    from .metrics import corpus_sacrebleu
+
     if test_set.training_pairs is None:
         return {}
     baselines = {
@@ -157,13 +243,47 @@ def score_baselines(test_set: EvaluationSet) -> dict[str, float]:
     return {name: corpus_sacrebleu(texts, test_set.references) for name, texts in baselines.items()}
 
 
-def _decoding(config: GenerationConfig) -> dict[str, Any]:
-    """How translations are searched, and where no limit over the source holds, what limits them instead."""
-    decoding = {name: getattr(config, name, None) for name in DECODING}
-    if decoding["max_new_tokens_over_source"] is None:
-        limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
-        decoding |= {name: value for name, value in limits.items() if value is not None}
-    return decoding
+def nearest_training_pair(
+    sources: Sequence[str], train_sources: Sequence[str], train_targets: Sequence[str]
+) -> list[str]:
+    """The target of the training pair whose source shares most words with each sentence: a translation memory.
+
+    Likeness is Dice's coefficient of the two sets of words in lower case, 2 |A and B| / (|A| + |B|); of equals the
+    first pair wins. An inverted index from words to training sentences makes it one count over postings for each
+    sentence.
+
+    Args:
+        sources: Sentences to translate.
+        train_sources: Source side of the training pairs.
+        train_targets: Target side, aligned with `train_sources`.
+    """
+    index, sizes = _inverted_index(train_sources)
+    nearest = []
+    for source in sources:
+        words = _words(source)
+        postings = [index[word] for word in words if word in index] or [np.zeros(0, dtype=np.int64)]
+        shared = np.bincount(np.concatenate(postings), minlength=len(train_sources))
+        nearest.append(train_targets[int(np.argmax(2.0 * shared / np.maximum(sizes + len(words), 1)))])
+    return nearest
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)}
+
+
+def _inverted_index(texts: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Word -> indices of the texts that hold it, and (texts,) numbers of different words."""
+    postings: dict[str, list[int]] = {}
+    sizes = np.zeros(len(texts), dtype=np.int64)
+    for number, text in enumerate(texts):
+        words = _words(text)
+        sizes[number] = len(words)
+        for word in words:
+            postings.setdefault(word, []).append(number)
+    return {word: np.asarray(numbers) for word, numbers in postings.items()}, sizes
+
+
+# ---- text for people ----
 
 
 def format_report(results: dict[str, Any]) -> str:
@@ -195,3 +315,36 @@ def _format_scores(results: dict[str, Any]) -> list[str]:
         f"{name:{width}}  {results[f'test_{metric}']:6.2f}  {results[f'test_{metric}_signature']}"
         for metric, name in names.items()
     ]
+
+
+def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
+    """Names for people of the metrics in results, by their keys without `test_`, in the order of the report."""
+    split = ", compounds split" if "|compounds:split|" in results["test_paper_bleu_signature"] else ""
+    return {
+        "sacrebleu": "sacreBLEU",
+        "chrf": "chrF",
+        "paper_bleu": f"paper BLEU (tokenised{split})",
+        "tokenized_bleu": "tokenised BLEU (only for corpora that are tokenised already)",
+    }
+
+
+def describe_search(results: Mapping[str, Any]) -> str:
+    """How the translations of results were searched, with the formula that divided their log-probabilities."""
+    alpha, offset = results["test_length_penalty"], results["test_length_penalty_offset"]
+    formula = f"(({offset:g} + length) / {offset + 1:g})^{alpha}" if offset else f"length^{alpha}"
+    beams = results["test_num_beams"]
+    return f"{beams} beam{'' if beams == 1 else 's'}, length penalty {formula}, {_describe_limit(results)}"
+
+
+def _describe_limit(results: Mapping[str, Any]) -> str:
+    """How long a translation could become."""
+    if (over_source := results.get("test_max_new_tokens_over_source")) is not None:
+        return f"at most {over_source} tokens over the source"
+    if (new_tokens := results.get("test_max_new_tokens")) is not None:
+        return f"at most {new_tokens} tokens"
+    return f"max_length {results.get('test_max_length')}"
+
+
+def length_ratio(results: Mapping[str, Any]) -> float:
+    """Length of the translations over that of the references, in sacreBLEU's tokens."""
+    return int(results["test_hypothesis_length"]) / max(1, int(results["test_reference_length"]))

@@ -1,33 +1,48 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a model thinks of given translations: log-probability, length and GNMT score of each pair.
+"""Given translations: their log-probability, length and GNMT score, and which source word each target word comes from.
 
-Shapes: B batch, S source length, T target length, D d_model, V vocabulary, N target tokens.
+Shapes: B batch, H heads, S source length, T target length, D d_model, V vocabulary, N target tokens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import contextlib
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from ..files import STANDARD_STREAM, check_outputs, write_lines
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from .batches import (
+from .translate import (
     DEFAULT_MAX_TOKENS_PER_BATCH,
     Row,
     check_lengths,
     compute_in_batches,
+    count_lines,
+    decoding_config,
+    decoding_overrides,
+    json_line,
+    open_lines,
     padded,
-    paired,
+    penalty_of,
     token_ids,
 )
-from .decoding import decoding_config, decoding_overrides, penalty_of
+
+_WORD = re.compile(r"\S+")
+
+# ---- scores ----
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class PairScore:
     """How likely a model finds a translation.
 
@@ -72,7 +87,7 @@ def score_pairs(
         total: Number of pairs, if known, for the progress bar.
 
     Raises:
-        ValueError: A value is out of range, or there are more sentences on one side than on the other.
+        ValueError: The length penalty is out of range, or there are more sentences on one side than on the other.
 
     Example:
         >>> list(score_pairs(model, tokenizer, ["A dog runs."], ["Ein Hund rennt."]))
@@ -84,10 +99,7 @@ def score_pairs(
     decoding = decoding_config(model, **penalty)
 
     def encode(pairs: list[tuple[str, str]], first: int) -> list[Row]:
-        sources, targets = map(list, zip(*pairs, strict=True))
-        for side in (sources, targets):
-            check_lengths(side, first)
-        return list(zip(token_ids(tokenizer, sources), token_ids(tokenizer, targets), strict=True))
+        return list(zip(*(token_ids(tokenizer, list(side), first) for side in zip(*pairs, strict=True)), strict=True))
 
     def compute(rows: list[Row]) -> list[PairScore]:
         return score_tokens(model, rows, decoding, tokenizer.pad_token_id, max_tokens_per_batch)
@@ -150,3 +162,260 @@ def _log_probs(logits: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
     if logits.dtype in (torch.float16, torch.bfloat16):
         logits = logits.float()
     return -torch.nn.functional.cross_entropy(logits, chosen.to(logits.device), reduction="none")
+
+
+# ---- alignment ----
+
+
+def align_pairs(
+    model: VaswaniTransformerForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    sources: Iterable[str],
+    targets: Iterable[str],
+    *,
+    layer: int | None = None,
+    heads: Sequence[int] | None = None,
+    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
+    progress: bool = False,
+    total: int | None = None,
+) -> Iterator[list[tuple[int, int]]]:
+    """The words that are aligned in each pair, in the order of the input.
+
+    Each target word is aligned to the source word that the decoder attends to most while it predicts the target word:
+    weights are averaged over heads and summed over the tokens of both words. A word is what stands between white
+    space, counted from 0. A pair with an empty side has no alignment.
+
+    Args:
+        model: In eval mode.
+        tokenizer: Saved with the model.
+        sources: Source sentences.
+        targets: Their translations.
+        layer: Decoder layer whose attention is read, from 0; None takes the last one.
+        heads: Heads to average, from 0; None takes all.
+        max_tokens_per_batch: Padded tokens of one batch: number of pairs x longest side.
+        progress: Whether to show a progress bar on stderr.
+        total: Number of pairs, if known, for the progress bar.
+
+    Returns:
+        Pairs of source word and target word for each pair of sentences, in the order of the target words.
+
+    Raises:
+        ValueError: `layer` or a head does not exist, or there are more sentences on one side than on the other.
+
+    Example:
+        >>> list(align_pairs(model, tokenizer, ["A dog runs today."], ["Heute rennt ein Hund."]))
+        [[(3, 0), (2, 1), (0, 2), (1, 3)]]
+
+    Paper: section 3.2.3.
+    """
+    num_layers, num_heads = model.config.num_decoder_layers, model.config.num_heads
+    layer = num_layers - 1 if layer is None else layer
+    heads = sorted(set(range(num_heads) if heads is None else heads))
+    if layer not in range(num_layers) or not heads or not set(heads) <= set(range(num_heads)):
+        raise ValueError(
+            f"`layer` must be below {num_layers} and `heads` below {num_heads}, counted from 0, got {layer} and "
+            f"{heads}. Choose those that the model has."
+        )
+
+    def compute(rows: list[Row]) -> list[list[tuple[int, int]]]:
+        weights = _cross_attention(model, rows, layer, heads, tokenizer.pad_token_id)
+        return [
+            align_words(matrix[: len(target_words), : len(source_words)], source_words, target_words)
+            for matrix, (_, _, source_words, target_words) in zip(weights, rows, strict=True)
+        ]
+
+    return compute_in_batches(
+        paired(sources, targets),
+        partial(_encode, tokenizer),
+        partial(map, compute),
+        empty=list,
+        max_tokens_per_batch=max_tokens_per_batch,
+        doing="aligning" if progress else None,
+        total=total,
+    )
+
+
+def align_words(
+    weights: np.ndarray, source_words: list[list[int]], target_words: list[list[int]]
+) -> list[tuple[int, int]]:
+    """Pairs of source word and target word; of equal weights the first source word wins.
+
+    Args:
+        weights: (T, S) attention of each target token to each source token.
+        source_words: For each source token the words that it is a part of, usually one; `</s>` is part of none.
+        target_words: The same for each target token.
+    """
+    by_source_word = weights @ _membership(source_words)  # (T, source words)
+    is_part = _membership(target_words).T  # (target words, T)
+    sums = is_part @ by_source_word  # (target words, source words)
+    return [(int(sums[word].argmax()), int(word)) for word in np.flatnonzero(is_part.any(axis=1))]
+
+
+def token_words(text: str, offsets: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """For each token the words of the text that it covers at least one character of.
+
+    Args:
+        text: Words between white space.
+        offsets: Start and end of each token in the text; bytes of one character have the same, `</s>` covers nothing.
+    """
+    word_of_character = [-1] * len(text)
+    for number, word in enumerate(_WORD.finditer(text)):
+        word_of_character[slice(*word.span())] = [number] * len(word.group())
+    return [sorted(set(word_of_character[start:end]) - {-1}) for start, end in offsets]
+
+
+def _membership(words: list[list[int]]) -> np.ndarray:
+    """(tokens, words) 1.0 where a token is part of a word, else 0.0."""
+    table = np.zeros((len(words), 1 + max((word for row in words for word in row), default=-1)))
+    for token, row in enumerate(words):
+        table[token, row] = 1.0
+    return table
+
+
+def _encode(tokenizer: PreTrainedTokenizerBase, pairs: list[tuple[str, str]], first: int) -> list[Row]:
+    """Source tokens, target tokens, and the words of both; nothing for a pair with a side without words."""
+    sides = []
+    for texts in map(list, zip(*pairs, strict=True)):
+        check_lengths(texts, first)
+        encoded = tokenizer(texts, truncation=False, padding=False, verbose=False, return_offsets_mapping=True)
+        words = [token_words(text, spans) for text, spans in zip(texts, encoded["offset_mapping"], strict=True)]
+        sides.append((encoded["input_ids"], words))
+    (source_ids, source_words), (target_ids, target_words) = sides
+    rows = zip(source_ids, target_ids, source_words, target_words, strict=True)
+    return [row if any(row[2]) and any(row[3]) else () for row in rows]
+
+
+@torch.inference_mode()
+def _cross_attention(
+    model: VaswaniTransformerForConditionalGeneration, rows: list[Row], layer: int, heads: list[int], pad_token_id: int
+) -> np.ndarray:
+    """(B, T, S) weights in float64, averaged over heads; row t belongs to the step that predicts target token t."""
+    input_ids, attention_mask = padded([row[0] for row in rows], pad_token_id, model.device)
+    labels, _ = padded([row[1] for row in rows], pad_token_id, model.device)
+    kept = []
+    attention = model.model.decoder.layers[layer].encoder_attn
+    hooks = [  # this layer alone is asked for its weights: those of all would fill the memory
+        attention.register_forward_pre_hook(
+            lambda module, args, kwargs: (args, {**kwargs, "output_attentions": True}), with_kwargs=True
+        ),
+        # (B, H, T, S) -> (B, T, S)
+        attention.register_forward_hook(lambda module, args, output: kept.append(output[1][:, heads].mean(dim=1))),
+    ]
+    try:
+        model.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels),
+            use_cache=False,
+        )
+    finally:
+        for hook in hooks:
+            hook.remove()
+    weights: np.ndarray = kept[0].cpu().double().numpy()
+    return weights
+
+
+# ---- pairs and files ----
+
+
+def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of two streams of sentences; raises ValueError where one ends before the other."""
+    for number, (source, target) in enumerate(itertools.zip_longest(sources, targets)):
+        if source is None or target is None:
+            got = (f"{number} sources", "more targets") if source is None else ("more sources", f"{number} targets")
+            raise ValueError(
+                f"`targets` must be as many as `sources`, got {' and '.join(got)}. Align the two line by line."
+            )
+        yield source, target
+
+
+def score_files(
+    model: VaswaniTransformerForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    source_file: str | Path,
+    target_file: str | Path,
+    output_file: str | Path = STANDARD_STREAM,
+    **options: Any,
+) -> int:
+    """Scores two files line by line, as JSON lines `{"log_prob": ..., "length": ..., "score": ...}`.
+
+    The files are streamed. The output file appears, or replaces an older one, only when it is complete.
+
+    Args:
+        model: In eval mode.
+        tokenizer: Saved with the model.
+        source_file: UTF-8 text, one sentence a line; "-" is stdin.
+        target_file: Translations, line by line as in `source_file`; "-" is stdin.
+        output_file: Where the JSON lines go; "-" is stdout.
+        **options: Of `score_pairs`, for example length_penalty or progress.
+
+    Returns:
+        Number of lines.
+
+    Raises:
+        FileNotFoundError: An input file or the output's folder does not exist.
+        ValueError: An input is empty or not UTF-8, the inputs differ in their number of lines, or one file is named
+            twice.
+
+    Example:
+        >>> score_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "scores.jsonl")
+    """
+    with open_pairs(source_file, target_file, output_file) as (sources, targets, total):
+        scores = score_pairs(model, tokenizer, sources, targets, total=total, **options)
+        return write_lines((json_line(dataclasses.asdict(score)) for score in scores), output_file)
+
+
+def align_files(
+    model: VaswaniTransformerForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    source_file: str | Path,
+    target_file: str | Path,
+    output_file: str | Path = STANDARD_STREAM,
+    **options: Any,
+) -> int:
+    """Writes the word alignments of two files in Pharaoh's format, "0-0 2-1": source word, target word, from 0.
+
+    Args:
+        **options: Of `align_pairs`, for example layer, heads or progress. What comes before them, what is returned
+            and what is raised is as for `score_files`.
+
+    Example:
+        >>> align_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "newstest2014.align", layer=3)
+    """
+    with open_pairs(source_file, target_file, output_file) as (sources, targets, total):
+        aligned = align_pairs(model, tokenizer, sources, targets, total=total, **options)
+        lines = (" ".join(f"{source}-{target}" for source, target in words) for words in aligned)
+        return write_lines(lines, output_file)
+
+
+@contextlib.contextmanager
+def open_pairs(
+    source_file: str | Path, target_file: str | Path, output_file: str | Path
+) -> Iterator[tuple[Iterator[str], Iterator[str], int | None]]:
+    """Lines of both sides, and the number of pairs if it is known; refuses files as `check_pair_files` does."""
+    total = check_pair_files(source_file, target_file, output_file)
+    with open_lines(source_file) as sources, open_lines(target_file) as targets:
+        yield sources, targets, total
+
+
+def check_pair_files(source_file: str | Path, target_file: str | Path, output_file: str | Path) -> int | None:
+    """Refuses files that `score_files` and `align_files` would fail on, before any time is spent on them.
+
+    Returns:
+        Number of pairs, or None if both sides are streams, which cannot be read twice.
+
+    Raises:
+        FileNotFoundError: An input file or the output's folder does not exist.
+        ValueError: An input is empty or not UTF-8, both are stdin, one is the output, or their numbers of lines
+            differ; where one is a stream, that is found only when the other ends.
+    """
+    check_outputs({"output": output_file}, [source_file, target_file])
+    if str(source_file) == str(target_file) == STANDARD_STREAM:
+        raise ValueError("`source` and `target` must be two inputs, got stdin for both. Pass a file for one of them.")
+    num_source, num_target = count_lines(source_file, "source"), count_lines(target_file, "target")
+    if None not in (num_source, num_target) and num_source != num_target:
+        raise ValueError(
+            f"`target` must have as many lines as `source`, got {num_source} lines in {source_file} and {num_target} "
+            f"lines in {target_file}. Align the files line by line."
+        )
+    return num_target if num_source is None else num_source

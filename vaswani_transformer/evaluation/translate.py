@@ -1,24 +1,46 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Translation of many sentences, the best or the n best of each, in the order of the input."""
+"""Translation of many sentences or of a file: read in chunks, batched by length, given back in order."""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import itertools
+import json
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
 import torch
+from tqdm.auto import tqdm
 from transformers import GenerationConfig, PreTrainedTokenizerBase
+from transformers.utils import logging
 
-from .batches import DEFAULT_MAX_TOKENS_PER_BATCH, Row, check_lengths, compute_in_batches, padded, token_ids
-from .decoding import GenerativeModel, check_num_best, decoding_config, penalty_of
-from .processes import ALONE, Processes
+from ..extras import requiring
+from ..files import STANDARD_STREAM, check_outputs, decode_lines, is_stream, line_bytes, write_lines
+from ..pipeline_vaswani_transformer import MAX_TEXT_BYTES, check_text_length
+from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
+
+logger = logging.get_logger(__name__)
+
+# Sentences tokenised and sorted by length together: enough for batches without padding, little enough for memory.
+SENTENCES_PER_CHUNK = 4096
+DEFAULT_MAX_TOKENS_PER_BATCH = 4096
+
+# A `PreTrainedModel` that is a `GenerationMixin`, ours or transformers': a type for both at once cannot be written.
+GenerativeModel: TypeAlias = Any
+# One sentence or pair as lists with an entry for each token; no list at all where there is nothing to compute.
+Row: TypeAlias = tuple[list[Any], ...]
+Input = TypeVar("Input")
+Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Hypothesis:
     """One of the translations that beam search found for a sentence.
 
@@ -38,6 +60,8 @@ class Hypothesis:
 
 BLANK = Hypothesis("", None, None, 0)
 
+# ---- sentences ----
+
 
 def translate(
     model: GenerativeModel,
@@ -47,7 +71,7 @@ def translate(
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
     total: int | None = None,
-    processes: Processes = ALONE,
+    processes: Any = None,
     **generate_kwargs: Any,
 ) -> Iterator[str]:
     """Translations of the sentences, one for each and in their order.
@@ -59,16 +83,14 @@ def translate(
     Args:
         model: In eval mode; decodes as its generation config says.
         tokenizer: Saved with the model.
-        sentences: Source sentences.
+        sentences: Source sentences, each of at most 65,536 bytes.
         max_tokens_per_batch: Padded source tokens of one batch: number of sentences x longest sentence. It changes
             speed and memory, not what is translated.
         progress: Whether to show a progress bar on stderr.
         total: Number of sentences, if known, for the progress bar.
-        processes: Share the work, each with the same model and sentences; from `join_processes`.
+        processes: Accelerate's `PartialState` of processes that share the work, each with the same model and
+            sentences; from `join_processes`.
         **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
-
-    Raises:
-        ValueError: `max_tokens_per_batch` is below 1.
 
     Example:
         >>> list(translate(model, tokenizer, ["A dog runs.", ""]))
@@ -83,10 +105,10 @@ def translate(
     return compute_in_batches(
         sentences,
         partial(encode_sentences, tokenizer),
-        partial(processes.map, compute),
+        partial(_map, compute, processes),
         empty=str,
         max_tokens_per_batch=max_tokens_per_batch,
-        doing="translating" if progress and processes.is_main else None,
+        doing="translating" if progress and _is_main(processes) else None,
         total=total,
     )
 
@@ -100,7 +122,7 @@ def translate_n_best(
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
     total: int | None = None,
-    processes: Processes = ALONE,
+    processes: Any = None,
     **generate_kwargs: Any,
 ) -> Iterator[list[Hypothesis]]:
     """The best translations of each sentence, best first, with their scores.
@@ -113,7 +135,7 @@ def translate_n_best(
         num_best: Translations of each sentence, at most as many as beams.
 
     Raises:
-        ValueError: `num_best` is below 1 or above the number of beams, or `max_tokens_per_batch` is below 1.
+        ValueError: `num_best` is below 1 or above the number of beams.
 
     Example:
         >>> next(translate_n_best(model, tokenizer, ["A dog runs."], 2))[1]
@@ -121,19 +143,12 @@ def translate_n_best(
 
     Paper: section 6.1.
     """
-    for name in ("decoder_input_ids", "num_return_sequences", "return_dict_in_generate"):
-        if name in generate_kwargs:
-            raise ValueError(
-                f"`{name}` must be left out of n-best translation, got {generate_kwargs[name]!r}. Call "
-                "`model.generate` for it."
-            )
     decoding = decoding_config(model, **generate_kwargs)
     check_num_best(num_best, decoding.num_beams)
     options = {**generate_kwargs, "num_return_sequences": num_best, "return_dict_in_generate": True}
 
     def compute(rows: list[Row]) -> list[list[Hypothesis]]:
-        found = _generate(model, tokenizer, rows, options)
-        hypotheses = _hypotheses(tokenizer, found, decoding)
+        hypotheses = _hypotheses(tokenizer, _generate(model, tokenizer, rows, options), decoding)
         return [
             [hypothesis for hypothesis in hypotheses[start : start + num_best] if hypothesis is not None]
             for start in range(0, len(hypotheses), num_best)
@@ -142,19 +157,34 @@ def translate_n_best(
     return compute_in_batches(
         sentences,
         partial(encode_sentences, tokenizer),
-        partial(processes.map, compute),
+        partial(_map, compute, processes),
         empty=lambda: [BLANK],
         max_tokens_per_batch=max_tokens_per_batch,
-        doing="translating" if progress and processes.is_main else None,
+        doing="translating" if progress and _is_main(processes) else None,
         total=total,
     )
 
 
 def encode_sentences(tokenizer: PreTrainedTokenizerBase, sentences: list[str], first: int) -> list[Row]:
     """Token ids of each sentence; none of a blank one. `first` is how many sentences were before."""
+    ids = iter(token_ids(tokenizer, [sentence if sentence.strip() else "" for sentence in sentences], first))
+    return [(row,) if sentence.strip() else () for sentence, row in zip(sentences, ids, strict=True)]
+
+
+def token_ids(tokenizer: PreTrainedTokenizerBase, sentences: list[str], first: int) -> list[list[int]]:
+    """Token ids of each sentence, whole and with `</s>`; raises ValueError for one of more than 65,536 bytes."""
     check_lengths(sentences, first)
-    ids = iter(token_ids(tokenizer, [sentence for sentence in sentences if sentence.strip()]))
-    return [(next(ids),) if sentence.strip() else () for sentence in sentences]
+    ids: list[list[int]] = tokenizer(sentences, truncation=False, padding=False, verbose=False)["input_ids"]
+    return ids
+
+
+def check_lengths(sentences: Iterable[str], first: int) -> None:
+    """Raises ValueError for a sentence of more than 65,536 bytes, by its place; `first` is how many were before."""
+    for number, sentence in enumerate(sentences, start=first + 1):
+        try:
+            check_text_length(sentence)
+        except ValueError as error:
+            raise ValueError(f"{error} It is sentence {number}, counted from 1.") from error
 
 
 @torch.inference_mode()
@@ -178,3 +208,317 @@ def _hypotheses(tokenizer: PreTrainedTokenizerBase, found: Any, decoding: Genera
         Hypothesis(text, score, score * penalty_of(decoding, max(length, 1)), length) if math.isfinite(score) else None
         for text, score, length in zip(texts, scores, lengths, strict=True)
     ]
+
+
+# ---- decoding ----
+
+
+def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> GenerationConfig:
+    """The config by which `model.generate` would decode with these arguments, checked."""
+    given = generate_kwargs.pop("generation_config", None)
+    config: GenerationConfig = model._prepare_generation_config(given, **generate_kwargs)[0]
+    return config
+
+
+def decoding_overrides(**values: Any) -> dict[str, Any]:
+    """Arguments of `generate` without those that are None, which leaves the model's own; checks the length penalty."""
+    check_length_penalty(values.get("length_penalty"), values.get("length_penalty_offset"))
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def penalty_of(decoding: GenerationConfig, length: int) -> float:
+    """Divisor of the log-probability of a hypothesis of so many tokens, at least 1, `</s>` included.
+
+    Paper: section 6.1.
+    """
+    offset: float = decoding.length_penalty_offset  # type: ignore[attr-defined]  # a key of ours
+    return float(gnmt_length_penalty(length, decoding.length_penalty, offset))
+
+
+def check_num_best(num_best: int, num_beams: int, name: str = "num_best") -> None:
+    """Raises ValueError unless so many translations can be had from so many beams; `name` is what errors call them."""
+    if not 1 <= num_best <= num_beams:
+        raise ValueError(
+            f"`{name}` must be at least 1 and at most `num_beams`, which is {num_beams}, got {num_best}. Raise "
+            "`num_beams`, or ask for fewer translations."
+        )
+
+
+# ---- batches ----
+
+
+def compute_in_batches(
+    inputs: Iterable[Input],
+    encode: Callable[[list[Input], int], list[Row]],
+    compute: Callable[[list[list[Row]]], Iterable[list[Result]]],
+    *,
+    empty: Callable[[], Result],
+    max_tokens_per_batch: int,
+    chunk_size: int | None = None,
+    doing: str | None = None,
+    total: int | None = None,
+) -> Iterator[Result]:
+    """One result for each input, in their order.
+
+    Args:
+        inputs: Sentences, or pairs of them, read in chunks.
+        encode: Rows of a chunk, given with the number of inputs before it.
+        compute: Results of each batch of rows, for all batches of a chunk.
+        empty: Makes the result of a row that holds nothing.
+        max_tokens_per_batch: Padded tokens of one batch: number of rows x longest list of any row.
+        chunk_size: Inputs that are read, sorted and batched together; None means `SENTENCES_PER_CHUNK`.
+        doing: What the progress bar on stderr says; None shows none.
+        total: Number of inputs, if known, for the progress bar.
+    """
+    rest, size = iter(inputs), chunk_size or SENTENCES_PER_CHUNK
+    with tqdm(total=total, unit=" sentences", desc=doing, disable=doing is None) as bar:
+        for first in itertools.count(step=size):
+            if not (chunk := list(itertools.islice(rest, size))):
+                return
+            rows = encode(chunk, first)
+            results: list[Any] = [None if row else empty() for row in rows]
+            numbers = [number for number, row in enumerate(rows) if row]
+            bar.update(len(rows) - len(numbers))
+            sizes = [max(map(len, rows[number])) for number in numbers]
+            groups = [[numbers[index] for index in batch] for batch in length_batches(sizes, max_tokens_per_batch)]
+            computed = compute([[rows[place] for place in places] for places in groups])
+            for places, found in zip(groups, computed, strict=True):
+                for place, result in zip(places, found, strict=True):
+                    results[place] = result
+                bar.update(len(places))
+            yield from results
+
+
+def length_batches(lengths: list[int], max_tokens_per_batch: int) -> Iterator[list[int]]:
+    """Indices grouped by length, longest first, so that rows x longest row stays within the budget.
+
+    Args:
+        lengths: Tokens of each sentence, each at least 1.
+        max_tokens_per_batch: Padded tokens of one batch; a longer sentence forms a batch of its own.
+    """
+    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
+    while order:
+        num_rows = max(1, max_tokens_per_batch // lengths[order[0]])
+        yield order[:num_rows]
+        order = order[num_rows:]
+
+
+def padded(rows: list[list[int]], pad_token_id: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """(B, L) token ids on the device, filled up on the right, and their mask, 1 for "attend"."""
+    longest = max(len(row) for row in rows)
+    ids = torch.tensor([row + [pad_token_id] * (longest - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    return ids.to(device), mask.to(device)
+
+
+# ---- processes ----
+
+
+def join_processes() -> Any:
+    """Accelerate's state of all processes that torchrun or accelerate started, each of which calls this; None alone.
+
+    Example:
+        >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", processes=join_processes())
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return None
+    with requiring("train", "to translate with several processes"):
+        from accelerate import PartialState
+    return PartialState(cpu=not torch.cuda.is_available())
+
+
+def _is_main(processes: Any) -> bool:
+    return processes is None or processes.is_main_process
+
+
+def _map(
+    compute: Callable[[list[Row]], list[Result]], processes: Any, batches: list[list[Row]]
+) -> Iterable[list[Result]]:
+    """Results of all batches, in order; each process computes every n-th batch, and gets the results of all."""
+    if processes is None:
+        return map(compute, batches)
+    from accelerate.utils import gather_object
+
+    count = processes.num_processes
+    shares = gather_object([[compute(batch) for batch in batches[processes.process_index :: count]]])
+    return [shares[number % count][number // count] for number in range(len(batches))]
+
+
+# ---- files ----
+
+
+def translate_file(
+    model: GenerativeModel,
+    tokenizer: PreTrainedTokenizerBase,
+    input_file: str | Path = STANDARD_STREAM,
+    output_file: str | Path = STANDARD_STREAM,
+    *,
+    num_best: int | None = None,
+    resume: bool = False,
+    processes: Any = None,
+    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
+    progress: bool = False,
+    **generate_kwargs: Any,
+) -> int:
+    """Translates a file line by line; the output has as many lines as the input.
+
+    The input is streamed. The output file appears, or replaces an older one, only when it is complete; until then its
+    lines lie in OUTPUT.part, and stay there when the translation of a file is interrupted.
+
+    Args:
+        model: In eval mode; decodes as its generation config says.
+        tokenizer: Saved with the model.
+        input_file: UTF-8 text, one sentence a line; "-" is stdin.
+        output_file: Where the translations go; "-" is stdout.
+        num_best: How many translations of each line are written, at most as many as beams, as JSON lines
+            `{"source": ..., "translations": [{"text": ..., "score": ..., "log_prob": ..., "length": ...}, ...]}`, best
+            first; None writes the best alone, as text.
+        resume: Whether to skip the lines that OUTPUT.part holds already. Input, model and options must be the same.
+        processes: As for `translate`; each process calls this with the same arguments.
+        max_tokens_per_batch: As for `translate`.
+        progress: Whether to show a progress bar on stderr.
+        **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
+
+    Returns:
+        Number of lines.
+
+    Raises:
+        FileNotFoundError: The input file or the output's folder does not exist.
+        ValueError: The input file is empty or not UTF-8, input and output are the same file, or there are fewer beams
+            than `num_best`.
+
+    Example:
+        >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
+    """
+    total = check_files(input_file, output_file, num_processes=1 if processes is None else processes.num_processes)
+    has_part = total is not None and not is_stream(output_file)
+    num_kept = _keep_part(output_file, resume) if has_part and _is_main(processes) else 0
+    if processes is not None:
+        from accelerate.utils import broadcast_object_list
+
+        num_kept = broadcast_object_list([num_kept])[0]
+    options: dict[str, Any] = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress}
+    options |= {"processes": processes, "total": total and total - num_kept, **generate_kwargs}
+    with open_lines(input_file) as sentences:
+        rest = itertools.islice(sentences, num_kept, None)
+        if num_best is None:
+            lines = translate(model, tokenizer, rest, **options)
+        else:
+            lines = _n_best_lines(model, tokenizer, rest, num_best, options)
+        if not _is_main(processes):
+            return num_kept + sum(1 for _ in lines)
+        return num_kept + (_append_lines(lines, output_file) if has_part else write_lines(lines, output_file))
+
+
+def _n_best_lines(
+    model: GenerativeModel,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Iterator[str],
+    num_best: int,
+    options: dict[str, Any],
+) -> Iterator[str]:
+    """The best translations of each sentence as a line of JSON."""
+    sentences, sources = itertools.tee(sentences)
+    found = translate_n_best(model, tokenizer, sentences, num_best, **options)
+    return (
+        json_line({"source": source, "translations": [dataclasses.asdict(hypothesis) for hypothesis in hypotheses]})
+        for source, hypotheses in zip(sources, found, strict=True)
+    )
+
+
+def _part_of(output_file: str | Path) -> Path:
+    path = Path(output_file).resolve()
+    return path.with_name(path.name + ".part")
+
+
+def _keep_part(output_file: str | Path, resume: bool) -> int:
+    """Cuts the part behind its last whole chunk, so that the rest is batched as before, and returns its lines.
+
+    Deletes the part, with a warning, unless it is to be resumed.
+    """
+    part = _part_of(output_file)
+    if not resume or part.is_symlink() or not part.is_file():
+        if part.is_file() and part.stat().st_size:
+            logger.warning(f"{part} is replaced: an interrupted translation, with which --resume would have gone on.")
+        part.unlink(missing_ok=True)
+        return 0
+    end = size = num_kept = 0
+    with part.open("r+b") as stream:
+        for number, line in enumerate(stream, start=1):
+            size += len(line)
+            if line.endswith(b"\n") and number % SENTENCES_PER_CHUNK == 0:
+                end, num_kept = size, number
+        stream.truncate(end)
+    return num_kept
+
+
+def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
+    """Writes lines behind those of the part, each chunk to the disk, and renames the part; returns their number."""
+    part, num_lines = _part_of(output_file), 0
+    try:
+        with part.open("ab") as stream:
+            while chunk := list(itertools.islice(lines, SENTENCES_PER_CHUNK)):
+                stream.write(b"".join(map(line_bytes, chunk)))
+                stream.flush()
+                os.fsync(stream.fileno())
+                num_lines += len(chunk)
+    except BaseException as error:
+        if part.stat().st_size:
+            error.add_note(f"What is translated is kept in {part}: the same command with `resume` goes on.")
+        else:
+            part.unlink()
+        raise
+    os.replace(part, Path(output_file).resolve())
+    return num_lines
+
+
+def check_files(input_file: str | Path, output_file: str | Path, *, num_processes: int = 1) -> int | None:
+    """Refuses files that `translate_file` would fail on, before any time is spent on them.
+
+    Args:
+        input_file: To translate.
+        output_file: To write.
+        num_processes: How many read the input.
+
+    Returns:
+        Number of lines of the input, or None if it is a stream, which cannot be read twice.
+    """
+    check_outputs({"output": output_file}, [input_file])
+    total = count_lines(input_file, "input")
+    if num_processes > 1 and total is None:
+        raise ValueError(
+            f"`input` must be a file for {num_processes} processes, got {input_file}, a stream. Save it to a file."
+        )
+    return total
+
+
+def count_lines(file: str | Path, name: str) -> int | None:
+    """Lines of a readable, whole file; None for a stream. `name` is the file's in errors."""
+    if str(file) == STANDARD_STREAM:
+        return None
+    if not Path(file).exists():
+        raise FileNotFoundError(f"`{name}` must be a file, got {file}, which does not exist. Check the path.")
+    if Path(file).is_dir():
+        raise ValueError(f"`{name}` must be a file, got the folder {file}. Pass a text file.")
+    if not Path(file).is_file():
+        return None
+    with open_lines(file) as lines:
+        num_lines = sum(1 for _ in lines)
+    if num_lines == 0:
+        raise ValueError(f"`{name}` must hold at least one line, got the empty file {file}. Check how it was made.")
+    return num_lines
+
+
+@contextlib.contextmanager
+def open_lines(file: str | Path) -> Iterator[Iterator[str]]:
+    """Lines of a file of UTF-8 text, or of stdin, each of at most 65,536 bytes."""
+    if str(file) == STANDARD_STREAM:
+        yield decode_lines(sys.stdin.buffer, "stdin", MAX_TEXT_BYTES)
+    else:
+        with Path(file).open("rb") as stream:
+            yield decode_lines(stream, str(file), MAX_TEXT_BYTES)
+
+
+def json_line(content: dict[str, Any]) -> str:
+    """A line of a JSON lines file."""
+    return json.dumps(content, ensure_ascii=False)

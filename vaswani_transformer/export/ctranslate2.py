@@ -27,8 +27,8 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..evaluation.checkpoint import load_for_inference
-from ..evaluation.decoding import DECODING
+from ..evaluation import DECODING
+from ..evaluation.loading import load_for_inference
 from ..extras import requiring
 from ..files import read_json
 from ..modeling_vaswani_transformer import MultiHeadAttention, VaswaniTransformerForConditionalGeneration, sinusoids

@@ -28,7 +28,7 @@ from transformers.utils import CONFIG_NAME
 from transformers.utils.generic import ModelOutput
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..evaluation.checkpoint import load_for_inference
+from ..evaluation.loading import load_for_inference
 from ..extras import requiring
 from ..files import write_json
 from ..generation_vaswani_transformer import VaswaniTransformerGenerationMixin

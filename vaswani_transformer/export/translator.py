@@ -12,10 +12,16 @@ from typing import Any
 
 import torch
 
-from ..evaluation.batches import Row, compute_in_batches
-from ..evaluation.checkpoint import load_tokenizer
-from ..evaluation.decoding import check_num_best, decoding_overrides
-from ..evaluation.translate import BLANK, Hypothesis, encode_sentences
+from ..evaluation.loading import load_tokenizer
+from ..evaluation.translate import (
+    BLANK,
+    Hypothesis,
+    Row,
+    check_num_best,
+    compute_in_batches,
+    decoding_overrides,
+    encode_sentences,
+)
 from .ctranslate2 import Decoding, Search, import_ctranslate2, read_description, read_generation_config, read_names
 
 logger = logging.getLogger(__name__)

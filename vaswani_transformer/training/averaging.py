@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from ..evaluation.checkpoint import shard_names
+from ..evaluation.loading import shard_names
 from ..files import (
     CONFIG_FILE,
     RUN_FILES,

@@ -16,10 +16,9 @@ from yaml import YAMLError
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data.corpora import BUILTIN
-from ..evaluation.checkpoint import HUB_ID
-from ..evaluation.decoding import DECODING
-from ..evaluation.evaluation_set import describe_corpus
-from ..evaluation.results import METRICS, describe_search, metric_names
+from ..evaluation import DECODING, METRICS
+from ..evaluation.loading import HUB_ID
+from ..evaluation.report import describe_corpus, describe_search, metric_names
 from ..files import (
     CARD_FILE,
     CARD_MARKER,

@@ -37,8 +37,8 @@ from ..data import (
     tokenize_corpus,
     train_tokenizer,
 )
-from ..data.rows import pair_lengths
-from ..evaluation.checkpoint import load_tokenizer
+from ..data.preparation import pair_lengths
+from ..evaluation.loading import load_tokenizer
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from .arguments import VaswaniTransformerTrainingArguments
 from .recipes import Recipe

@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 
 from ..analysis.table_3 import VARIATIONS
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..evaluation.results import METRICS
+from ..evaluation import METRICS
 from ..files import RECIPE_FILE, read_json, write_json
 
 SPLITS = ("train", "validation", "test")

@@ -20,10 +20,9 @@ from transformers.integrations.integration_utils import get_reporting_integratio
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
-from ..data.readers import check_sides, existing_file
-from ..data.rows import pair_lengths
-from ..evaluation.decoding import DECODING
-from ..evaluation.results import METRICS
+from ..data.corpora import check_sides, existing_file
+from ..data.preparation import pair_lengths
+from ..evaluation import DECODING, METRICS
 from ..files import (
     CURVES_FILE,
     RECIPE_FILE,

@@ -18,11 +18,9 @@ from transformers import PreTrainedModel
 
 from ..analysis.drawing import COLORS, LINE_STYLES, new_figure
 from ..analysis.text_table import align_columns, wrap
-from ..evaluation.checkpoint import load_for_inference
-from ..evaluation.decoding import decoding_overrides
-from ..evaluation.evaluation_set import load_evaluation_set
-from ..evaluation.report import evaluate_model
-from ..evaluation.results import describe_search, length_ratio
+from ..evaluation.loading import load_for_inference
+from ..evaluation.report import describe_search, evaluate_model, length_ratio, load_evaluation_set
+from ..evaluation.translate import decoding_overrides
 from ..search_vaswani_transformer import GNMT_OFFSET
 from .averaging import average_snapshots, list_snapshots
 

@@ -22,9 +22,8 @@ from transformers.utils import logging
 from ..analysis.table_3 import VARIATIONS, Variation
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import corpus_sentences, load_corpus, train_tokenizer
-from ..evaluation.decoding import DECODING
-from ..evaluation.report import evaluate_to_files
-from ..evaluation.results import describe_search
+from ..evaluation import DECODING
+from ..evaluation.report import describe_search, evaluate_to_files
 from ..files import RECIPE_FILE, TEST_RESULTS_FILE, read_json
 from .recipes import Recipe
 from .run import check_same_recipe, read_train_results, start_or_resume, train

@@ -1,0 +1,110 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+import io
+import json
+import sys
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers.utils.logging import is_progress_bar_enabled
+
+from vaswani_transformer.evaluation.loading import check_model_path, load_for_inference
+
+
+@pytest.fixture
+def folder(tiny_model, tiny_tokenizer, tmp_path):
+    """A complete saved model."""
+    tiny_model.save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def change_weights(folder, change):
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_load_for_inference_gives_the_saved_model_in_eval_mode(folder, tiny_model, tiny_tokenizer):
+    model, tokenizer = load_for_inference(folder, device="cpu")
+    assert not model.training
+    assert tokenizer("A dog")["input_ids"] == tiny_tokenizer("A dog")["input_ids"]
+    expected = tiny_model.state_dict()
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_load_for_inference_shows_a_progress_bar_on_terminals_alone(folder, is_terminal, monkeypatch):
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal
+    monkeypatch.setattr(sys, "stderr", stream)
+    load_for_inference(folder, device="cpu")
+    assert ("Loading weights" in stream.getvalue()) == is_terminal
+    assert is_progress_bar_enabled()
+
+
+def test_load_for_inference_takes_shards(folder, tiny_model):
+    (folder / "model.safetensors").unlink()
+    tiny_model.save_pretrained(folder, max_shard_size="10KB")
+    assert (folder / "model.safetensors.index.json").is_file()
+    load_for_inference(folder, device="cpu")
+
+
+def test_load_for_inference_refuses_pickled_weights(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    with pytest.raises(OSError, match="no file named model.safetensors"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_says_of_an_adapter_that_it_must_be_merged(folder):
+    (folder / "adapter_config.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"got a PEFT adapter .*merge_and_unload"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_takes_a_resumable_checkpoint_with_its_optimiser_state(folder):
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"):
+        torch.save({}, folder / name)
+    load_for_inference(folder, device="cpu")
+
+
+def test_load_for_inference_names_a_missing_tensor(folder):
+    change_weights(folder, lambda weights: weights.pop("model.encoder.layers.1.fc1.weight"))
+    with pytest.raises(ValueError, match=r"missing.*model\.encoder\.layers\.1\.fc1\.weight"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_names_an_unexpected_tensor(folder):
+    change_weights(folder, lambda weights: weights.update(extra=torch.zeros(1)))
+    with pytest.raises(ValueError, match="unexpected.*extra"):
+        load_for_inference(folder)
+
+
+def test_load_for_inference_refuses_a_tokenizer_with_an_id_beyond_the_vocabulary(folder):
+    tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    entries = tokenizer["model"]["vocab"]
+    entries[max(entries, key=entries.get)] = 4_000_000_000
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(ValueError, match="at most the 300 entries of the model's vocabulary, got 4000000001"):
+        load_for_inference(folder)
+
+
+@pytest.mark.parametrize("name", ["nowhere", "./runs/nowhere", "/nowhere/at/all"])
+def test_load_for_inference_refuses_a_folder_that_does_not_exist(name):
+    with pytest.raises(FileNotFoundError, match=r"`model` must be the folder of a trained model, got .*nowhere"):
+        load_for_inference(name)
+
+
+@pytest.mark.parametrize("name", [".", "owner/model-1.0"])
+def test_check_model_path_takes_any_folder_and_what_looks_like_an_id_on_the_hub(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check_model_path(name)
+
+
+def test_a_folder_missing_beside_others_is_not_looked_for_on_the_hub(tmp_path, monkeypatch):
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match="got runs/nope, which does not exist"):
+        load_for_inference("runs/nope")

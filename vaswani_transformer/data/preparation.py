@@ -1,0 +1,256 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Corpora made ready to train on: tokenised once, checked, and cleaned of pairs that cannot be trained on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import datasets
+import numpy as np
+from datasets.fingerprint import Hasher
+from transformers import PreTrainedTokenizerBase
+
+from ..loss_vaswani_transformer import IGNORE_INDEX
+
+_FEATURES = datasets.Features(
+    {
+        "input_ids": datasets.List(datasets.Value("int32")),
+        "labels": datasets.List(datasets.Value("int32")),
+        "source_length": datasets.Value("int32"),
+        "target_length": datasets.Value("int32"),
+    }
+)
+_VERSION = "1"
+_PAIRS_PER_PROCESS = 50_000
+
+# ---- tokenising ----
+
+
+def tokenize_corpus(
+    dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, *, num_proc: int | None = None
+) -> datasets.Dataset:
+    """Token ids of a corpus, made once and cached for this tokenizer's vocabulary.
+
+    Args:
+        dataset: Pairs with the string columns `source` and `target`, as of `load_corpus`.
+        tokenizer: Encodes both sides, each with `</s>` at its end.
+        num_proc: Processes that share the work; None is as many as this one may use cores, for a large corpus. The
+            result and its cache are the same for any number.
+
+    Returns:
+        The same rows with the columns `input_ids`, `labels` (int32 lists), `source_length` and `target_length`
+        (tokens, `</s>` included). A sentence without a visible character becomes the `</s>` of an empty one.
+    """
+    return dataset.map(
+        encode_pairs,
+        batched=True,
+        fn_kwargs={"tokenizer": tokenizer},
+        remove_columns=dataset.column_names,
+        features=_FEATURES,
+        num_proc=_num_processes(len(dataset)) if num_proc is None else num_proc,
+        new_fingerprint=_fingerprint(dataset, tokenizer),
+        desc="Tokenizing",
+    )
+
+
+def _num_processes(num_pairs: int) -> int | None:
+    """Processes for a corpus, None for this one alone: a core each, and enough pairs to be worth their start."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    processes = min(cores or 1, num_pairs // _PAIRS_PER_PROCESS)
+    return processes if processes > 1 else None
+
+
+def encode_pairs(pairs: Mapping[str, list[str]], tokenizer: Any) -> dict[str, list[Any]]:
+    """Columns of token ids and their lengths for a batch of pairs."""
+    sources, targets = ([text if text.strip() else "" for text in pairs[side]] for side in ("source", "target"))
+    options = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
+    sources = tokenizer(sources, **options)["input_ids"]
+    targets = tokenizer(text_target=targets, **options)["input_ids"]
+    return {
+        "input_ids": sources,
+        "labels": targets,
+        "source_length": [len(ids) for ids in sources],
+        "target_length": [len(ids) for ids in targets],
+    }
+
+
+def _fingerprint(dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase) -> str:
+    """Key of the cached result: the corpus and what the tokenizer does, not which object it is."""
+    rules: Any = tokenizer
+    if tokenizer.is_fast:
+        rules = json.loads(tokenizer.backend_tokenizer.to_str())
+        rules.update(padding=None, truncation=None)  # left behind by the last call, and set anew by each
+        rules.update(split_special_tokens=tokenizer.split_special_tokens)
+    return str(Hasher.hash((_VERSION, dataset._fingerprint, rules)))
+
+
+# ---- lengths and ids ----
+
+
+def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Source and target lengths in tokens, with `</s>`, of every row: from their columns, else counted.
+
+    Args:
+        dataset: Rows with `input_ids` and `labels`; the columns `source_length` and `target_length` save counting.
+
+    Returns:
+        Two int64 arrays of one entry a row; a row without `labels` has target length 0.
+
+    Raises:
+        ValueError: The data set is not tokenised.
+    """
+    names = ("source_length", "target_length")
+    if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
+        return number_column(dataset, names[0]), number_column(dataset, names[1])
+    columns = getattr(dataset, "column_names", None)
+    if isinstance(columns, list) and "input_ids" not in columns:
+        raise ValueError(
+            f"`dataset` must have the columns input_ids and labels, got {', '.join(columns)}. Tokenise it: "
+            "tokenize_corpus(dataset, tokenizer) of vaswani_transformer.data."
+        )
+    rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in dataset]
+    lengths = np.array(rows, dtype=np.int64).reshape(-1, 2)
+    return lengths[:, 0], lengths[:, 1]
+
+
+def number_column(dataset: datasets.Dataset, name: str) -> np.ndarray:
+    """A column of whole numbers, (N,) int64, straight from Arrow memory."""
+    values = dataset.data.column(name).to_numpy()
+    rows = selected_rows(dataset)
+    return np.asarray(values if rows is None else values[rows], dtype=np.int64)
+
+
+def selected_rows(dataset: datasets.Dataset) -> np.ndarray | None:
+    """Rows of the stored table that a data set shows, in its order; None if it shows all in theirs."""
+    return None if dataset._indices is None else dataset._indices.column(0).to_numpy().astype(np.int64)
+
+
+def check_row(row: Mapping[str, Any], vocab_size: int, number: int | None = None) -> None:
+    """Refuses one pair with an id outside the vocabulary.
+
+    Args:
+        row: `input_ids` and, if known, `labels`.
+        vocab_size: Size of the model's vocabulary.
+        number: Of the row, for the message; None shows the row's ids instead.
+
+    Raises:
+        ValueError: Names the column, the row and the id.
+    """
+    for name in ("input_ids", "labels"):
+        ids = np.asarray(() if row.get(name) is None else row[name])
+        if (wrong := ids[are_outside(ids, name, vocab_size)]).size:
+            where = f"the row {ids.tolist()!s:.100}" if number is None else f"row {number}"
+            raise ValueError(
+                f"`{name}` must hold token ids in [0, {vocab_size}), got {wrong[0]} in {where}. Use the tokenizer "
+                "that was saved with this model, or make room for a larger one: "
+                "model.resize_token_embeddings(len(tokenizer))."
+            )
+
+
+def are_outside(ids: np.ndarray, column: str, vocab_size: int) -> np.ndarray:
+    """Which ids are outside the vocabulary; -100 is not, as a label."""
+    outside: np.ndarray = (ids < 0) | (ids >= vocab_size)
+    return outside & (ids != IGNORE_INDEX) if column == "labels" else outside
+
+
+# ---- cleaning ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleaningRules:
+    """Limits on a tokenised pair; None sets no limit. Empty sentences are never kept.
+
+    Lengths are tokens with `</s>`.
+
+    Args:
+        max_source_tokens: Longest source sentence.
+        max_target_tokens: Longest target sentence.
+        max_length_ratio: Longer side / shorter side of a pair, at least 1.
+        max_source_tokens_per_batch: Token budget of an effective batch: a longer source fits no batch.
+        max_target_tokens_per_batch: The same for the target.
+        max_padded_tokens: Token budget of a device: a pair with more source and target tokens fits no micro-batch.
+    """
+
+    max_source_tokens: int | None = None
+    max_target_tokens: int | None = None
+    max_length_ratio: float | None = None
+    max_source_tokens_per_batch: int | None = None
+    max_target_tokens_per_batch: int | None = None
+    max_padded_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class CleaningReport:
+    """How many pairs were kept, and how many dropped for which reason; `str` is one readable line.
+
+    Args:
+        num_kept: Pairs kept.
+        dropped: Pairs dropped by reason; a pair counts under the first reason that applies, in this order.
+    """
+
+    num_kept: int
+    dropped: dict[str, int]
+
+    @property
+    def num_dropped(self) -> int:
+        """Pairs dropped for any reason."""
+        return sum(self.dropped.values())
+
+    def __add__(self, other: CleaningReport) -> CleaningReport:
+        names = {**self.dropped, **other.dropped}
+        dropped = {name: self.dropped.get(name, 0) + other.dropped.get(name, 0) for name in names}
+        return CleaningReport(self.num_kept + other.num_kept, dropped)
+
+    def __str__(self) -> str:
+        reasons = ", ".join(f"{count:,} {name}" for name, count in self.dropped.items() if count)
+        total = self.num_kept + self.num_dropped
+        return f"kept {self.num_kept:,} of {total:,} pairs" + (f"; dropped {reasons}" if reasons else "")
+
+
+def clean_corpus(dataset: datasets.Dataset, rules: CleaningRules) -> tuple[datasets.Dataset, CleaningReport]:
+    """The pairs that satisfy the rules, in their order, and a report of the others.
+
+    Args:
+        dataset: Tokenised pairs with the columns `source_length` and `target_length`, as of `tokenize_corpus`.
+        rules: Limits on each pair.
+
+    Raises:
+        ValueError: No pair is left.
+    """
+    violated, report = check_pairs(*pair_lengths(dataset), rules)
+    if report.num_kept == 0:
+        raise ValueError(f"`dataset` must keep at least one pair under {rules}, got none: {report}. Relax the rules.")
+    return (dataset if report.num_dropped == 0 else dataset.select(np.flatnonzero(~violated))), report
+
+
+def check_pairs(source: np.ndarray, target: np.ndarray, rules: CleaningRules) -> tuple[np.ndarray, CleaningReport]:
+    """Which pairs the rules drop, (N,) bool, and the count of them by reason.
+
+    Args:
+        source: Tokens of each source sentence, (N,).
+        target: Tokens of each target sentence, (N,).
+        rules: Limits on each pair.
+    """
+
+    def exceeds(values: np.ndarray, limit: float | None) -> np.ndarray:
+        return values > limit if limit is not None else np.zeros(len(values), dtype=bool)
+
+    longer, shorter = np.maximum(source, target), np.maximum(np.minimum(source, target), 1)
+    violations = {  # in the order in which they count
+        "empty_source": source <= 1,
+        "empty_target": target <= 1,
+        "source_too_long": exceeds(source, rules.max_source_tokens),
+        "target_too_long": exceeds(target, rules.max_target_tokens),
+        "length_ratio": exceeds(longer / shorter, rules.max_length_ratio),
+        "over_token_budget": exceeds(source, rules.max_source_tokens_per_batch)
+        | exceeds(target, rules.max_target_tokens_per_batch)
+        | exceeds(source + target, rules.max_padded_tokens),
+    }
+    reasons = np.select(list(violations.values()), np.arange(1, 1 + len(violations)), default=0)
+    num_kept, *counts = np.bincount(reasons, minlength=1 + len(violations)).tolist()
+    return reasons > 0, CleaningReport(num_kept, dict(zip(violations, counts, strict=True)))

@@ -1,0 +1,100 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Loading of a trained model and its tokenizer: from safetensors alone, without foreign code, and whole."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import torch
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
+from transformers.utils.peft_utils import find_adapter_config_file
+
+from ..files import WEIGHTS_FILE, WEIGHTS_INDEX, read_json
+from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+
+HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+
+
+def load_for_inference(
+    name_or_path: str | Path, *, device: str | torch.device | None = None
+) -> tuple[VaswaniTransformerForConditionalGeneration, PreTrainedTokenizerBase]:
+    """A trained model in eval mode, as `from_pretrained` gives it, and its tokenizer.
+
+    `from_pretrained` fills missing tensors with random numbers and only warns; this refuses them.
+
+    Args:
+        name_or_path: Folder of a model, or its id on the Hub.
+        device: For example "cpu" or "cuda:1"; None means a GPU if there is one.
+
+    Raises:
+        FileNotFoundError: There is no such folder.
+        OSError: The model lacks a file.
+        ValueError: It is an adapter, its tensors are not those that its config describes, or its vocabulary lacks
+            entries of the tokenizer.
+
+    Example:
+        >>> model, tokenizer = load_for_inference("runs/quickstart")
+    """
+    check_model_path(name_or_path)
+    check_no_adapter(name_or_path)
+    folder = Path(name_or_path)
+    if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():
+        shard_names(folder / WEIGHTS_INDEX)
+    # the bar is noise in a file of messages; downloads are always shown
+    is_hidden = folder.is_dir() and is_progress_bar_enabled() and not sys.stderr.isatty()
+    if is_hidden:
+        disable_progress_bar()
+    try:
+        model = VaswaniTransformerForConditionalGeneration.from_pretrained(str(name_or_path))
+    finally:
+        if is_hidden:
+            enable_progress_bar()
+    model.check_loaded_weights()
+    tokenizer = load_tokenizer(name_or_path)
+    model.check_tokenizer(tokenizer)
+    return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer
+
+
+def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model's folder or of a model of the Hub."""
+    # what is given here wins over a tokenizer_config.json that names another file or code
+    return AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False, gguf_file=None)
+
+
+def check_model_path(name_or_path: str | Path) -> None:
+    """Raises FileNotFoundError for what is neither a folder nor looks like a model's id on the Hub."""
+    path = Path(name_or_path)
+    if not path.is_dir() and (not HUB_ID.fullmatch(str(name_or_path)) or path.parent.is_dir()):
+        raise FileNotFoundError(
+            f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the "
+            "path. (A model of the Hub is looked for where there is no folder of its owner's name.)"
+        )
+
+
+def check_no_adapter(name_or_path: str | Path) -> None:
+    """Raises ValueError for a PEFT adapter, even beside a model: transformers loads the model that it names."""
+    if find_adapter_config_file(str(name_or_path)) is not None:
+        raise ValueError(
+            f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into its model first "
+            "(merge_and_unload, then save_pretrained), and pass that folder."
+        )
+
+
+def shard_names(index: Path) -> dict[str, str]:
+    """The name of the file of each tensor, from the index of a model's shards.
+
+    Raises:
+        ValueError: The index names a file outside its folder, or one that is not safetensors.
+    """
+    names: dict[str, str] = read_json(index)["weight_map"]
+    for name in names.values():
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise ValueError(
+                f"`{index}` must name safetensors files of its own folder, got {name!r}. Save the model again with "
+                "save_pretrained."
+            )
+    return names
