@@ -11,43 +11,32 @@ from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
-_LOWER_IS_BETTER = ("nll", "perplexity")
-
 
 @dataclass
 class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     """`Seq2SeqTrainingArguments` whose defaults are the paper's, with batches counted in tokens.
 
-    Every argument of the library still works, except those that `warn_of_no_effect` names: a training batch is bounded
-    by tokens, as in the paper.
+    Every argument of transformers still works, except those that `warn_of_no_effect` names. An effective batch is that
+    of one update, over all devices and accumulation steps; its tokens are real ones, with `</s>`.
+
+    `max_padded_tokens_per_device` bounds what one device holds at a time, source and target side together:
+    `gradient_accumulation_steps` is raised until every micro-batch fits. It bounds memory and does not change what is
+    trained, except on a stream, whose batches are cut to each device's share. None means no bound, but 4,096 on CPUs,
+    where small micro-batches pad little and save memory at no cost of speed.
 
     Paper: section 5.
-
-    Args:
-        learning_rate: Peak learning rate; None means the paper's, (d_model * warmup_steps)^-0.5.
-        lr_scheduler_type: "inverse_sqrt" is the paper's schedule (see `training.schedule`); any other name is the
-            library's schedule of that name.
-        label_smoothing_factor: Passed to the model's forward; the library's own smoother stays off.
-        max_source_tokens_per_batch: Real source tokens, with `</s>`, of one effective batch (of one update over all
-            devices and accumulation steps).
-        max_target_tokens_per_batch: Real target tokens, with `</s>`, of one effective batch.
-        max_padded_tokens_per_device: Padded tokens (source and target side together) one device holds at a time. When
-            set, `gradient_accumulation_steps` is raised until every micro-batch fits. It bounds memory and does not
-            change what is trained, except on a stream, whose batches are cut to each device's share. None means no
-            bound, but 4,096 on CPUs, where small micro-batches cost no speed: they pad little and save memory.
-        snapshot_steps: Updates between two weights-only snapshots for averaging.
-        num_averaged_snapshots: Newest snapshots kept in `output_dir/snapshots`; 0 writes none.
 
     Raises:
         ValueError: If a value is outside its range.
     """
 
     output_dir: str = field(default="trainer_output", metadata={"help": "Folder of the run."})
-    learning_rate: float | None = field(  # type: ignore[assignment]  # the library's is always a number
+    learning_rate: float | None = field(  # type: ignore[assignment]  # a number in transformers
         default=None, metadata={"help": "Peak learning rate; None means the paper's, (d_model * warmup_steps)^-0.5."}
     )
     lr_scheduler_type: str = field(
-        default="inverse_sqrt", metadata={"help": "`inverse_sqrt` is the paper's schedule; others are the library's."}
+        default="inverse_sqrt",
+        metadata={"help": "`inverse_sqrt` is the paper's schedule; others are those of transformers."},
     )
     warmup_steps: float = field(default=4000, metadata={"help": "Updates of the linear warm-up."})
     adam_beta2: float = field(default=0.98, metadata={"help": "Adam's decay of the second moment."})
@@ -82,11 +71,11 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     )
 
     def __post_init__(self) -> None:
-        """Checks our own fields, then lets the library derive the rest."""
-        _check_at_least(self, 1, "max_source_tokens_per_batch", "max_target_tokens_per_batch", "snapshot_steps")
-        _check_at_least(self, 0, "num_averaged_snapshots")
-        if self.max_padded_tokens_per_device is not None:
-            _check_at_least(self, 1, "max_padded_tokens_per_device")
+        """Checks the fields of this class, then lets transformers derive the rest."""
+        least = {"max_source_tokens_per_batch": 1, "max_target_tokens_per_batch": 1, "snapshot_steps": 1}
+        for name, minimum in {**least, "max_padded_tokens_per_device": 1, "num_averaged_snapshots": 0}.items():
+            if (value := getattr(self, name)) is not None and value < minimum:
+                raise ValueError(f"`{name}` must be at least {minimum}, got {value}. Pass a larger number.")
         if not 0.0 <= self.label_smoothing_factor < 1.0:
             raise ValueError(
                 f"`label_smoothing_factor` must be in [0, 1), got {self.label_smoothing_factor}. The paper uses 0.1."
@@ -97,18 +86,15 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
                 f"`warmup_steps` must be a whole number of updates of at least 1, got {self.warmup_steps}. "
                 "The paper uses 4000."
             )
-        metric = self.metric_for_best_model
-        if self.greater_is_better is None and metric is not None and metric.endswith(_LOWER_IS_BETTER):
+        if self.greater_is_better is None and (self.metric_for_best_model or "").endswith(("nll", "perplexity")):
             self.greater_is_better = False
         super().__post_init__()
 
 
 def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_by_tokens: bool) -> None:
-    """Warns of each argument that is not the library's default and that this training does not use.
+    """Warns of each argument that is set and has no effect here, and unsets `dataloader_drop_last`.
 
-    Args:
-        args: Arguments of the training. `dataloader_drop_last` is unset: it would drop sentences of an evaluation.
-        is_batched_by_tokens: Whether the training set is, and not by the library, in sentences.
+    That one would drop sentences of an evaluation.
     """
     reasons = {"dataloader_drop_last": "no pair is dropped"}
     if is_batched_by_tokens:
@@ -121,10 +107,3 @@ def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_b
         if is_set and args.process_index == 0:
             logger.warning(f"`{name}` of {value} has no effect: {reason}.")
     args.dataloader_drop_last = False
-
-
-def _check_at_least(arguments: VaswaniTransformerTrainingArguments, minimum: int, *names: str) -> None:
-    """Raises ValueError when one of the named fields is below `minimum`."""
-    for name in names:
-        if (value := getattr(arguments, name)) < minimum:
-            raise ValueError(f"`{name}` must be at least {minimum}, got {value}. Pass a larger number.")

@@ -7,7 +7,6 @@ Paper: section 5.3, lr = d_model^-0.5 * min(step^-0.5, step * warmup^-1.5).
 
 from __future__ import annotations
 
-import functools
 import math
 
 from torch.optim import Optimizer
@@ -17,51 +16,25 @@ from torch.optim.lr_scheduler import LambdaLR
 def paper_peak_learning_rate(d_model: int, warmup_steps: int) -> float:
     """Highest learning rate of the paper's schedule, reached at step `warmup_steps`.
 
-    Paper: section 5.3, equation 3 at step = warmup: (d_model * warmup)^-0.5.
-
-    Args:
-        d_model: Width of the model.
-        warmup_steps: Updates of the linear warm-up, at least 1.
-
-    Returns:
-        The learning rate, 6.99e-4 for the base model with 4,000 steps.
+    Paper: section 5.3, equation 3 at step = warmup: (d_model * warmup)^-0.5, 6.99e-4 for the base model.
     """
     return float((d_model * warmup_steps) ** -0.5)
 
 
 def warmup_inverse_sqrt_factor(step: int, warmup_steps: int) -> float:
-    """Share of the peak learning rate used by update number `step`, in (0, 1].
-
-    Args:
-        step: Number of the update, counted from 1.
-        warmup_steps: Updates of the linear warm-up, at least 1.
-
-    Returns:
-        min(step / warmup, sqrt(warmup / step)).
-    """
+    """Share of the peak learning rate used by update number `step`, which counts from 1, in (0, 1]."""
     return min(step / warmup_steps, math.sqrt(warmup_steps / step))
 
 
 def create_paper_schedule(optimizer: Optimizer, warmup_steps: int) -> LambdaLR:
-    """Scheduler that scales the optimizer's learning rate (the peak) by the paper's schedule.
+    """Scales the optimizer's learning rate, the peak, by the paper's schedule.
 
-    The first update is number 1, as in the paper: it never runs with a learning rate of zero.
-
-    Args:
-        optimizer: Optimizer whose `lr` is the peak learning rate.
-        warmup_steps: Updates of the linear warm-up, at least 1.
-
-    Returns:
-        The scheduler; call its `step()` once after every update.
+    The first update is number 1, as in the paper: it never runs with a learning rate of zero. Call the scheduler's
+    `step()` once after every update.
 
     Raises:
         ValueError: If `warmup_steps` is less than 1.
     """
     if warmup_steps < 1:
         raise ValueError(f"`warmup_steps` must be at least 1, got {warmup_steps}. The paper uses 4000.")
-    return LambdaLR(optimizer, functools.partial(_factor_of_finished_updates, warmup_steps=warmup_steps))
-
-
-def _factor_of_finished_updates(finished_updates: int, warmup_steps: int) -> float:
-    """Factor of the next update; LambdaLR counts finished updates from 0."""
-    return warmup_inverse_sqrt_factor(finished_updates + 1, warmup_steps)
+    return LambdaLR(optimizer, lambda finished_updates: warmup_inverse_sqrt_factor(finished_updates + 1, warmup_steps))
