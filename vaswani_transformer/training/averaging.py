@@ -57,10 +57,6 @@ class SnapshotCallback(TrainerCallback):
 
     Snapshots count in updates, so hardware does not change the average, and `save_total_limit` does not touch them.
     Also keeps the snapshots that a resume from the newest checkpoint needs.
-
-    Args:
-        snapshot_steps: Updates between two snapshots, at least 1.
-        num_kept: Newest snapshots kept, at least 1.
     """
 
     def __init__(self, snapshot_steps: int, num_kept: int):
@@ -171,12 +167,7 @@ def average_checkpoints(
 
 
 def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Path) -> int:
-    """Replaces a finished run's weights by the mean of its newest snapshots, atomically.
-
-    Args:
-        output_dir: Folder of the run, with `snapshots/`.
-        num_averaged: Newest snapshots to average.
-        model_dir: Folder of the weights to replace.
+    """Replaces the weights in `model_dir` by the mean of a run's newest snapshots, atomically.
 
     Returns:
         Number of snapshots averaged; fewer than `num_averaged` if the run was short, 0 if it wrote none.

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks of a training: the log as lines, stop signals, the end at NaN, and early stopping."""
+"""Callbacks of a training: the log as lines, the end at NaN, and stop signals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from types import FrameType
 from typing import Any
 
 import torch
-from transformers import EarlyStoppingCallback as TransformersEarlyStopping
 from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.utils import logging
 
@@ -61,17 +60,6 @@ class LogLines(PrinterCallback):
         print("  ".join(figures), file=sys.stderr, flush=True)
 
 
-class EarlyStoppingCallback(TransformersEarlyStopping):
-    """Stops as transformers' does, and under its name, but does not warn where an average is the final model."""
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Warns that the best model is not loaded, where the last update's weights are the final model."""
-        if not getattr(args, "num_averaged_snapshots", 0):
-            super().on_train_begin(args, state, control, **kwargs)
-
-
 class DivergenceGuard(TrainerCallback):
     """Raises ValueError when a loss or gradient norm is no finite number.
 
@@ -103,7 +91,7 @@ class DivergenceGuard(TrainerCallback):
             state: Its state, which counts the finished updates.
             loss: Loss of the update, or a sum with those before it.
             grad_norm: Norm of its gradients, a tensor or a number; None if it is not known.
-            was_skipped: Whether the loss scaler skipped the update before this one.
+            was_skipped: True if the loss scaler skipped the update before this one.
 
         Raises:
             ValueError: On a CPU if one of them is not finite; on any device after too many skipped updates.

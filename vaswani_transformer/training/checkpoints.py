@@ -36,11 +36,7 @@ _PARTS = (
 
 
 def list_checkpoints(output_dir: str | Path) -> list[Path]:
-    """Resumable checkpoints (`checkpoint-<step>`) of a run, damaged or not, oldest first.
-
-    Args:
-        output_dir: Folder of the run.
-    """
+    """Resumable checkpoints (`checkpoint-<step>`) of a run, damaged or not, oldest first."""
     paths = Path(output_dir).glob("checkpoint-*")
     found = [path for path in paths if _CHECKPOINT_PATTERN.fullmatch(path.name) and path.is_dir()]
     return sorted(found, key=checkpoint_step)
@@ -196,12 +192,9 @@ def clear_staging(output_dir: str | Path) -> None:
 
 
 def rotate_checkpoints(newest: Path, limit: int | None, best: str | Path | None = None) -> None:
-    """Deletes a run's oldest checkpoints until `limit` are left; never the newest, which is whole, nor the best.
+    """Deletes a run's oldest checkpoints until `limit` are left, None or 0 for all.
 
-    Args:
-        newest: The checkpoint just published.
-        limit: Checkpoints to keep; None or 0 keeps all.
-        best: A checkpoint to keep besides.
+    Never the newest, which is just published, nor the best.
     """
     if not limit or limit < 0:
         return
@@ -216,29 +209,17 @@ def rotate_checkpoints(newest: Path, limit: int | None, best: str | Path | None 
 
 @dataclass(frozen=True, kw_only=True)
 class RunningSums:
-    """Sums of one process since the last line of the log, as they lie in a checkpoint.
-
-    Attributes:
-        loss_since_log: Loss of the updates since the last line of the log.
-        nll_since_log: The same unsmoothed.
-        step_of_last_log: Update of that line.
-        logged_loss: Loss of all updates before it.
-        first_step: Update before the first that `logged_loss` counts.
-        data: Place of a stream that is read; None for other data.
-        pairs_and_tokens: Pairs, source and target tokens of the training set; None of a stream.
-        plan_version: `PLAN_VERSION` of the batches; release 0.1.0 did not write it.
-        skipped_updates: Updates of an epoch that were left out because the plan had changed.
-    """
+    """Sums of one process, as they lie in a checkpoint; release 0.1.0 did not write the last two."""
 
     loss_since_log: float
-    nll_since_log: float
+    nll_since_log: float  # the same unsmoothed
     step_of_last_log: int
-    logged_loss: float
-    first_step: int
-    data: dict[str, Any] | None
-    pairs_and_tokens: list[int] | None
-    plan_version: int = 1
-    skipped_updates: int = 0
+    logged_loss: float  # of all updates up to that line of the log
+    first_step: int  # before the first update that `logged_loss` counts
+    data: dict[str, Any] | None  # place of a stream
+    pairs_and_tokens: list[int] | None  # pairs, source and target tokens of a training set with a length
+    plan_version: int = 1  # `PLAN_VERSION` of the batches
+    skipped_updates: int = 0  # left out of an epoch because the plan had changed
 
     @classmethod
     def fits(cls, content: dict[str, Any]) -> bool:

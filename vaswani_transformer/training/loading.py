@@ -53,19 +53,12 @@ _CPU_BUDGET = 4096  # padded tokens of a micro-batch, both sides together
 
 @dataclass(frozen=True)
 class RunData:
-    """Tokenizer and tokenised data of a run.
-
-    Attributes:
-        tokenizer: The joint tokenizer.
-        train: Cleaned training pairs, or a stream of text.
-        validation: Validation pairs, or None.
-        report: Pairs kept and dropped; None for a stream, which is cleaned while it is read.
-    """
+    """Tokenizer and tokenised data of a run."""
 
     tokenizer: PreTrainedTokenizerBase
-    train: Any
+    train: Any  # cleaned pairs, or a stream of text
     validation: Any
-    report: CleaningReport | None
+    report: CleaningReport | None  # None for a stream, which is cleaned while it is read
 
 
 def prepare_data(
@@ -260,11 +253,8 @@ def _ignore_interrupts(worker: int) -> None:
 class SortedByLength(Dataset[dict[str, Any]]):
     """View of a tokenised data set from the longest source to the shortest, filled up to a multiple of rows.
 
-    The fill rows carry no label, so they count nowhere; `restore_order` drops them.
-
-    Args:
-        dataset: Rows with `input_ids` and, if known, `labels`.
-        multiple: The number of rows is rounded up to a multiple of this: processes need the same number.
+    Processes need the same number of rows. The fill rows carry no label, so they count nowhere; `restore_order` drops
+    them.
     """
 
     def __init__(self, dataset: Any, multiple: int):
@@ -288,12 +278,9 @@ class SortedByLength(Dataset[dict[str, Any]]):
 
 
 def in_data_order(dataset: Any, rows: Any, pad_id: int | None = None) -> Any:
-    """Rows that an evaluation gathered, one per sentence, in the order of its data.
+    """Rows that an evaluation gathered, an array or a tuple of arrays, in the order of its data.
 
-    Args:
-        dataset: The evaluated data.
-        rows: An array, or a tuple of arrays.
-        pad_id: Given for generated ids: replaces the -100 that joins batches of different lengths.
+    Of generated ids `pad_id` replaces the -100 that joins batches of different lengths.
     """
     if pad_id is not None and isinstance(rows, np.ndarray):
         rows = np.where(rows == IGNORE_INDEX, pad_id, rows)

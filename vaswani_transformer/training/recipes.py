@@ -175,11 +175,13 @@ class Recipe:
                 meaning = field.metadata["help"]
                 raise ValueError(f"`{name}` must be {wanted}, got {value!r}. Pass another value ({meaning}).")
 
-    def model_config(self, vocab_size: int | None = None) -> VaswaniTransformerConfig:
-        """Configuration of the recipe's model.
+    @property
+    def decides_by_validation(self) -> bool:
+        """True if a validation figure decides which weights are kept, or when the training ends."""
+        return self.load_best_model or self.early_stopping_patience is not None
 
-        Args:
-            vocab_size: Entries of the tokenizer; None is the recipe's `vocab_size`.
+    def model_config(self, vocab_size: int | None = None) -> VaswaniTransformerConfig:
+        """Configuration of the recipe's model, with the tokenizer's entries or the recipe's `vocab_size`.
 
         Raises:
             ValueError: If there is no such preset, or its values and the recipe's do not fit.
@@ -439,13 +441,6 @@ RECIPES: dict[str, Recipe] = {
 
 def get_recipe(name: str, **overrides: Any) -> Recipe:
     """Recipe of the table, with fields replaced.
-
-    Args:
-        name: Name in `RECIPES`.
-        **overrides: Fields of `Recipe` with their new values.
-
-    Returns:
-        The recipe.
 
     Raises:
         ValueError: If no recipe has this name; the message lists the known ones.

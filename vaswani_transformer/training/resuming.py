@@ -84,8 +84,7 @@ class ResumableTrainer(HubTrainer):
             KeyboardInterrupt: After such a signal, when the checkpoint is written.
             FileNotFoundError: If there is no undamaged checkpoint.
             ValueError: If the given checkpoint is damaged, or if the loss is no number.
-            OSError: If a checkpoint cannot be written; a note to it names the last whole one.
-            RuntimeError: If a data worker or another process died; with the same note.
+            OSError, RuntimeError: If a file cannot be written, or another process died; a note says how to resume.
         """
         self._start_counting()
         if resume_from_checkpoint:
@@ -122,22 +121,18 @@ class ResumableTrainer(HubTrainer):
     def set_initial_training_values(self, args: Any, dataloader: Any) -> Any:
         """Numbers of epochs and updates as in `Trainer`, and one epoch more where a new plan skips updates."""
         values = super().set_initial_training_values(args, dataloader)
-        if self._resumed_from is not None and (batches := self._train_batches) is not None:
-            self._skipped_updates = self._updates_to_skip(self._resumed_from, batches.num_effective_batches)
+        checkpoint, batches = self._resumed_from, self._train_batches
+        if checkpoint is not None and batches is not None and (saved := RunningSums.load(checkpoint, self.args)):
+            self._skipped_updates = saved.skipped_updates
+            if saved.plan_version != PLAN_VERSION:
+                step = TrainerState.load_from_json(str(checkpoint / STATE_FILE)).global_step
+                self._skipped_updates = -step % batches.num_effective_batches
+                if self.is_world_process_zero() and step != self.args.max_steps:
+                    logger.warning(
+                        f"{checkpoint} was saved by a version that planned batches differently: training resumes with "
+                        f"update {step + 1} at the start of an epoch, with new batches."
+                    )
         return values[0] + (self._skipped_updates > 0), *values[1:]
-
-    def _updates_to_skip(self, checkpoint: Path, updates_per_epoch: int) -> int:
-        """Updates left out so far; after a change of the plan, those to the start of the next epoch."""
-        saved = RunningSums.load(checkpoint, self.args)
-        if saved is None or saved.plan_version == PLAN_VERSION:
-            return 0 if saved is None else saved.skipped_updates
-        step: int = TrainerState.load_from_json(str(checkpoint / STATE_FILE)).global_step
-        if self.is_world_process_zero() and step != self.args.max_steps:
-            logger.warning(
-                f"{checkpoint} was saved by a version that planned batches differently: training resumes with update "
-                f"{step + 1} at the start of an epoch, with new batches."
-            )
-        return -step % updates_per_epoch
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
         """Reads the state as `Trainer` does, but for three values.
@@ -145,16 +140,15 @@ class ResumableTrainer(HubTrainer):
         The best checkpoint is looked for in the run's folder, which may have been moved; the intervals of logs,
         evaluations and checkpoints are this run's; the place in the data counts skipped updates.
         """
-        if self._resumed_from is None:
-            return super()._init_training_state(*args, **kwargs)
-        place = super()._init_training_state(*args, **kwargs)
-        self.state.best_model_checkpoint = best_checkpoint(self._resumed_from)
-        self.state.compute_steps(self.args, self.state.max_steps)
-        if self._train_batches is None or not self._skipped_updates:
-            return place
-        place_in_data = self.state.global_step + self._skipped_updates
-        epoch, update = divmod(place_in_data, self._train_batches.num_effective_batches)
-        return epoch, update * self.args.gradient_accumulation_steps
+        place: tuple[int, int] = super()._init_training_state(*args, **kwargs)
+        if self._resumed_from is not None:
+            self.state.best_model_checkpoint = best_checkpoint(self._resumed_from)
+            self.state.compute_steps(self.args, self.state.max_steps)
+        if self._train_batches is not None and self._skipped_updates:
+            place_in_data = self.state.global_step + self._skipped_updates
+            epoch, update = divmod(place_in_data, self._train_batches.num_effective_batches)
+            place = epoch, update * self.args.gradient_accumulation_steps
+        return place
 
     def _load_callback_state(self) -> None:
         """Restores what callbacks counted; unlike in `Trainer`, their arguments stay this run's."""
@@ -222,9 +216,8 @@ class ResumableTrainer(HubTrainer):
 
     def _pairs_and_tokens(self) -> list[int] | None:
         """Pairs, source and target tokens of the training set, if known."""
-        return (
-            None if self._train_batches is None else [self._train_batches.num_pairs, *self._train_batches.num_tokens]
-        )
+        batches = self._train_batches
+        return None if batches is None else [batches.num_pairs, *batches.num_tokens]
 
     # ---- an update, and what follows it ----
 
@@ -286,11 +279,6 @@ class ResumableTrainer(HubTrainer):
             self.state.best_model_checkpoint = checkpoint
             if self.args.should_save:
                 self.state.save_to_json(str(staged / STATE_FILE))
-        self._save_sums(staged)
-        self.accelerator.wait_for_everyone()
-
-    def _save_sums(self, checkpoint: Path) -> None:
-        """Adds to a checkpoint what `_load_sums` takes from it."""
         sums = RunningSums(
             loss_since_log=self._tr_loss.item(),
             nll_since_log=float(self._nll_since_log),
@@ -302,7 +290,8 @@ class ResumableTrainer(HubTrainer):
             plan_version=PLAN_VERSION,
             skipped_updates=self._skipped_updates,
         )
-        sums.save(checkpoint, self.args.process_index)
+        sums.save(staged, self.args.process_index)
+        self.accelerator.wait_for_everyone()
 
     def _get_output_dir(self, trial: Any) -> str:
         """Folder of the run; while a checkpoint is being saved, the one where that is done."""

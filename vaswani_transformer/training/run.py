@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors.torch import load_file
-from transformers import PreTrainedModel, TrainerState, TrainingArguments, set_seed
+from transformers import EarlyStoppingCallback, PreTrainedModel, TrainerState, TrainingArguments, set_seed
 from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
@@ -41,7 +41,6 @@ from ..files import (
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import drop_later_snapshots, write_average
-from .callbacks import EarlyStoppingCallback
 from .card import refresh_card
 from .checkpoints import best_checkpoint, checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
 from .cost import measure_cost
@@ -100,20 +99,19 @@ def train(
         recipe: What to train; see `get_recipe`.
         output_dir: Folder of the run.
         overwrite: Delete the run the folder holds, once the data are read.
-        resume: Go on from the newest checkpoint in the folder.
+        resume: Resume from the newest checkpoint in the folder.
         bf16: Compute in bfloat16 where it is safe; weights stay in float32.
         use_cpu: Ignore accelerators.
-        report_to: Trackers of the library that receive the log, one name or several; "tensorboard" writes into
+        report_to: Trackers of transformers that receive the log, one name or several; "tensorboard" writes into
             `output_dir/runs`.
         num_proc: Processes that tokenise the data; None is all cores for a large corpus.
 
     Returns:
-        Results as written to `train_results.json`: the library's `train_*` figures, the training's cost (see
-        `training.cost.measure_cost`), the layout it ran on, the number of updates, pairs, parameters and averaged
-        snapshots, and what cleaning dropped. Validations are there as `last_eval_*` (the last during training, of the
-        weights at that update), as `best_eval_*` with `best_eval_step` (the best by the recipe's
-        `metric_for_best_model` where that decides, else by BLEU, else by nll), and as `average_eval_*` (of the
-        averaged weights, which are the final model's).
+        Results as written to `train_results.json`: the `train_*` figures of transformers, the training's cost (see
+        `training.cost.measure_cost`) and layout, the number of updates, pairs, parameters and averaged snapshots, and
+        what cleaning dropped. Validations are `last_eval_*` (the last during training), `best_eval_*` with
+        `best_eval_step` (the best by `metric_for_best_model` where that decides, else by BLEU, else by nll), and
+        `average_eval_*` (of the averaged weights, which are the final model's).
 
     Raises:
         ValueError: If the folder holds another run, or a value does not fit; nothing is lost then.
@@ -156,12 +154,7 @@ def run_training(
     num_proc: int | None = None,
     **options: Any,
 ) -> tuple[VaswaniTransformerTrainer, TrainOutput, RunData]:
-    """All of `train` up to the last update, for any model; see there for what is not described here.
-
-    Args:
-        make_model: Makes the model to train from the recipe and its data.
-        **options: `bf16`, `use_cpu` and `report_to`.
-    """
+    """All of `train` up to the last update, for a model of any making; options are `bf16`, `use_cpu`, `report_to`."""
     output_dir = Path(output_dir)
     check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
     _check_recipe(recipe)
@@ -173,7 +166,11 @@ def run_training(
         raise ImportError(str(error)) from error
     checkpoint = take_up_checkpoint(arguments) if resume else None
     finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
-    _check_max_steps(recipe, finished_steps)
+    if recipe.max_steps < finished_steps:
+        raise ValueError(
+            f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
+            f"{recipe.max_steps}. Pass a larger number."
+        )
     with arguments.main_process_first(local=False, desc="preparing the data"):
         data = prepare_data(recipe, arguments, checkpoint, num_proc)
         if arguments.process_index == 0:
@@ -193,8 +190,8 @@ def run_training(
     logger.info(describe_plan(trainer))
     if checkpoint is not None and finished_steps >= recipe.max_steps:
         logger.info(f"All {finished_steps:,} updates are made; the model and its results are written again.")
-        if (state := _finished_state(output_dir, finished_steps)) is not None:
-            return trainer, _restore_finished(recipe, trainer, checkpoint, state), data
+        if (finished := _restore_finished(recipe, trainer, checkpoint)) is not None:
+            return trainer, finished, data
     output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return trainer, output, data
 
@@ -212,7 +209,7 @@ def training_arguments(
     values = {name: getattr(recipe, name) for name in names}
     if recipe.load_best_model:
         values["num_averaged_snapshots"] = 0
-    if not _needs_metric(recipe):
+    if not recipe.decides_by_validation:
         values["metric_for_best_model"] = None
     return VaswaniTransformerTrainingArguments(
         output_dir=str(output_dir),
@@ -251,53 +248,41 @@ def build_trainer(
 
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     """One paragraph on what is about to be trained: size, batches, devices, updates, learning rate, precision."""
-    arguments = trainer.args
-    warmup, budget = int(arguments.warmup_steps), arguments.max_padded_tokens_per_device
-    peak = arguments.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
-    precision = "bf16" if arguments.bf16 else "fp32"
-    return (
-        f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters on {_describe_data(trainer)}. "
-        f"An update holds up to {arguments.max_source_tokens_per_batch:,} source and "
-        f"{arguments.max_target_tokens_per_batch:,} target tokens, split over {arguments.world_size} device(s) x "
-        f"{arguments.gradient_accumulation_steps} accumulation step(s), "
-        f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time. "
-        f"Learning rate up to {peak:.2e} at update {warmup:,}; {precision} on {arguments.device}."
-    )
-
-
-def _describe_data(trainer: VaswaniTransformerTrainer) -> str:
-    """Pairs, epochs and batches of the training data, as far as they are known."""
-    data: Any = trainer.train_dataset
-    num_steps = trainer.args.max_steps
-    if not has_length(data):
-        return f"a stream of {data.num_shards:,} shard(s): {num_steps:,} updates"
-    updates = trainer.train_batches().num_effective_batches
-    source, target = trainer.train_batches().tokens_per_batch
-    return (
-        f"{len(data):,} pairs: {num_steps:,} updates, {updates:,} an epoch, "
-        f"{num_steps / updates:.1f} epochs, {source:,.0f} source and {target:,.0f} target tokens an update on average "
-        f"and {trainer.train_batches().padding_fraction:.1%} of padding"
-    )
-
-
-def _needs_metric(recipe: Recipe) -> bool:
-    """Whether a validation figure decides anything in this run."""
-    return recipe.load_best_model or recipe.early_stopping_patience is not None
-
-
-def _check_max_steps(recipe: Recipe, finished_steps: int) -> None:
-    """Raises ValueError when a run to resume has made more updates than are asked for."""
-    if recipe.max_steps < finished_steps:
-        raise ValueError(
-            f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
-            f"{recipe.max_steps}. Pass a larger number."
+    args, data = trainer.args, cast("Any", trainer.train_dataset)
+    warmup, budget = int(args.warmup_steps), args.max_padded_tokens_per_device
+    peak = args.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
+    if has_length(data):
+        batches = trainer.train_batches()
+        updates, (source, target) = batches.num_effective_batches, batches.tokens_per_batch
+        described = (
+            f"{len(data):,} pairs: {args.max_steps:,} updates, {updates:,} an epoch, {args.max_steps / updates:.1f} "
+            f"epochs, {source:,.0f} source and {target:,.0f} target tokens an update on average and "
+            f"{batches.padding_fraction:.1%} of padding"
         )
+    else:
+        described = f"a stream of {data.num_shards:,} shard(s): {args.max_steps:,} updates"
+    return (
+        f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters on {described}. An update holds "
+        f"up to {args.max_source_tokens_per_batch:,} source and {args.max_target_tokens_per_batch:,} target tokens, "
+        f"split over {args.world_size} device(s) x {args.gradient_accumulation_steps} accumulation step(s), "
+        f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time. Learning rate up "
+        f"to {peak:.2e} at update {warmup:,}; {'bf16' if args.bf16 else 'fp32'} on {args.device}."
+    )
 
 
 def _check_recipe(recipe: Recipe) -> None:
     """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
     recipe.model_config()
-    _check_files(recipe)
+    for split in SPLITS:
+        source, target, pairs = (getattr(recipe, f"{split}_{part}") for part in ("source", "target", "pairs"))
+        check_sides({f"{split}_source": source, f"{split}_target": target})
+        if source is not None and pairs is not None:
+            raise ValueError(
+                f"`{split}_pairs` must be left out beside `{split}_source`, got {pairs}. Drop one of them."
+            )
+        for part, file in (("source", source), ("target", target), ("pairs", pairs)):
+            if file is not None and split != "test":  # the test set may come later
+                existing_file(file, f"{split}_{part}")
     if recipe.data_arguments("train") is None:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
@@ -308,69 +293,43 @@ def _check_recipe(recipe: Recipe) -> None:
             "`tokenizer` must be given with `streaming`, got none: a vocabulary cannot be trained on a stream. Train "
             "one on some of the text with `vaswani-transformer train-tokenizer`, then pass its folder."
         )
-    if recipe.data_arguments("validation") is None:
-        _check_needs_no_validation(recipe)
-    if recipe.eval_num_beams > 0 and recipe.data_arguments("validation") is not None:
+    metric, has_validation = recipe.metric_for_best_model, recipe.data_arguments("validation") is not None
+    if recipe.decides_by_validation and not has_validation:
+        raise ValueError(
+            "`validation_source` and `validation_target` must be given for `load_best_model` and "
+            f"`early_stopping_patience`, got a recipe ({recipe.name}) without validation data. Pass two text files, "
+            "or switch both off (false, none)."
+        )
+    if recipe.eval_num_beams > 0 and has_validation:
         from ..evaluation import metrics  # noqa: F401  (an extra that is missing is named before a run is deleted)
-    metric = recipe.metric_for_best_model
-    if _needs_metric(recipe) and metric in METRICS and recipe.eval_num_beams < 1:
+    if recipe.decides_by_validation and metric in METRICS and recipe.eval_num_beams < 1:
         raise ValueError(
             f"`eval_num_beams` must be at least 1 to decide by {metric}, got {recipe.eval_num_beams}. Pass 1."
         )
 
 
-def _check_needs_no_validation(recipe: Recipe) -> None:
-    """Raises ValueError when a recipe without validation data would have them decide something."""
-    off = {}
-    if recipe.load_best_model:
-        off["load_best_model"] = "false"
-    if recipe.early_stopping_patience is not None:
-        off["early_stopping_patience"] = "none"
-    if off:
-        choices, values = (f"`{name}`" for name in off), (f"`{name}` {value}" for name, value in off.items())
-        raise ValueError(
-            f"`validation_source` and `validation_target` must be given for {' and '.join(choices)}, got a recipe "
-            f"({recipe.name}) without validation data. Pass two text files, or switch it off: {', '.join(values)}."
-        )
+def _restore_finished(recipe: Recipe, trainer: VaswaniTransformerTrainer, checkpoint: Path) -> TrainOutput | None:
+    """Loads the last checkpoint of a run that was finished, with the log and the figures of its training.
 
-
-def _check_files(recipe: Recipe) -> None:
-    """Raises on files of a recipe that lack their other side or do not exist; those of the test set may come later."""
-    for split in SPLITS:
-        source, target, pairs = (getattr(recipe, f"{split}_{part}") for part in ("source", "target", "pairs"))
-        check_sides({f"{split}_source": source, f"{split}_target": target})
-        if source is not None and pairs is not None:
-            raise ValueError(
-                f"`{split}_pairs` must be left out beside `{split}_source`, got {pairs}. Drop one of them."
-            )
-        for part, file in (("source", source), ("target", target), ("pairs", pairs)):
-            if file is not None and split != "test":
-                existing_file(file, f"{split}_{part}")
-
-
-def _finished_state(output_dir: Path, num_steps: int) -> TrainerState | None:
-    """State, with the whole log, of a run that has written its results; None if it was lost before or is damaged.
-
-    The end of the training is then made again from the last checkpoint, which lacks the last lines of the log.
+    Returns:
+        None if the run was lost before it wrote its results, or they are damaged: the end of the training is then made
+        again from the checkpoint, which lacks the last lines of the log.
     """
+    output_dir = Path(trainer.args.output_dir)
     try:
         state = TrainerState.load_from_json(str(output_dir / STATE_FILE))
     except (OSError, TypeError, ValueError):
         return None
-    return state if state.global_step == read_train_results(output_dir).get("train_steps") == num_steps else None
-
-
-def _restore_finished(
-    recipe: Recipe, trainer: VaswaniTransformerTrainer, checkpoint: Path, state: TrainerState
-) -> TrainOutput:
-    """Loads the last checkpoint of a run that was finished, with the figures of its training."""
+    results = read_train_results(output_dir)
+    if not state.global_step == results.get("train_steps") == checkpoint_step(checkpoint):
+        return None
     trainer.state = state
-    trainer.cost.restore(trainer.state)
-    trainer.state.best_model_checkpoint = best_checkpoint(checkpoint) if recipe.load_best_model else None
-    trainer._load_from_checkpoint(trainer.state.best_model_checkpoint or str(checkpoint))
+    trainer.cost.restore(state)
+    state.best_model_checkpoint = best_checkpoint(checkpoint) if recipe.load_best_model else None
+    trainer._load_from_checkpoint(state.best_model_checkpoint or str(checkpoint))
     if trainer.is_world_process_zero():
-        drop_later_snapshots(trainer.args.output_dir, state.global_step)
-    return TrainOutput(state.global_step, math.nan, read_train_results(Path(trainer.args.output_dir)))
+        drop_later_snapshots(output_dir, state.global_step)
+    return TrainOutput(state.global_step, math.nan, results)
 
 
 # ---- the folder of a run ----

@@ -185,13 +185,9 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         return load_batches(dataset, self._train_batches, collator, self.args, self.accelerator)
 
     def train_batches(self) -> TokenBatchSampler:
-        """The micro-batches of the training set, for all processes and epochs.
-
-        Raises:
-            ValueError: If it is a stream, whose batches are made while it is read.
-        """
+        """The micro-batches of a training set with a length, for all processes and epochs."""
         if self._train_batches is None:
-            raise ValueError("`train_dataset` must have a length to be planned, got a stream. Load it instead.")
+            raise ValueError("Batches of a stream are made while it is read.")
         return self._train_batches
 
     def get_total_train_batch_size(self, args: TrainingArguments) -> int:
@@ -232,11 +228,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         return optimizer_cls, kwargs
 
     def compute_loss(
-        self,
-        model: nn.Module,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """Computes the smoothed loss over the effective batch's real target tokens; notes the unsmoothed one."""
         if self.compute_loss_func is not None:
@@ -310,29 +302,18 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
     # ---- evaluation ----
 
-    def _get_dataloader(
-        self,
-        dataset: Any,
-        description: str,
-        batch_size: int,
-        sampler_fn: Any = None,
-        is_training: bool = False,
-        dataloader_key: str | None = None,
+    def _get_dataloader(  # type: ignore[override]  # `Trainer` names the options
+        self, dataset: Any, description: str, batch_size: int, **options: Any
     ) -> DataLoader[Any]:
         """Data loader; outside training the sentences are sorted by length, so that batches hold little padding."""
-        if not is_training and has_length(dataset):
+        if not options.get("is_training") and has_length(dataset):
             check_token_ids(dataset, self.model.config.vocab_size)
             multiple = batch_size * self.args.world_size if self.args.world_size > 1 else 1
-            dataset, sampler_fn = SortedByLength(dataset, multiple), None  # whose order it keeps
-        return super()._get_dataloader(dataset, description, batch_size, sampler_fn, is_training, dataloader_key)
+            dataset, options["sampler_fn"] = SortedByLength(dataset, multiple), None  # whose order it keeps
+        return super()._get_dataloader(dataset, description, batch_size, **options)
 
-    def evaluation_loop(
-        self,
-        dataloader: DataLoader[Any],
-        description: str,
-        prediction_loss_only: bool | None = None,
-        ignore_keys: list[str] | None = None,
-        metric_key_prefix: str = "eval",
+    def evaluation_loop(  # type: ignore[override]  # `Trainer` names the options
+        self, dataloader: DataLoader[Any], description: str, metric_key_prefix: str = "eval", **options: Any
     ) -> EvalLoopOutput:
         """Evaluates as `Trainer` does; predictions are in the data's order, figures per token over all processes."""
         dataset, compute_metrics = getattr(dataloader, "dataset", None), self.compute_metrics
@@ -347,9 +328,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if compute_metrics is not None and not self.args.batch_eval_metrics:
             self.compute_metrics = compute_in_order
         try:
-            output = super().evaluation_loop(
-                dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix
-            )
+            output = super().evaluation_loop(dataloader, description, metric_key_prefix=metric_key_prefix, **options)
         finally:
             self.compute_metrics = compute_metrics
         figures = self._token_sums.metrics(self.accelerator)
@@ -361,12 +340,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         )
 
     def prediction_step(
-        self,
-        model: nn.Module,
-        inputs: dict[str, Any],
-        prediction_loss_only: bool,
-        ignore_keys: list[str] | None = None,
-        **gen_kwargs: Any,
+        self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: Any = None, **gen: Any
     ) -> Any:
         """Loss of one batch and, with `predict_with_generate`, its translations; see `Seq2SeqTrainer`."""
         inputs = self._prepare_inputs(inputs)
@@ -379,7 +353,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if prediction_loss_only:
             return loss, None, None
         if self.args.predict_with_generate:
-            return loss, self._generate(inputs, gen_kwargs), labels
+            return loss, self._generate(inputs, gen), labels
         if labels is None:
             return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         return loss, logits, labels
@@ -431,21 +405,13 @@ def _with_default_search(model: Any) -> Any:
 
 
 class TokenSums:
-    """Sums of loss, unsmoothed loss and target tokens over the batches of an evaluation.
-
-    Paper: section 5 and Table 3, perplexity per token of the unsmoothed likelihood.
-    """
+    """Sums of loss, unsmoothed loss and target tokens over the batches of an evaluation (Table 3's perplexity)."""
 
     def __init__(self) -> None:
         self._sums = torch.zeros(3, dtype=torch.float64)
 
     def add(self, outputs: Mapping[str, Any], labels: torch.Tensor) -> torch.Tensor:
-        """Adds the summed losses of a batch; returns its loss per target token.
-
-        Args:
-            outputs: Of a forward pass with `num_items_in_batch=1`.
-            labels: Target tokens, (B, T), -100 where nothing is to be predicted.
-        """
+        """Adds the outputs of a forward pass with `num_items_in_batch=1`; returns its loss per target token."""
         loss: torch.Tensor = outputs["loss"].sum()
         num_tokens = labels.ne(IGNORE_INDEX).sum()
         self._sums += torch.stack([loss, unsmoothed_loss(outputs).sum(), num_tokens.to(loss.dtype)]).cpu().double()
