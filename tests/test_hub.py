@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from hub_server import HubServer
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 from tiny import make_model
-from transformers import pipeline
+from transformers import AutoModelForSeq2SeqLM, pipeline
 
 from vaswani_transformer.files import write_json
 from vaswani_transformer.training.card import write_card
@@ -347,3 +348,23 @@ def test_pickled_weights_of_a_repo_are_refused_by_our_commands(read):
 def test_cache_that_cannot_be_written_is_named(read):
     assert read["cache that is a file"]["code"] == 2
     assert "`HF_HOME` must be a folder" in read["cache that is a file"]["error"]
+
+
+# ---- a model of an earlier release ----
+
+
+def test_model_of_0_1_0_that_is_saved_and_pushed_again_is_one_of_this_version(hub, tmp_path):
+    with tarfile.open(Path(__file__).parent / "checkpoints" / "0.1.0.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    run = tmp_path / "run"
+    assert {path.name for path in run.glob("*.py")} - CODE  # there is code that this version has no more
+    hub.add_repo("author/old", {path.name: path.read_bytes() for path in run.glob("*.py")})
+    AutoModelForSeq2SeqLM.from_pretrained(run).save_pretrained(run)
+    pushed = run_client(hub, tmp_path / "author", "pusher", str(run), "author/old", token="author")
+    assert pushed["code"] == 0, pushed["error"]
+    assert {name for name in hub.repos["author/old"].files() if name.endswith(".py")} == CODE
+    sources, targets = (
+        (tmp_path / name).read_text(encoding="utf-8").splitlines() for name in ("train.en", "train.de")
+    )
+    found = run_client(hub, tmp_path / "reader", "translator", "author/old", sources, token="stranger")
+    assert [translation["translation_text"] for translation in found] == targets

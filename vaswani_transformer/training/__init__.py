@@ -29,7 +29,6 @@ __all__ = [
     "averaging",
     "card",
     "cost",
-    "curves",
     "hub",
     "recipes",
     "run",

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -188,27 +187,18 @@ class HubTrainer(Seq2SeqTrainer):
             return None
         self.create_model_card(**kwargs)
         self._finish_current_push()
-        return self._push(commit_message, token=token, revision=revision, run_as_future=not blocking)
-
-    def _push(self, message: str | None, token: str | None = None, revision: str | None = None, **options: Any) -> Any:
         api, folder = HfApi(token=token or self.args.hub_token), Path(self.args.output_dir)
-        return _upload(api, folder, str(self.hub_model_id), message, revision or self.args.hub_revision, **options)
+        revision, options = revision or self.args.hub_revision, {"run_as_future": not blocking}
+        return _upload(api, folder, str(self.hub_model_id), commit_message, revision, **options)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        """Pushes a checkpoint's model in the background; its states stay, also with `hub_strategy="checkpoint"`."""
+        """Pushes the model in the background, never the states, whichever `hub_strategy` but "end" is asked for."""
         if not self.is_world_process_zero() or self.args.hub_strategy == HubStrategy.END:
             return
-        jobs: Any = (
-            [] if self.push_in_progress is None or self.push_in_progress.is_done() else self.push_in_progress.jobs
-        )
-        if jobs and not self.args.hub_always_push:
-            return
-        for pattern in _PUBLISHED:
-            for path in Path(checkpoint_folder).glob(pattern):
-                shutil.copy(path, self.args.output_dir)
-        self.create_model_card()
-        job = self._push(f"Training in progress, step {self.state.global_step}", run_as_future=True)
-        self.push_in_progress = PushInProgress([*jobs, job])  # type: ignore[arg-type]  # it takes a list
+        is_busy = self.push_in_progress is not None and not self.push_in_progress.is_done()
+        if not is_busy or self.args.hub_always_push:
+            job = self.push_to_hub(f"Training in progress, step {self.state.global_step}", blocking=False)
+            self.push_in_progress = PushInProgress([job])  # type: ignore[arg-type]  # it takes a list
 
     def create_model_card(
         self,

@@ -44,7 +44,6 @@ from .averaging import drop_later_snapshots, write_average
 from .card import refresh_card
 from .checkpoints import best_checkpoint, checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
 from .cost import measure_cost
-from .curves import draw_run
 from .loading import RunData, cleaning_rules, prepare_data
 from .recipes import SPLITS, Recipe
 from .schedule import paper_peak_learning_rate
@@ -54,26 +53,9 @@ logger = logging.get_logger(__name__)
 
 # Changing these does not change the updates already made, so a resumed run may.
 _FREE_TO_CHANGE = frozenset(
-    (
-        "name",
-        "description",
-        "test_split",
-        "test_source",
-        "test_target",
-        "test_pairs",
-        "max_steps",
-        "max_padded_tokens_per_device",
-        "eval_steps",
-        "eval_num_beams",
-        "save_steps",
-        "save_total_limit",
-        "logging_steps",
-        "early_stopping_patience",
-        "num_beams",
-        "length_penalty",
-        "length_penalty_offset",
-        "max_new_tokens_over_source",
-    )
+    "name description test_split test_source test_target test_pairs max_steps max_padded_tokens_per_device eval_steps "
+    "eval_num_beams save_steps save_total_limit logging_steps early_stopping_patience num_beams length_penalty "
+    "length_penalty_offset max_new_tokens_over_source".split()
 )
 
 
@@ -452,7 +434,6 @@ def finish_run(
         with writing_beside(output_dir / STATE_FILE) as beside:
             trainer.state.save_to_json(str(beside))
         write_json(output_dir / TRAIN_RESULTS_FILE, results)
-        draw_run(output_dir)
         refresh_card(output_dir)
     trainer.accelerator.wait_for_everyone()
     return results
