@@ -70,17 +70,11 @@ def push_model(
         >>> push_model("runs/quickstart", "me/quickstart-en-de", tag="v1")
     """
     folder = Path(model)
-    if not folder.is_dir():
-        raise FileNotFoundError(f"`model` must be the folder of a model, got {model}, which is none. Check the path.")
-    needed = [CONFIG_FILE, *TOKENIZER_FILES, "model*.safetensors"]
+    needed = [CONFIG_FILE, *TOKENIZER_FILES, "model*.safetensors", CARD_FILE]
     if missing := [name for name in needed if not any(folder.glob(name))]:
         raise FileNotFoundError(
-            f"`model` must be the folder of a whole model, got {folder} without {missing[0]}. Let the training finish."
-        )
-    if not (folder / CARD_FILE).is_file():
-        raise FileNotFoundError(
-            f"`model` must have a model card, got {folder} without {CARD_FILE}. Write one that says what the model "
-            "translates, was trained on and scores; https://huggingface.co/docs/hub/model-cards shows its head."
+            f"`model` must be the folder of a whole model with its card, got {folder} without {missing[0]}. Let the "
+            f"training finish; for another model, write {CARD_FILE} (https://huggingface.co/docs/hub/model-cards)."
         )
     api = HfApi(token=token, library_name="vaswani_transformer", library_version=__version__)
     if api.repo_exists(repo_id):
