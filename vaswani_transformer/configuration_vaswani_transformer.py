@@ -73,11 +73,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         vocab_size: Number of entries of the vocabulary shared by source and target.
         d_model: Width of the model.
         d_ff: Inner width of the feed-forward layers.
-        num_heads: Number of attention heads.
         d_k: Width of each head's queries and keys; None means `d_model / num_heads`.
         d_v: Width of each head's values; None means `d_model / num_heads`.
-        num_encoder_layers: Number of encoder layers.
-        num_decoder_layers: Number of decoder layers.
         dropout: Rate on each sub-layer's output and on the sums of embeddings and positions.
         attention_dropout: Rate on the attention weights.
         activation_dropout: Rate after the ReLU of the feed-forward layers.
@@ -85,7 +82,6 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         position_encoding: "sinusoidal" (no length limit) or "learned" (Table 3, row E).
         max_position_embeddings: Tokens for which positions are stored: the limit of learned positions;
             sinusoids beyond it are computed on the fly.
-        layer_norm_eps: Epsilon of every LayerNorm.
         source_language: Language code of the source ("en"), or None.
         target_language: Language code of the target ("de"), or None.
 
@@ -188,11 +184,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """As in transformers, which keeps unknown fields; warns once that they have no effect.
-
-        Raises:
-            ValueError: It asks for a kernel of the Hub, which is code: only a caller may.
-        """
+        """As in transformers; warns of unknown fields, raises ValueError for a kernel of the Hub, which is code."""
         for name in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
             if "/" in str(config_dict.get(name)):
                 raise ValueError(
@@ -211,9 +203,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     @property
     def language_pair(self) -> tuple[str, str] | None:
         """Source and target language codes, or None unless both are set."""
-        if self.source_language and self.target_language:
-            return self.source_language, self.target_language
-        return None
+        return (self.source_language, self.target_language) if self.source_language and self.target_language else None
 
     def _hub_pipelines(self) -> dict[str, dict[str, Any]]:
         names = ["translation"]
@@ -223,10 +213,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @property
     def custom_pipelines(self) -> dict[str, dict[str, Any]]:
-        """Pipelines that transformers takes from the checkpoint's own files: none where the package is installed.
-
-        An installed package registers its pipeline; transformers would otherwise ask for `trust_remote_code`.
-        """
+        """Pipelines in the checkpoint's own files; none where an installed package has registered its own."""
         return self._hub_pipelines() if type(self).__module__.startswith("transformers_modules") else {}
 
     @custom_pipelines.setter

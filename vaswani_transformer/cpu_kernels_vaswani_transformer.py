@@ -190,6 +190,3 @@ class _MaskedScale(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (mask,) = ctx.saved_tensors
         return (grad * mask).mul_(ctx.scale).to(ctx.dtype), None, None, grad if ctx.needs_input_grad[3] else None
-
-
-__all__ = ["Dropout", "Linear", "can_pack", "linear", "multiply", "onednn_is_faster", "pack", "runs_on_onednn"]

@@ -339,6 +339,3 @@ class DecoderSession:
 def _added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """What is added to scores: 0 where `mask` is true."""
     return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
-
-
-__all__ = ["DecoderProjections", "DecoderSession", "is_plain"]

@@ -14,13 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from transformers import (
-    GenerationConfig,
-    LogitsProcessor,
-    LogitsProcessorList,
-    StoppingCriteria,
-    StoppingCriteriaList,
-)
+from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 from transformers.generation.logits_process import (
     MinLengthLogitsProcessor,
     MinNewTokensLengthLogitsProcessor,
@@ -173,10 +167,7 @@ class Hypotheses:
     def read(self, lengths: torch.Tensor, last: torch.Tensor, parents: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """(B, n, T) tokens of hypotheses and the beam that each token continues; -1 behind their ends.
 
-        Args:
-            lengths: (B, n) tokens of each hypothesis; 0: there is none.
-            last: (B, n) its last token.
-            parents: (B, n) the beam that the last token continues.
+        Takes of each hypothesis (B, n) its length, 0 if there is none, its last token and the beam that it continues.
         """
         longest = int(lengths.max())
         sequences = torch.full((*lengths.shape, longest), -1)
@@ -357,6 +348,3 @@ def top_k(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     places = torch.cat(((places * _BLOCK + torch.arange(_BLOCK)).flatten(1), rest), dim=1)
     best, order = scores.gather(1, places).topk(k)
     return best, places.gather(1, order)
-
-
-__all__ = ["BeamSearch", "SearchTask", "can_search", "greedy_search", "top_k"]

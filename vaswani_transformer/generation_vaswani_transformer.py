@@ -10,12 +10,13 @@ Shapes: B sentences, N beams, T target length.
 """
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from transformers import GenerationMixin, LogitsProcessorList, StoppingCriteriaList
+from transformers import GenerationMixin, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 from transformers.generation.logits_process import ForcedEOSTokenLogitsProcessor
 from transformers.generation.stopping_criteria import MaxLengthCriteria
 from transformers.generation.utils import (
@@ -31,25 +32,83 @@ from .search_vaswani_transformer import (
     NEVER_POSITIVE,
     NO_HYPOTHESIS,
     PAPER_ALPHA,
-    CheckedScores,
-    ChosenLogProbabilities,
-    ExactLogits,
     ForcedEndAtLimit,
     SearchRule,
-    SourceLengthCriteria,
     check_length_penalty,
+    check_scores,
     scores_of_chosen,
 )
 
 logger = logging.get_logger(__name__)
 
 
+class SourceLengthCriteria(StoppingCriteria):
+    """Ends each sentence at its own limit (B,) of tokens behind the prompt, which is `<s>` and a forced prefix."""
+
+    def __init__(self, limits: torch.Tensor, prompt_length: int) -> None:
+        self.limits, self.prompt_length = limits, prompt_length
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+        """(rows,) True where the row's sentence has reached its limit; rows of one sentence are neighbours."""
+        generated = input_ids.shape[1] - self.prompt_length
+        return (self.limits <= generated).repeat_interleave(input_ids.shape[0] // self.limits.shape[0])
+
+
+class CheckedScores(LogitsProcessor):
+    """Refuses a model's scores that are no numbers."""
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """(rows, V) scores, unchanged."""
+        check_scores(scores.amax(dim=-1))
+        return scores
+
+
+class ExactLogits(LogitsProcessor):
+    """Puts the logits of this thread's last forward pass, unrounded, in the place of the scores it is given."""
+
+    def __init__(self, normalize: torch.nn.Module | None) -> None:
+        self.normalize = normalize or torch.nn.Identity()
+        self._kept = threading.local()
+
+    def record(self, module: torch.nn.Module, args: Any, output: Any) -> None:
+        """Forward hook that keeps the logits (rows, V) of the last position."""
+        self._kept.logits = output.logits[:, -1]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """(rows, V) logits, or log-probabilities, in the model's own precision."""
+        exact: torch.Tensor = self.normalize(self._kept.logits)
+        return exact
+
+
+class ChosenLogProbabilities(LogitsProcessor):
+    """Keeps the model's own log-probability of each chosen token, before any other processor changes it."""
+
+    def __init__(self) -> None:
+        self._chosen: list[torch.Tensor] = []
+        self._last: torch.Tensor | None = None
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """(rows, V) logits, unchanged; the tokens chosen from the last ones now end `input_ids`."""
+        self._take(input_ids[:, -1:])
+        self._last = torch.log_softmax(scores, dim=-1)
+        return scores
+
+    def _take(self, tokens: torch.Tensor) -> None:
+        if self._last is not None:
+            self._chosen.append(self._last.gather(1, tokens))
+
+    def sequences_scores(self, tokens: torch.Tensor, limits: torch.Tensor, generation_config: Any) -> torch.Tensor:
+        """(rows,) GNMT scores of generated tokens (rows, T), in which what follows the end does not count."""
+        self._take(tokens[:, -1:])
+        chosen = torch.cat(self._chosen[: tokens.shape[1]], dim=1)  # transformers may have looked a step ahead
+        return scores_of_chosen(chosen, tokens, limits, generation_config)
+
+
 @dataclass
 class VaswaniTransformerGenerateOutput(GenerateEncoderDecoderOutput):
-    """`GenerateEncoderDecoderOutput` of greedy search and sampling with `sequences_scores`, as beam search has them.
+    """Output of greedy search and sampling with `sequences_scores`, as beam search has them: (rows,) GNMT scores.
 
-    They are (rows,) GNMT scores of the model's own log-probabilities, before any processor; those of beam search are
-    behind the processors. Processors that only forbid tokens make no difference.
+    Here they are of the model's own log-probabilities, before any processor; those of beam search are behind these.
     """
 
     sequences_scores: torch.Tensor | None = None
@@ -239,30 +298,21 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         return output
 
     def _own_limits(
-        self,
-        input_ids: torch.Tensor,
-        logits_processor: LogitsProcessorList,
-        generation_config: Any,
-        model_kwargs: dict[str, Any],
+        self, input_ids: torch.Tensor, processors: LogitsProcessorList, config: Any, arguments: dict[str, Any]
     ) -> tuple[torch.Tensor, LogitsProcessorList]:
-        """(B,) largest number of generated tokens of each sentence, and the processors that force the end there.
-
-        The limit is that of the buffers, or source length + `max_new_tokens_over_source` if that is less.
-        """
-        prompt_length, mask = input_ids.shape[1], model_kwargs.get("attention_mask")
-        encoded = model_kwargs["encoder_outputs"][0]
-        limits = torch.full((len(encoded),), generation_config.max_length - prompt_length, device=encoded.device)
-        over_source = generation_config.max_new_tokens_over_source
+        """(B,) largest number of generated tokens of each sentence, and the processors that force the end there."""
+        prompt_length, mask = input_ids.shape[1], arguments.get("attention_mask")
+        encoded, over_source = arguments["encoder_outputs"][0], config.max_new_tokens_over_source
+        limits = torch.full((len(encoded),), config.max_length - prompt_length, device=encoded.device)
         if over_source is not None and mask is not None:  # the buffers are for the longest source
             limits = torch.minimum((mask != 0).sum(dim=-1) + over_source, limits)
-        limits = limits[:: generation_config.num_beams]  # rows (B * N) of one sentence are neighbours
-        processors = LogitsProcessorList(
-            ForcedEndAtLimit(limits, prompt_length, processor.eos_token_id)
-            if isinstance(processor, ForcedEOSTokenLogitsProcessor)
-            else processor
-            for processor in logits_processor
+        limits = limits[:: config.num_beams]  # rows (B * N) of one sentence are neighbours
+        return limits, LogitsProcessorList(
+            ForcedEndAtLimit(limits, prompt_length, each.eos_token_id)
+            if isinstance(each, ForcedEOSTokenLogitsProcessor)
+            else each
+            for each in processors
         )
-        return limits, processors
 
     def _padding(self, generation_config: Any) -> int:
         """The token that fills places behind the end."""
@@ -319,13 +369,7 @@ def _holds_librarys_defaults(generation_config: Any) -> bool:
 def _in_own_precision(
     model: Any, logits_processor: LogitsProcessorList, normalize: torch.nn.Module | None = None
 ) -> Iterator[LogitsProcessorList]:
-    """Adds a NaN check and, for float64 models, the unrounded logits.
-
-    Args:
-        model: The model that generates.
-        logits_processor: The processors of the call.
-        normalize: Applied by transformers to the logits before any processor; None is nothing.
-    """
+    """Adds a NaN check and, for float64 models, the unrounded logits, to which transformers applies `normalize`."""
     if model.dtype != torch.float64:
         yield LogitsProcessorList([CheckedScores(), *logits_processor])
         return
@@ -335,6 +379,3 @@ def _in_own_precision(
         yield LogitsProcessorList([exact, CheckedScores(), *logits_processor])
     finally:
         hook.remove()
-
-
-__all__ = ["VaswaniTransformerGenerateOutput", "VaswaniTransformerGenerationMixin"]

@@ -53,12 +53,8 @@ def translation_loss(
         The loss in nats per token, and the unsmoothed loss under the same division without gradient, None when nothing
         is smoothed.
 
-    Raises:
-        ValueError: `label_smoothing` lies outside [0, 1].
-
     Paper: section 5.4.
     """
-    _check_smoothing(label_smoothing)
     flat_labels = labels.reshape(-1).to(logits.device)
     flat_logits = logits.reshape(-1, logits.shape[-1])
     if flat_logits.dtype in (torch.float16, torch.bfloat16):
@@ -108,19 +104,11 @@ def fused_translation_loss(
 
     Paper: sections 3.4 and 5.4.
     """
-    _check_smoothing(label_smoothing)
     is_real = labels != IGNORE_INDEX
     divisor = _divisor(num_items_in_batch, labels.to(states.device))
     states, labels = states[is_real.to(states.device)], labels[is_real].to(states.device)  # (N, D), (N,)
     loss, nll = _FusedLoss.apply(states, weight, labels, label_smoothing)
     return loss / divisor, nll / divisor if label_smoothing else None
-
-
-def _check_smoothing(label_smoothing: float) -> None:
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise ValueError(
-            f"`label_smoothing` must lie in [0, 1], got {label_smoothing}. The paper's is 0.1; 0 is none."
-        )
 
 
 def _divisor(num_items_in_batch: torch.Tensor | int | None, labels: torch.Tensor) -> torch.Tensor | int:
@@ -193,7 +181,13 @@ def _loss_and_gradients(
         if states_grad is not None:
             states_grad[rows] = linear(slope, weight.T).div_(exp_sums).sub_(mean_row * smoothing)
         if weight_grad is not None:
-            _add_product(weight_grad, slope.T, (part / exp_sums).to(states.dtype), is_first=start == 0)
+            part = (part / exp_sums).to(states.dtype)
+            if states.dtype == precise:
+                weight_grad.addmm_(slope.T, part, beta=0 if start == 0 else 1)
+            elif start == 0:
+                weight_grad.copy_(slope.T @ part)
+            else:
+                weight_grad += slope.T @ part
     if weight_grad is not None:
         weight_grad -= states.sum(dim=0, dtype=precise) * (smoothing / vocab_size)
     return loss, nll, states_grad, weight_grad
@@ -207,13 +201,3 @@ def _chunk_size(states: torch.Tensor, vocab_size: int, is_onednn: bool) -> int:
     if is_onednn:
         sizes.append(_CHUNK_LOGITS_OF_ONEDNN // vocab_size)
     return max(1, min(sizes))
-
-
-def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor, is_first: bool) -> None:
-    """Adds `left @ right` to `total` in place and in its precision; the first product replaces what it holds."""
-    if left.dtype == total.dtype:
-        total.addmm_(left, right, beta=0 if is_first else 1)
-    elif is_first:
-        total.copy_(left @ right)
-    else:
-        total += left @ right

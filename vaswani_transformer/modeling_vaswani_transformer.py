@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import torch
 from torch import nn
-from transformers import Cache, DynamicCache, EncoderDecoderCache, PreTrainedModel
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers import initialization as init
 from transformers.masking_utils import create_bidirectional_mask, create_causal_mask
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -460,15 +460,13 @@ class _Stack(VaswaniTransformerPreTrainedModel):
         embedded: torch.Tensor = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         return embedded
 
-    def _embed(self, inputs_embeds: torch.Tensor, cache: Cache | None = None) -> torch.Tensor:
+    def _embed(self, inputs_embeds: torch.Tensor, cache: Any = None) -> torch.Tensor:
         """(B, L, D) Dropout(embeddings * sqrt(d_model) + positions), behind the tokens in the cache."""
         length = inputs_embeds.shape[1]
         start = 0 if cache is None else cache.get_seq_length()
         position_ids = torch.arange(length, device=inputs_embeds.device) + start
         # A static cache counts on the device; its size is a bound known without asking the device.
-        num_positions = (
-            cache.layers[0].max_cache_len if cache is not None and torch.is_tensor(start) else start + length
-        )
+        num_positions = cache.layers[0].max_cache_len if torch.is_tensor(start) else start + length
         positions = self.embed_positions(position_ids, num_positions)
         states: torch.Tensor = self.dropout(inputs_embeds * self.embed_scale + positions.to(inputs_embeds))
         return states
@@ -550,19 +548,12 @@ class VaswaniTransformerDecoder(_Stack):
         use_cache: bool | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPastAndCrossAttentions:
-        """Decodes target prefixes against encoded sources.
+        """Decodes target tokens (B, T), or their embeddings before scaling, against the encoder's output (B, S, D).
 
-        Args:
-            input_ids: (B, T) target tokens that are not yet in the cache, or
-            inputs_embeds: (B, T, D) their embeddings before scaling.
-            attention_mask: (B, cached + T), 1 for "attend", 0 for padding.
-            encoder_hidden_states: (B, S, D) the encoder's output.
-            encoder_attention_mask: (B, S), 1 for "attend", 0 for padding.
-            past_key_values: Keys and values of what was decoded before; extended in place.
-            use_cache: Whether to make and return a cache.
+        The mask of the target (B, cached + T) covers what is in the cache, which is extended in place.
 
         Returns:
-            `last_hidden_state` (B, T, D) and `past_key_values`.
+            `last_hidden_state` (B, T, D) and `past_key_values`, made anew with `use_cache`.
         """
         embeddings = self._token_embeddings(input_ids, inputs_embeds)
         if use_cache and past_key_values is None:
@@ -713,10 +704,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         self._set_default_generation()
 
     def train(self, mode: bool = True) -> Self:
-        """As torch's; it and `eval()` also drop the copies of weights that the search keeps.
-
-        Code that writes weights through `.data`, which leaves no trace, calls `eval()` afterwards.
-        """
+        """As torch's; also drops the search's copies of weights, as code that writes through `.data` needs."""
         DecoderProjections.drop(self)
         trained: Self = super().train(mode)
         return trained
@@ -807,18 +795,8 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
             else:
                 weight = self.lm_head.weight
                 loss, nll = fused_translation_loss(states, weight, labels, smoothing, num_items_in_batch)
-        return VaswaniTransformerLMOutput(
-            loss=loss,
-            logits=logits,
-            past_key_values=outputs.past_key_values,
-            decoder_hidden_states=outputs.decoder_hidden_states,
-            decoder_attentions=outputs.decoder_attentions,
-            cross_attentions=outputs.cross_attentions,
-            encoder_last_hidden_state=outputs.encoder_last_hidden_state,
-            encoder_hidden_states=outputs.encoder_hidden_states,
-            encoder_attentions=outputs.encoder_attentions,
-            nll=nll,
-        )
+        others = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
+        return VaswaniTransformerLMOutput(loss=loss, logits=logits, nll=nll, **others)
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
         """Labels (B, T) shifted right behind `<s>`; -100 becomes padding. Collators of the library call this."""
@@ -832,14 +810,9 @@ VaswaniTransformerModel.register_for_auto_class("AutoModel")
 VaswaniTransformerForConditionalGeneration.register_for_auto_class("AutoModelForSeq2SeqLM")
 
 __all__ = [
-    "LearnedPositionalEncoding",
-    "MultiHeadAttention",
-    "SinusoidalPositionalEncoding",
     "VaswaniTransformerDecoder",
     "VaswaniTransformerEncoder",
     "VaswaniTransformerForConditionalGeneration",
     "VaswaniTransformerModel",
     "VaswaniTransformerPreTrainedModel",
-    "scaled_dot_product_attention",
-    "sinusoids",
 ]

@@ -108,21 +108,15 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         return results
 
     def get_iterator(
-        self,
-        inputs: Any,
-        num_workers: int,
-        batch_size: int,
-        preprocess_params: dict[str, Any],
-        forward_params: dict[str, Any],
-        postprocess_params: dict[str, Any],
+        self, inputs: Any, num_workers: int, batch_size: int, *params: dict[str, Any]
     ) -> Iterable[list[dict[str, str]]]:
         """Results in the order of the texts, which are read a pool at a time and batched by length."""
         if batch_size < 1:
             raise ValueError(f"`batch_size` must be at least 1, got {batch_size}. Leave it out for batches by length.")
+        preprocess_params, forward_params, postprocess_params = params
         is_ours = hasattr(self.model, "check_loaded_weights")
         if num_workers or batch_size == 1 or not is_ours or _IN_ORDER & forward_params.keys():
             batch_size = 1 if batch_size == _ANY_NUMBER else batch_size
-            params = preprocess_params, forward_params, postprocess_params
             one_by_one: Iterable[list[dict[str, str]]] = super().get_iterator(inputs, num_workers, batch_size, *params)
             return one_by_one
 
@@ -133,23 +127,13 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                 encoded = [self.preprocess(text, **preprocess_params) for text in pool]
                 found: list[Any] = [None] * len(pool)
                 for batch in _batches([each["input_ids"].shape[1] for each in encoded], batch_size):
-                    together = self._together([encoded[index] for index in batch])
+                    together = library.base.pad_collate_fn(self.tokenizer, None)([encoded[index] for index in batch])
                     outputs = self.forward(together, **forward_params)
                     for index, sequences in zip(batch, outputs["sequences"], strict=True):
                         found[index] = self.postprocess({"sequences": sequences.unsqueeze(0)}, **postprocess_params)
                 yield from found
 
         return _Sized(results(), len(inputs)) if isinstance(inputs, Sized) else results()
-
-    def _together(self, encoded: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-        """One batch (B, S) of texts (1, S), padded on the right."""
-        padding = {"input_ids": self.tokenizer.pad_token_id, "attention_mask": 0, "is_blank": False}
-        return {
-            name: torch.nn.utils.rnn.pad_sequence(
-                [each[name][0] for each in encoded], batch_first=True, padding_value=padding[name]
-            )
-            for name in padding.keys() & encoded[0].keys()
-        }
 
     def preprocess(  # type: ignore[override]  # the library's takes anything
         self, text: str, src_lang: str | None = None, tgt_lang: str | None = None
@@ -252,6 +236,3 @@ def _with_language_pairs(check_task: Callable[[str], Any]) -> Any:
     marked: Any = check
     marked.knows_language_pairs = True
     return marked
-
-
-__all__ = ["VaswaniTransformerTranslationPipeline", "register_translation_pipeline"]

@@ -6,12 +6,11 @@ Shapes: B sentences, N beams, V vocabulary, T target length; rows are B, or B * 
 """
 
 import math
-import threading
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import LogitsProcessor, StoppingCriteria
+from transformers import LogitsProcessor
 from transformers.generation import logits_process
 
 # Log-probability of a running hypothesis that does not exist: transformers adds -1e9, any real one is far above.
@@ -73,18 +72,6 @@ def check_scores(scores: torch.Tensor) -> None:
         )
 
 
-class SourceLengthCriteria(StoppingCriteria):
-    """Ends each sentence at its own limit (B,) of tokens behind the prompt, which is `<s>` and a forced prefix."""
-
-    def __init__(self, limits: torch.Tensor, prompt_length: int) -> None:
-        self.limits, self.prompt_length = limits, prompt_length
-
-    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
-        """(rows,) True where the row's sentence has reached its limit; rows of one sentence are neighbours."""
-        generated = input_ids.shape[1] - self.prompt_length
-        return (self.limits <= generated).repeat_interleave(input_ids.shape[0] // self.limits.shape[0])
-
-
 class ForcedEndAtLimit(LogitsProcessor):
     """`forced_eos_token_id` (E,) at each sentence's own limit (B,); transformers' processor has one for all."""
 
@@ -139,56 +126,6 @@ class SearchRule:
         return is_running & (best_running / self.penalty(best_length) > worst_wanted)
 
 
-class CheckedScores(LogitsProcessor):
-    """Refuses a model's scores that are no numbers."""
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """(rows, V) scores, unchanged."""
-        check_scores(scores.amax(dim=-1))
-        return scores
-
-
-class ExactLogits(LogitsProcessor):
-    """Puts the logits of this thread's last forward pass, unrounded, in the place of the scores it is given."""
-
-    def __init__(self, normalize: torch.nn.Module | None) -> None:
-        self.normalize = normalize or torch.nn.Identity()
-        self._kept = threading.local()
-
-    def record(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        """Forward hook that keeps the logits (rows, V) of the last position."""
-        self._kept.logits = output.logits[:, -1]
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """(rows, V) logits, or log-probabilities, in the model's own precision."""
-        exact: torch.Tensor = self.normalize(self._kept.logits)
-        return exact
-
-
-class ChosenLogProbabilities(LogitsProcessor):
-    """Keeps the model's own log-probability of each chosen token, before any other processor changes it."""
-
-    def __init__(self) -> None:
-        self._chosen: list[torch.Tensor] = []
-        self._last: torch.Tensor | None = None
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """(rows, V) logits, unchanged; the tokens chosen from the last ones now end `input_ids`."""
-        self._take(input_ids[:, -1:])
-        self._last = torch.log_softmax(scores, dim=-1)
-        return scores
-
-    def _take(self, tokens: torch.Tensor) -> None:
-        if self._last is not None:
-            self._chosen.append(self._last.gather(1, tokens))
-
-    def sequences_scores(self, tokens: torch.Tensor, limits: torch.Tensor, generation_config: Any) -> torch.Tensor:
-        """(rows,) GNMT scores of generated tokens (rows, T), in which what follows the end does not count."""
-        self._take(tokens[:, -1:])
-        chosen = torch.cat(self._chosen[: tokens.shape[1]], dim=1)  # transformers may have looked a step ahead
-        return scores_of_chosen(chosen, tokens, limits, generation_config)
-
-
 def scores_of_chosen(
     log_probs: torch.Tensor, tokens: torch.Tensor, limits: torch.Tensor, generation_config: Any
 ) -> torch.Tensor:
@@ -205,22 +142,3 @@ def scores_of_chosen(
     lengths = is_counted.sum(dim=1).clamp(min=1).to(log_probs.dtype)
     penalty = gnmt_length_penalty(lengths, generation_config.length_penalty, generation_config.length_penalty_offset)
     return (log_probs * is_counted).sum(dim=1) / penalty
-
-
-__all__ = [
-    "GNMT_OFFSET",
-    "NEVER_POSITIVE",
-    "NO_HYPOTHESIS",
-    "PAPER_ALPHA",
-    "ROW_BY_ROW",
-    "CheckedScores",
-    "ChosenLogProbabilities",
-    "ExactLogits",
-    "ForcedEndAtLimit",
-    "SearchRule",
-    "SourceLengthCriteria",
-    "check_length_penalty",
-    "check_scores",
-    "gnmt_length_penalty",
-    "scores_of_chosen",
-]

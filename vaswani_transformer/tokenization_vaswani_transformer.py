@@ -16,10 +16,9 @@ logger = logging.get_logger(__name__)
 class VaswaniTransformerTokenizer(TokenizersBackend):
     """Joint byte-level BPE of both languages; `</s>` ends every sentence, on the source and on the target.
 
-    Any text survives encoding and decoding, byte for byte; a literal `</s>` in a text stays text, until a special
-    token of your own is added: it must be found in texts, and so are all the others from then on. Everything the
-    tokenizer does is written into tokenizer.json and tokenizer_config.json, so that a reader without this package
-    gets the same ids from `AutoTokenizer`.
+    Any text survives encoding and decoding, byte for byte; a literal `</s>` in a text stays text, until you add a
+    special token: from then on all of them are found in texts. tokenizer.json and tokenizer_config.json hold all: a
+    reader without this package gets the same ids from `AutoTokenizer`.
 
     Deviation: byte-level BPE instead of the paper's byte-pair encoding of pre-tokenised text: it is lossless and
     needs no language-specific tokeniser.
@@ -101,6 +100,3 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
                 "tokens alone. Copy the file from where the model was trained, or train a tokenizer."
             )
         return tokenizer
-
-
-__all__ = ["VaswaniTransformerTokenizer"]
