@@ -50,7 +50,7 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
 
 
 def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
-    """Whether `multiply` may and should compute the product of `input` (..., I) and `weight` (O, I).
+    """True if `multiply` may and should compute the product of `input` (..., I) and `weight` (O, I).
 
     Only plain fp32 tensors on such a CPU, and where nobody looks at, traces or compiles the operations.
     """
@@ -92,13 +92,13 @@ def pack(weight: torch.Tensor) -> torch.Tensor:
 
 @functools.cache
 def onednn_is_faster() -> bool:
-    """Whether oneDNN multiplies faster than MKL: where `can_pack`, on CPUs of other makers than Intel."""
+    """True if oneDNN multiplies faster than MKL: where `can_pack`, on CPUs of other makers than Intel."""
     return torch.backends.mkl.is_available() and "GenuineIntel" not in (_processor() or "GenuineIntel") and can_pack()
 
 
 @functools.cache
 def can_pack() -> bool:
-    """Whether this CPU has AVX-512, and torch's operators give the right products, packed or not."""
+    """True if this CPU has AVX-512, and torch's operators give the right products, packed or not."""
     return torch.backends.cpu.get_cpu_capability() == "AVX512" and _onednn_is_right()
 
 

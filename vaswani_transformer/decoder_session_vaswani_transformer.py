@@ -34,7 +34,7 @@ _Norm = tuple[tuple[int, ...], torch.Tensor, torch.Tensor, float]  # shape, weig
 
 
 def is_plain(model: Any) -> bool:
-    """Whether `DecoderSession` computes what the decoder's modules would, in fp32 or float64 on a CPU.
+    """True if `DecoderSession` computes what the decoder's modules would, in fp32 or float64 on a CPU.
 
     It does not with adapters, quantisation, hooks, sharding, offloading, dropout, other layers and patched instances.
     Methods that were replaced in the classes themselves are not seen.
@@ -57,12 +57,12 @@ def is_plain(model: Any) -> bool:
 
 
 def _is_of_this_package(module: Any) -> bool:
-    """Whether a module's class is of torch or of a file beside this one."""
+    """True if a module's class is of torch or of a file beside this one."""
     return type(module).__module__.rpartition(".")[0] in _PLAIN
 
 
 def _is_undisturbed(model: Any) -> bool:
-    """Whether there are no global hooks, autocast, compilation, gradients or default device but the CPU."""
+    """True if there are no global hooks, autocast, compilation, gradients or default device but the CPU."""
     backend, library = model.config._attn_implementation, nn.modules.module
     return (
         model.dtype in (torch.float32, torch.float64)
@@ -77,7 +77,7 @@ def _is_undisturbed(model: Any) -> bool:
 
 
 def _has_usual_parts(layer: Any) -> bool:
-    """Whether a decoder layer holds what `LayerProjections` reads."""
+    """True if a decoder layer holds what `LayerProjections` reads."""
     attentions = layer.self_attn, layer.encoder_attn
     projections = [[each.q_proj, each.k_proj, each.v_proj, each.out_proj] for each in attentions]
     norms = layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm
@@ -150,7 +150,7 @@ class DecoderProjections:
 
     @classmethod
     def of(cls, model: Any) -> "DecoderProjections":
-        """Those of the model as it is now."""
+        """Returns those of the model as it is now."""
         projections = [part for part in model.model.decoder.layers.modules() if _is_linear(part)] + [model.lm_head]
         weights = [parameter for part in projections for parameter in part.parameters()]
         kept = cls._kept.get(model)
@@ -282,7 +282,7 @@ class DecoderSession:
         return states.view(-1, self._heads, *states.shape[1:])[sentences].flatten(0, 1)
 
     def _masks(self, parents: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """What is added to scores of self-attention (A * H, N, (T + 1) * N) and of cross-attention (A * H, 1, S)."""
+        """Masks added to scores of self-attention (A * H, N, (T + 1) * N) and of cross-attention (A * H, 1, S)."""
         num_sentences, num_beams, length = self._writers.shape
         cross = None if self._cross_mask is None else self._for_heads(self._cross_mask)
         if num_beams == 1:
@@ -337,5 +337,5 @@ class DecoderSession:
 
 
 def _added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """What is added to scores: 0 where `mask` is true."""
+    """A mask to add to scores: 0 where `mask` is true."""
     return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)

@@ -34,7 +34,7 @@ _ARGUMENTS = {"attention_mask", "encoder_outputs", "inputs_embeds", "logits_to_k
 def can_search(
     model: Any, stopping_criteria: StoppingCriteriaList, generation_config: GenerationConfig, arguments: dict[str, Any]
 ) -> bool:
-    """Whether the searches here give what transformers' would with these arguments."""
+    """True if the searches here give what transformers' would with these arguments."""
     config, given = generation_config, {name for name, value in arguments.items() if value is not None}
     given -= {name for name in ("synced_gpus", "use_cache") if arguments.get(name) is False}
     return (
@@ -52,7 +52,7 @@ def can_search(
 
 
 def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) -> bool:
-    """Whether a search here ends by itself where `criterion` would end it."""
+    """True if a search here ends by itself where `criterion` would end it."""
     if type(criterion) is MaxLengthCriteria:
         return bool(criterion.max_length >= generation_config.max_length)
     ends = generation_config._eos_token_tensor
@@ -121,7 +121,7 @@ class SearchTask:
 
     @property
     def is_row_by_row(self) -> bool:
-        """Whether the processors may see some rows of the batch without the others."""
+        """True if the processors may see some rows of the batch without the others."""
         return all(type(each) in {ForbiddenTokens, *ROW_BY_ROW} for each in self.processors)
 
     def processed(self, parts: Iterable[torch.Tensor], prefixes: torch.Tensor) -> Iterable[torch.Tensor]:

@@ -123,7 +123,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     is ignored while the key is set, because evaluation with `Seq2SeqTrainer` writes its default there.
 
     The key `length_penalty_offset` (5) is c of the length penalty ((c + length) / (c + 1))^`length_penalty`; 0 gives
-    length^`length_penalty`, the score of fairseq and of the library's own search.
+    length^`length_penalty`, the score of fairseq and of transformers' own search.
 
     Paper: section 6.1.
     """
@@ -158,7 +158,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         over_source = kwargs.pop("max_new_tokens_over_source", None)
         offset = kwargs.pop("length_penalty_offset", None)
         own, passed = self.generation_config, {} if generation_config is None else generation_config.to_dict()
-        if generation_config is not None and (_holds_librarys_defaults(generation_config) or passed == own.to_dict()):
+        if generation_config is not None and (_holds_trainers_defaults(generation_config) or passed == own.to_dict()):
             passed["max_length"] = None  # nobody chose it for this call
         given = {**passed, **kwargs}
         prepared: Any
@@ -183,7 +183,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                 "paper's is 50; None leaves the length to `max_length`."
             )
         if over_source is not None:
-            if own.max_length is not None and not _holds_librarys_defaults(own):
+            if own.max_length is not None and not _holds_trainers_defaults(own):
                 logger.warning_once(
                     f"`max_length` = {own.max_length} of the model's generation config is ignored while its "
                     "`max_new_tokens_over_source` is set. Set `max_new_tokens`, or pass `max_length` to `generate`."
@@ -358,8 +358,8 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         )
 
 
-def _holds_librarys_defaults(generation_config: Any) -> bool:
-    """Whether `max_length` is what `Seq2SeqTrainer.evaluate` writes, beside a default for all that was not set."""
+def _holds_trainers_defaults(generation_config: Any) -> bool:
+    """True if `max_length` is what `Seq2SeqTrainer.evaluate` writes, beside a default for all that was not set."""
     defaults = generation_config._get_default_generation_params()
     missing = [name for name in defaults if getattr(generation_config, name) is None and defaults[name] is not None]
     return not missing and bool(generation_config.max_length == defaults["max_length"])

@@ -72,7 +72,7 @@ def translation_loss(
 
 
 def can_fuse(head: nn.Module) -> bool:
-    """Whether `fused_translation_loss` computes what this output projection would.
+    """True if `fused_translation_loss` computes what this output projection would.
 
     It does for a plain `Linear` without bias. Adapters, quantisation, parametrisations, hooks, offloading and sharding
     change what calling the module means, and a compiled model fuses by itself. FSDP2's class and two hooks change

@@ -493,8 +493,8 @@ class VaswaniTransformerEncoder(_Stack):
         self.layers = nn.ModuleList([EncoderLayer(config, index) for index in range(config.num_encoder_layers)])
         self.post_init()
 
-    @merge_with_config_defaults  # type: ignore[untyped-decorator]  # the library's
-    @capture_outputs  # type: ignore[untyped-decorator]  # the library's
+    @merge_with_config_defaults  # type: ignore[untyped-decorator]  # of transformers
+    @capture_outputs  # type: ignore[untyped-decorator]  # of transformers
     def forward(
         self,
         input_ids: torch.Tensor | None = None,
@@ -535,8 +535,8 @@ class VaswaniTransformerDecoder(_Stack):
         self.layers = nn.ModuleList([DecoderLayer(config, index) for index in range(config.num_decoder_layers)])
         self.post_init()
 
-    @merge_with_config_defaults  # type: ignore[untyped-decorator]  # the library's
-    @capture_outputs  # type: ignore[untyped-decorator]  # the library's
+    @merge_with_config_defaults  # type: ignore[untyped-decorator]  # of transformers
+    @capture_outputs  # type: ignore[untyped-decorator]  # of transformers
     def forward(
         self,
         input_ids: torch.Tensor | None = None,
@@ -622,7 +622,7 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         if self.config.tie_word_embeddings:
             self.shared = self.decoder.embed_tokens = value
 
-    @can_return_tuple  # type: ignore[untyped-decorator]  # the library's
+    @can_return_tuple  # type: ignore[untyped-decorator]  # of transformers
     def forward(
         self,
         input_ids: torch.Tensor | None = None,
@@ -724,7 +724,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         finally:
             self.generation_config = own
 
-    @can_return_tuple  # type: ignore[untyped-decorator]  # the library's
+    @can_return_tuple  # type: ignore[untyped-decorator]  # of transformers
     def forward(  # type: ignore[misc]  # `num_items_in_batch` is one of TransformersKwargs, too
         self,
         input_ids: torch.Tensor | None = None,
@@ -757,7 +757,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
             logits_to_keep: How many positions from the end get logits, or which ones; 0: all, as with `labels`.
 
         Returns:
-            `logits` (B, T, V), `loss` in nats per token, `nll`, and the library's usual fields.
+            `logits` (B, T, V), `loss` in nats per token, `nll`, and the usual fields of transformers.
 
         Raises:
             TypeError: `label_smoothing`, which would be ignored, instead of `smoothing`.
@@ -799,7 +799,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         return VaswaniTransformerLMOutput(loss=loss, logits=logits, nll=nll, **others)
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Labels (B, T) shifted right behind `<s>`; -100 becomes padding. Collators of the library call this."""
+        """Labels (B, T) shifted right behind `<s>`; -100 becomes padding. Collators call this."""
         start: Any = self.config.decoder_start_token_id
         shifted = labels.new_full(labels.shape, start)
         shifted[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE_INDEX, self.config.pad_token_id or 0)

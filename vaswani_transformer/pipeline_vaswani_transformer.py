@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from typing import Any
 
 import torch
-from transformers import AutoModelForSeq2SeqLM, Pipeline
-from transformers import pipelines as library
+from transformers import AutoModelForSeq2SeqLM, Pipeline, pipelines
 from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
@@ -85,7 +84,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             "tgt_lang": tgt_lang or (asked and asked["target"]),
         }
         pair = getattr(self.model.config, "language_pair", None)
-        if pair and any(asked not in (None, own) for asked, own in zip(languages.values(), pair, strict=True)):
+        if pair and any(each not in (None, own) for each, own in zip(languages.values(), pair, strict=True)):
             raise ValueError(
                 f"The languages must be {pair[0]} and {pair[1]}, which the model translates, got {languages}. Load "
                 f'a model of your pair, or call pipeline("translation_{pair[0]}_to_{pair[1]}", model=...).'
@@ -127,7 +126,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                 encoded = [self.preprocess(text, **preprocess_params) for text in pool]
                 found: list[Any] = [None] * len(pool)
                 for batch in _batches([each["input_ids"].shape[1] for each in encoded], batch_size):
-                    together = library.base.pad_collate_fn(self.tokenizer, None)([encoded[index] for index in batch])
+                    together = pipelines.base.pad_collate_fn(self.tokenizer, None)([encoded[index] for index in batch])
                     outputs = self.forward(together, **forward_params)
                     for index, sequences in zip(batch, outputs["sequences"], strict=True):
                         found[index] = self.postprocess({"sequences": sequences.unsqueeze(0)}, **postprocess_params)
@@ -135,7 +134,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
         return _Sized(results(), len(inputs)) if isinstance(inputs, Sized) else results()
 
-    def preprocess(  # type: ignore[override]  # the library's takes anything
+    def preprocess(  # type: ignore[override]  # that of transformers takes anything
         self, text: str, src_lang: str | None = None, tgt_lang: str | None = None
     ) -> dict[str, torch.Tensor]:
         """(1, S) source tokens, their mask, and (1, 1) whether the text is blank."""
@@ -167,7 +166,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             )
         return dict(build(text, return_tensors="pt", src_lang=src_lang, tgt_lang=tgt_lang))
 
-    def _forward(  # type: ignore[override]  # the library's types are those of no pipeline
+    def _forward(  # type: ignore[override]  # transformers' types are those of no pipeline
         self, model_inputs: dict[str, torch.Tensor], **generate_kwargs: Any
     ) -> dict[str, torch.Tensor]:
         """(B, n, T) output tokens; those of blank texts are all padding."""
@@ -212,13 +211,13 @@ def _batches(lengths: list[int], batch_size: int) -> Iterator[list[int]]:
 
 
 def register_translation_pipeline() -> None:
-    """Gives `pipeline("translation")` and `pipeline("translation_xx_to_yy")` back to the library.
+    """Gives `pipeline("translation")` and `pipeline("translation_xx_to_yy")` back to transformers.
 
-    Version 5 of the library removed both and refuses their names before it looks at its registry, so this changes its
-    tables for the whole process; calling it again changes nothing.
+    Version 5 removed both and refuses their names before it looks at its registry, so this changes its tables for the
+    whole process; calling it again changes nothing.
     """
-    library.REMOVED_TASKS.pop("translation", None)
-    registry: Any = library.PIPELINE_REGISTRY
+    pipelines.REMOVED_TASKS.pop("translation", None)
+    registry: Any = pipelines.PIPELINE_REGISTRY
     if "translation" not in registry.supported_tasks:
         registry.register_pipeline(
             "translation", VaswaniTransformerTranslationPipeline, pt_model=AutoModelForSeq2SeqLM, type="text"
