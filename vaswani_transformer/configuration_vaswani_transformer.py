@@ -184,12 +184,13 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """As in transformers; warns of unknown fields, raises ValueError for a kernel of the Hub, which is code."""
-        for name in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
-            if "/" in str(config_dict.get(name)):
+        """As in transformers; warns of unknown fields, raises ValueError if it names code or weights elsewhere."""
+        for name, value in config_dict.items():
+            is_kernel = "attn_implementation" in name and "/" in str(value)  # of the Hub
+            if is_kernel or (value and name == "transformers_weights"):
                 raise ValueError(
-                    f"`{name}` must not name a kernel of the Hub in a config.json, got {config_dict[name]!r}. Delete "
-                    "it there, or pass it to from_pretrained if you trust that code."
+                    f"`{name}` must not {'name a kernel of the Hub' if is_kernel else 'be'} in a config.json, got "
+                    f"{value!r}. Delete it there, or pass it to from_pretrained if you trust that code."
                 )
         known = {field.name for field in dataclasses.fields(cls)} | set(cls.attribute_map) | _LIBRARY_KEYS
         known |= set(GenerationConfig().to_dict())

@@ -19,10 +19,7 @@ import torch
 from transformers import GenerationMixin, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 from transformers.generation.logits_process import ForcedEOSTokenLogitsProcessor
 from transformers.generation.stopping_criteria import MaxLengthCriteria
-from transformers.generation.utils import (
-    GenerateBeamEncoderDecoderOutput,
-    GenerateEncoderDecoderOutput,
-)
+from transformers.generation.utils import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput
 from transformers.utils import logging
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
