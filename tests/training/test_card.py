@@ -33,6 +33,7 @@ RESULTS = {
     "train_runtime": 2000.0,
     "train_flops_counted": 1.5e12,
     "train_flops_paper": 1.2e13,
+    "train_model_flops_utilization": 0.125,
 }
 TEST_RESULTS = {
     "test_num_sentences": 1000,
@@ -184,7 +185,8 @@ def test_card_tells_the_cost_beside_the_papers(folder):
     found = rows(written(folder))
     assert found["source tokens"] == ["20,000", "2,500,000,000", "7,500,000,000"]
     assert found["hours"] == ["0.556", "12", "84"]
-    assert found["device hours"][0] == "1.11"
+    assert (found["devices"], found["device hours"]) == (["2", "8", "8"], ["1.11", "96", "672"])
+    assert found["model FLOPs utilisation"] == ["12.5%", "28.8%", "41.9%"]
     assert found["FLOPs, counted"] == ["1.50e12", "9.46e17", "9.64e18"]
     assert found["FLOPs, device seconds x the device's rate"] == ["1.20e13", "3.3e18", "2.3e19"]
 
