@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from ..evaluation.loading import shard_names
@@ -67,13 +66,11 @@ class SnapshotCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
     ) -> None:
         """Writes a snapshot when the number of finished updates is a multiple of `snapshot_steps`."""
-        if state.global_step % self.snapshot_steps != 0:
+        if state.global_step % self.snapshot_steps != 0 or not state.is_world_process_zero:
             return
+        model = getattr(model, "_orig_mod", model)  # of a compiled one
         tied = dict(model.named_parameters(remove_duplicate=False)).keys() - dict(model.named_parameters()).keys()
-        entries: dict[str, Any] = get_model_state_dict(model, options=StateDictOptions(cpu_offload=True))
-        weights = {name: tensor.contiguous() for name, tensor in entries.items() if name not in tied}
-        if not state.is_world_process_zero:
-            return
+        weights = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items() if name not in tied}
         output_dir = Path(str(args.output_dir))
         folder = output_dir / SNAPSHOT_FOLDER
         folder.mkdir(parents=True, exist_ok=True)

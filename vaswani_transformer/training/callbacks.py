@@ -159,7 +159,7 @@ class StopCallback(TrainerCallback):
     Several processes all stop after the same update; they agree on it every 10 updates.
 
     Attributes:
-        requested: Whether this process was asked to stop.
+        requested: True once this process was asked to stop.
     """
 
     def __init__(self) -> None:

@@ -204,7 +204,7 @@ def rotate_checkpoints(newest: Path, limit: int | None, best: str | Path | None 
         shutil.rmtree(path, ignore_errors=True)
 
 
-# ---- what it holds beside the state of transformers ----
+# ---- sums that transformers does not save ----
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -180,7 +180,7 @@ class ResumableTrainer(HubTrainer):
         return loader
 
     def _take_up(self, checkpoint: Path) -> None:
-        """Restores, once, what a checkpoint holds beside the state of transformers."""
+        """Restores, once, what a checkpoint holds in addition to the state of transformers."""
         self._load_sums(checkpoint)
         self._load_rng_state(str(checkpoint))
         if self.is_world_process_zero():
@@ -209,7 +209,7 @@ class ResumableTrainer(HubTrainer):
         if before and now and before != now and self.is_world_process_zero():
             logger.warning(
                 f"The training data have changed since {checkpoint}: pairs, source and target tokens were {before}, "
-                f"now {now}. The training goes on at its place in an epoch of the new ones."
+                f"now {now}. The training resumes at its place in an epoch of the new ones."
             )
         if self._train_loader is not None and saved.data is not None:
             self._train_loader.load_state_dict(saved.data)

@@ -52,11 +52,11 @@ from .trainer import VaswaniTransformerTrainer
 logger = logging.get_logger(__name__)
 
 # Changing these does not change the updates already made, so a resumed run may.
-_FREE_TO_CHANGE = frozenset(
+_FREE_TO_CHANGE = (
     "name description test_split test_source test_target test_pairs max_steps max_padded_tokens_per_device eval_steps "
     "eval_num_beams save_steps save_total_limit logging_steps early_stopping_patience num_beams length_penalty "
-    "length_penalty_offset max_new_tokens_over_source".split()
-)
+    "length_penalty_offset max_new_tokens_over_source"
+).split()
 
 
 def train(
@@ -318,19 +318,7 @@ def _restore_finished(recipe: Recipe, trainer: VaswaniTransformerTrainer, checkp
 
 
 def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool, resume: bool) -> None:
-    """Refuses a folder that would lose another run, or that does not hold the run to resume.
-
-    Args:
-        output_dir: Folder of the run.
-        recipe: Recipe about to be trained.
-        overwrite: Whether a run in the folder may be deleted.
-        resume: Whether the run in the folder goes on.
-
-    Raises:
-        ValueError: If the folder holds another run, if both switches are on, or if the recipe to resume
-            differs.
-        FileNotFoundError: If there is nothing to resume.
-    """
+    """Refuses a folder that would lose another run, or that does not hold the run to resume."""
     output_dir = Path(output_dir)
     if overwrite and resume:
         raise ValueError("`overwrite` and `resume` must not both be set, got both. Choose one of them.")
@@ -351,12 +339,8 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
 def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
     """Switches for a run whose command is repeated until it is finished, as schedulers do after a lost machine.
 
-    Args:
-        output_dir: Folder of the run.
-        recipe: Recipe about to be trained.
-
     Returns:
-        `resume` and `overwrite` as for `train`: a run with a checkpoint goes on, one that was lost before its first
+        `resume` and `overwrite` as for `train`: a run with a checkpoint is resumed, one that was lost before its first
         starts anew. Where there is no run, and where there is another, both are off.
 
     Raises:
@@ -375,12 +359,7 @@ def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
 
 
 def check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
-    """Raises ValueError naming the fields in which a run to resume differs in a way that would make it another run.
-
-    Args:
-        trained: Of the run.
-        wanted: About to be trained.
-    """
+    """Raises ValueError naming the fields in which a run to resume differs so that it would be another run."""
     differences = [
         f"{field.name} {getattr(trained, field.name)!r} instead of {getattr(wanted, field.name)!r}"
         for field in dataclasses.fields(Recipe)
@@ -399,16 +378,9 @@ def check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
 def finish_run(
     recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOutput, data: RunData
 ) -> dict[str, Any]:
-    """Writes the final model, the results and the card into the run's folder; every process calls it.
+    """Writes the final model, the results and the card into the run's folder, and returns the results.
 
-    Args:
-        recipe: Recipe of the run.
-        trainer: The trainer after the last update.
-        output: What its training returned.
-        data: What it was trained on.
-
-    Returns:
-        The results, as `train` does.
+    Every process calls it after the last update.
     """
     output_dir = Path(trainer.args.output_dir)
     num_averaged = _write_model(recipe, trainer)
@@ -509,12 +481,8 @@ def _named(which: str, entry: Mapping[str, Any]) -> dict[str, Any]:
 def _evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
     """Loads a run's averaged weights and measures them on the validation set; every process calls it.
 
-    Args:
-        trainer: A trainer that is done, with `model.safetensors` in its output folder.
-
     Returns:
-        `average_eval_*` without times, translations scored where the run's validations are. Empty without validation
-        set.
+        `average_eval_*` without times; empty without validation set.
     """
     if trainer.eval_dataset is None:
         return {}
