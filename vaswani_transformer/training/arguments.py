@@ -16,8 +16,8 @@ logger = logging.get_logger(__name__)
 class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     """`Seq2SeqTrainingArguments` whose defaults are the paper's, with batches counted in tokens.
 
-    Every argument of transformers still works, except those that `warn_of_no_effect` names. Each field carries its help
-    text in `metadata["help"]`. A batch is that of one update, over all devices and accumulation steps.
+    Every argument of transformers still works, except those that `warn_of_no_effect` names. Each field carries its
+    help text in `metadata["help"]`. A batch is that of one update, over all devices and accumulation steps.
 
     `max_padded_tokens_per_device` bounds what one device holds at a time, source and target side together:
     `gradient_accumulation_steps` is raised until every micro-batch fits. It bounds memory and does not change what is

@@ -32,6 +32,10 @@ def create_paper_schedule(optimizer: Optimizer, warmup_steps: int) -> LambdaLR:
     The first update is number 1, as in the paper: it never runs with a learning rate of zero. Call the scheduler's
     `step()` once after every update.
 
+    Args:
+        optimizer: Optimizer whose `lr` is the peak learning rate.
+        warmup_steps: Updates of the linear warm-up, at least 1.
+
     Raises:
         ValueError: If `warmup_steps` is less than 1.
     """
