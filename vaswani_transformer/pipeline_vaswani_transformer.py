@@ -119,13 +119,16 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             one_by_one: Iterable[list[dict[str, str]]] = super().get_iterator(inputs, num_workers, batch_size, *params)
             return one_by_one
 
+        limits = (_TOKENS_PER_BATCH, _TEXTS_PER_BATCH) if batch_size == _ANY_NUMBER else (_ANY_NUMBER, batch_size)
+
         def results() -> Iterator[list[dict[str, str]]]:
             is_indexed = isinstance(inputs, Sized) and hasattr(inputs, "__getitem__")
             rest = (inputs[index] for index in range(len(inputs))) if is_indexed else iter(inputs)
             while pool := list(itertools.islice(rest, min(_POOL, 16 * batch_size))):
                 encoded = [self.preprocess(text, **preprocess_params) for text in pool]
                 found: list[Any] = [None] * len(pool)
-                for batch in _batches([each["input_ids"].shape[1] for each in encoded], batch_size):
+                lengths = [each["input_ids"].shape[1] for each in encoded]
+                for batch in length_batches(lengths, *limits):
                     together = pipelines.base.pad_collate_fn(self.tokenizer, None)([encoded[index] for index in batch])
                     outputs = self.forward(together, **forward_params)
                     for index, sequences in zip(batch, outputs["sequences"], strict=True):
@@ -199,13 +202,17 @@ class _Sized:
         return next(self._results)
 
 
-def _batches(lengths: list[int], batch_size: int) -> Iterator[list[int]]:
-    """Indices of texts of like length, longest first, at most `batch_size` or as many as the padded tokens allow."""
+def length_batches(lengths: list[int], max_tokens: int, max_texts: int | None = None) -> Iterator[list[int]]:
+    """Indices grouped by length, longest first, so that texts x longest text stays within `max_tokens`.
+
+    Args:
+        lengths: Tokens of each text, each at least 1.
+        max_tokens: Padded tokens of one batch; a longer text forms a batch of its own.
+        max_texts: Texts of one batch; None is any number.
+    """
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     while order:
-        num_texts = batch_size
-        if batch_size == _ANY_NUMBER:
-            num_texts = min(_TEXTS_PER_BATCH, max(1, _TOKENS_PER_BATCH // lengths[order[0]]))
+        num_texts = min(max(1, max_tokens // lengths[order[0]]), max_texts or len(order))
         yield order[:num_texts]
         order = order[num_texts:]
 

@@ -110,26 +110,12 @@ def test_scores_take_different_numbers_of_references():
 
 
 def test_scores_refuse_different_numbers_of_sentences():
-    with pytest.raises(ValueError, match=r"`hypotheses` must be as many as `references`, got 1 and 2"):
+    with pytest.raises(ValueError, match="got 1 hypotheses and 2 sentences with references"):
         score_translations(["a"], REFERENCES)
 
 
-@pytest.mark.parametrize("bad", [None, 3, ["x"], {"x": 1}, b"x"])
-def test_scores_refuse_what_is_no_text_behind_the_first(bad):
-    with pytest.raises(TypeError, match="`hypotheses` must be a list of texts, got "):
-        score_translations(["a", bad], ["a", "b"])
-    if bad != ["x"]:
-        with pytest.raises(TypeError, match="`references` must be a list of texts, got "):
-            score_translations(["a", "b"], ["a", bad])
-
-
-def test_scores_refuse_one_text_in_place_of_a_list():
-    with pytest.raises(TypeError, match="`hypotheses` must be a list of texts, got 'abc'"):
-        score_translations("abc", "abd")
-
-
 def test_scores_refuse_nothing():
-    with pytest.raises(ValueError, match="`hypotheses` must not be empty"):
+    with pytest.raises(ValueError, match="`references` must hold at least one for each"):
         score_translations([], [])
 
 

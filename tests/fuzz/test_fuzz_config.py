@@ -5,10 +5,8 @@
 import dataclasses
 import json
 import math
-import shutil
 import typing
 
-import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from hypothesis import strategies as st
@@ -16,8 +14,6 @@ from nasty import changes, fuzz, json_texts
 from tiny import make_config
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerModel
-from vaswani_transformer.evaluation.loading import load_for_inference
-from vaswani_transformer.evaluation.translate import translate
 from vaswani_transformer.training.recipes import Recipe
 
 KINDS = VaswaniTransformerConfig.__annotations__
@@ -62,62 +58,6 @@ def test_any_sizes_make_a_config_that_works_or_are_refused_by_name(overrides):
 @fuzz(4000, overrides=changes([name for name in OWN if float in typing.get_args(KINDS[name])], st.floats()))
 def test_any_rates_make_a_config_that_works_or_are_refused_by_name(overrides):
     check_config(overrides)
-
-
-# ---- files ----
-
-TOKENIZER_KEYS = ["bos_token", "eos_token", "pad_token", "tokenizer_class", "model_max_length", "extra_special_tokens"]
-TOKENIZER_KEYS += [
-    "split_special_tokens",
-    "add_prefix_space",
-    "padding_side",
-    "truncation_side",
-    "backend",
-    "unk_token",
-]
-SEARCH_KEYS = ["num_beams", "length_penalty", "max_new_tokens_over_source", "length_penalty_offset", "early_stopping"]
-SEARCH_KEYS += ["eos_token_id", "pad_token_id", "decoder_start_token_id", "do_sample", "temperature", "top_k", "top_p"]
-SEARCH_KEYS += ["num_return_sequences", "repetition_penalty", "no_repeat_ngram_size", "min_length", "max_length"]
-KEYS = {
-    "config.json": [*FIELDS, "dtype", "torch_dtype", "id2label", "num_labels", "architectures", "model_type"],
-    "generation_config.json": SEARCH_KEYS,
-    "tokenizer_config.json": TOKENIZER_KEYS,
-    "tokenizer.json": ["model", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder", "version"],
-}
-
-
-@pytest.fixture(scope="module")
-def copy(folder, tmp_path_factory):
-    return shutil.copytree(folder, tmp_path_factory.mktemp("copy"), dirs_exist_ok=True)
-
-
-def load_and_translate(folder, copy, name, content):
-    """Translates with a copy of a model's folder that has another file of a name, or says why not."""
-    (copy / name).write_text(content)
-    try:
-        model, tokenizer = load_for_inference(copy, device="cpu")
-        found = list(translate(model, tokenizer, ["A dog runs.", ""]))
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        assert str(error)  # noqa: PT017
-        return
-    finally:
-        shutil.copy(folder / name, copy / name)
-    assert all(isinstance(text, str) for text in found)
-    assert len(found) == 2
-
-
-@pytest.mark.parametrize("name", KEYS)
-@fuzz(200, short=20, data=st.data())
-def test_any_values_in_a_models_files_translate_or_are_refused(folder, copy, name, data):
-    content = json.loads((folder / name).read_text(encoding="utf-8"))
-    changed = {**content, **data.draw(changes(KEYS[name]))}
-    load_and_translate(folder, copy, name, json.dumps(changed))
-
-
-@pytest.mark.parametrize("name", KEYS)
-@fuzz(150, short=12, data=st.data())
-def test_any_text_as_a_models_file_is_refused(folder, copy, name, data):
-    load_and_translate(folder, copy, name, data.draw(json_texts(KEYS[name])))
 
 
 # ---- recipes ----

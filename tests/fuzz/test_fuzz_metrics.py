@@ -8,7 +8,7 @@ import random
 import pytest
 import sacrebleu
 from hypothesis import strategies as st
-from nasty import fuzz, json_values, texts
+from nasty import fuzz, texts
 
 from vaswani_transformer.evaluation import METRICS
 from vaswani_transformer.evaluation.metrics import corpus_sacrebleu, score_translations, tokenize_for_paper_bleu
@@ -56,25 +56,9 @@ def test_tokens_of_the_paper_bleu_stand_in_one_line_between_single_spaces(text, 
     assert "\r" not in line
 
 
-@fuzz(
-    2000,
-    short=20,
-    pairs=PAIRS,
-    bad=json_values.filter(lambda value: not isinstance(value, str)),
-    side=st.integers(0, 1),
-)
-def test_what_is_no_text_is_refused_by_its_side(pairs, bad, side):
-    sides = split(pairs)
-    sides[side][-1] = bad
-    if side == 1 and isinstance(bad, list) and bad and all(isinstance(text, str) for text in bad):
-        return  # several references
-    with pytest.raises((TypeError, ValueError), match="`references` must" if side else "`hypotheses` must"):
-        score_translations(*sides)
-
-
 @fuzz(1000, short=10, pairs=PAIRS, more=st.lists(texts, min_size=1, max_size=3), side=st.integers(0, 1))
 def test_different_numbers_of_sentences_are_refused(pairs, more, side):
     sides = split(pairs)
     sides[side] += more
-    with pytest.raises(ValueError, match="`hypotheses` must be as many as `references`"):
+    with pytest.raises(ValueError, match="`references` must hold at least one for each"):
         score_translations(*sides)

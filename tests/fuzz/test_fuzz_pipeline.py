@@ -11,8 +11,8 @@ from nasty import blanks, fuzz, good_files, json_values, lines, texts
 from transformers import pipeline
 
 import vaswani_transformer  # noqa: F401 registers the task
-from vaswani_transformer.evaluation.scoring import score_files, translate_file
-from vaswani_transformer.evaluation.translate import translate
+from vaswani_transformer.evaluation.scoring import score_files
+from vaswani_transformer.evaluation.translate import translate, translate_file
 from vaswani_transformer.files import decode_lines
 
 TEXTS = st.lists(st.one_of(texts, blanks).map(lambda text: text[:60]), max_size=6)

@@ -236,9 +236,9 @@ def _run_translate(args: argparse.Namespace) -> None:
     processes = join_processes()
     if processes is not None and not processes.is_main_process:
         disable_progress_bar()
-    check_files(args.input, args.output, num_processes=processes.num_processes if processes else 1)
+    total = check_files(args.input, args.output, num_processes=processes.num_processes if processes else 1)
     model, tokenizer = load_for_inference(args.model, device=args.device or (processes and processes.device))
-    options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes}
+    options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes, "total": total}
     translate_file(model, tokenizer, args.input, args.output, **options)
     if processes is not None:
         processes.destroy_process_group()
@@ -292,7 +292,7 @@ def _run_on_pairs(args: argparse.Namespace, compute: Callable[..., int], **optio
     from ..evaluation.loading import load_for_inference
     from ..evaluation.scoring import check_pair_files
 
-    check_pair_files(args.source, args.target, args.output)
+    options["total"] = check_pair_files(args.source, args.target, args.output)
     model, tokenizer = load_for_inference(args.model, device=args.device)
     options |= {"max_tokens_per_batch": args.max_tokens_per_batch, "progress": sys.stderr.isatty()}
     compute(model, tokenizer, args.source, args.target, args.output, **options)

@@ -19,7 +19,7 @@ from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from ..loss_vaswani_transformer import IGNORE_INDEX
-from .preparation import are_outside, check_row, selected_rows
+from .preparation import are_outside, check_row
 
 
 @dataclass
@@ -57,7 +57,7 @@ class TranslationCollator:
 
 
 class ArrowPairs(Dataset[dict[str, np.ndarray]]):
-    """Tokenised pairs for a `DataLoader`, whose rows are numpy views of the memory-mapped Arrow file.
+    """Tokenised pairs for a `DataLoader`, read as numpy arrays from the memory-mapped Arrow file.
 
     Args:
         dataset: Tokenised pairs with the column `input_ids`, and `labels` unless they are not known.
@@ -67,11 +67,8 @@ class ArrowPairs(Dataset[dict[str, np.ndarray]]):
     """
 
     def __init__(self, dataset: datasets.Dataset):
-        self._dataset = dataset
-        names = [name for name in ("input_ids", "labels") if name in dataset.column_names]
-        self._columns = {name: [_views(chunk) for chunk in dataset.data.column(name).chunks] for name in names}
-        self._ends = np.cumsum([len(chunk) for chunk in dataset.data.column(names[0]).chunks])
-        self._rows = selected_rows(dataset)
+        self._names = [name for name in ("input_ids", "labels") if name in dataset.column_names]
+        self._dataset = dataset.with_format("arrow")
 
     @staticmethod
     def fits(dataset: object) -> bool:
@@ -89,23 +86,12 @@ class ArrowPairs(Dataset[dict[str, np.ndarray]]):
 
     def __getitems__(self, rows: Sequence[int]) -> list[dict[str, np.ndarray]]:
         """All rows of a batch at once, as `DataLoader` asks for them."""
-        stored = np.asarray(rows, dtype=np.int64)
-        stored = stored if self._rows is None else self._rows[stored]
-        chunks = np.searchsorted(self._ends, stored, side="right")
-        starts = np.concatenate([[0], self._ends])[chunks]
-        places = list(zip(chunks.tolist(), (stored - starts).tolist(), strict=True))
-        return [{name: _row(views[chunk], place) for name, views in self._columns.items()} for chunk, place in places]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self._dataset,)  # views would be copied into each worker that is not forked
-
-    def has_id_outside(self, vocab_size: int) -> bool:
-        """Whether a stored id, perhaps of a row that is not selected, is outside the vocabulary."""
-        return any(
-            bool(are_outside(values[offsets[0] : offsets[-1]], name, vocab_size).any())
-            for name, views in self._columns.items()
-            for offsets, values in views
-        )
+        table, columns = self._dataset[list(rows)], []
+        for name in self._names:
+            lists = table.column(name).combine_chunks()
+            ids, ends = lists.flatten().to_numpy(), np.cumsum(lists.value_lengths().to_numpy()).tolist()
+            columns.append([ids[start:end] for start, end in zip([0, *ends], ends, strict=False)])
+        return [dict(zip(self._names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def check_token_ids(dataset: Any, vocab_size: int) -> None:
@@ -121,7 +107,11 @@ def check_token_ids(dataset: Any, vocab_size: int) -> None:
     Raises:
         ValueError: Names the column, the row and the id.
     """
-    if ArrowPairs.fits(dataset) and not ArrowPairs(dataset).has_id_outside(vocab_size):
+    if ArrowPairs.fits(dataset) and not any(
+        are_outside(chunk.flatten().to_numpy(), name, vocab_size).any()
+        for name in {"input_ids", "labels"} & set(dataset.column_names)
+        for chunk in dataset.data.column(name).chunks
+    ):
         return
     for number, row in enumerate(dataset):
         check_row(row, vocab_size, number)
@@ -132,13 +122,3 @@ def _is_ragged(column: pa.ChunkedArray) -> bool:
     if not pa.types.is_list(column.type) or not pa.types.is_integer(column.type.value_type):
         return False
     return all(chunk.null_count == 0 and chunk.values.null_count == 0 for chunk in column.chunks)
-
-
-def _views(chunk: pa.ListArray) -> tuple[np.ndarray, np.ndarray]:
-    """Where each list of a chunk starts and ends among its values, and the values."""
-    return chunk.offsets.to_numpy(), chunk.values.to_numpy()
-
-
-def _row(views: tuple[np.ndarray, np.ndarray], place: int) -> np.ndarray:
-    offsets, values = views
-    return values[offsets[place] : offsets[place + 1]]

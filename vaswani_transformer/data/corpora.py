@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -357,13 +356,8 @@ def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[
 
 
 def _read_text(paths: tuple[str, str], **_: Any) -> Iterator[dict[str, str]]:
-    """Pairs of two text files; raises ValueError at their end if their line counts differ."""
-    counts = [0, 0]
-    for source, target in zip_longest(*map(read_lines, paths)):
-        counts = [counts[0] + (source is not None), counts[1] + (target is not None)]
-        if counts[0] == counts[1]:
-            yield {"source": source, "target": target}
-    _check_aligned(paths, counts)
+    """Pairs of two text files, whose line counts are compared first."""
+    yield from _read_shards(*paths, index_aligned(*paths, _LINES_PER_SHARD))
 
 
 def _read_table(paths: tuple[str], languages: tuple[str | None, str | None], **_: Any) -> Iterator[dict[str, str]]:
@@ -403,7 +397,7 @@ def _read_shards(source: str, target: str, shards: Sequence[tuple[int, int, int,
             yield {"source": source_line, "target": target_line}
 
 
-def index_aligned(source: Path, target: Path, lines_per_part: int) -> list[tuple[int, int, int, int]]:
+def index_aligned(source: str | Path, target: str | Path, lines_per_part: int) -> list[tuple[int, int, int, int]]:
     """Parts of two text files: first line (from 1), number of lines, and byte offset in both files, of each.
 
     Args:

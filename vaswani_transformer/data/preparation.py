@@ -120,14 +120,7 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def number_column(dataset: datasets.Dataset, name: str) -> np.ndarray:
     """A column of whole numbers, (N,) int64, straight from Arrow memory."""
-    values = dataset.data.column(name).to_numpy()
-    rows = selected_rows(dataset)
-    return np.asarray(values if rows is None else values[rows], dtype=np.int64)
-
-
-def selected_rows(dataset: datasets.Dataset) -> np.ndarray | None:
-    """Rows of the stored table that a data set shows, in its order; None if it shows all in theirs."""
-    return None if dataset._indices is None else dataset._indices.column(0).to_numpy().astype(np.int64)
+    return np.asarray(dataset.with_format("arrow")[name].to_numpy(), dtype=np.int64)
 
 
 def check_row(row: Mapping[str, Any], vocab_size: int, number: int | None = None) -> None:

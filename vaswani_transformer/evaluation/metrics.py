@@ -86,8 +86,7 @@ def score_translations(
         `paper_bleu`) and `tokenized_bleu` (words as the text has them, lower-cased), each with its signature.
 
     Raises:
-        ValueError: There is nothing to score, or hypotheses and references differ in number.
-        TypeError: One of them is no text.
+        ValueError: There is nothing to score, or a sentence without a reference.
 
     Example:
         >>> round(score_translations(["Das ist ein Haus ."], ["Das ist ein Haus ."], "de")["paper_bleu"], 2)
@@ -123,31 +122,15 @@ def _reference_streams(
     hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]
 ) -> ReferenceStreams:
     """One list of references per stream; None where a sentence has fewer than others."""
-    if len(hypotheses) != len(references):
-        raise ValueError(
-            f"`hypotheses` must be as many as `references`, got {len(hypotheses)} and {len(references)}. "
-            "Translate every source sentence, also the empty ones."
-        )
-    if not hypotheses:
-        raise ValueError("`hypotheses` must not be empty, got 0 sentences. Pass at least one.")
-    _check_texts("hypotheses", hypotheses)
     rows: list[list[Any]] = [list(row) if isinstance(row, (list, tuple)) else [row] for row in references]
-    for row in rows:
-        _check_texts("references", row)
-    if empty := [index for index, row in enumerate(rows) if not row]:
+    if not hypotheses or len(hypotheses) != len(rows) or not all(rows):
         raise ValueError(
-            f"`references` must hold at least one for each sentence, got none for index {empty[0]}. Add one, or "
-            "drop the sentence."
+            f"`references` must hold at least one for each of the `hypotheses`, which must be some, got "
+            f"{len(hypotheses)} hypotheses and {sum(map(bool, rows))} sentences with references. Translate every "
+            "source sentence, also the empty ones."
         )
     num_streams = max(len(row) for row in rows)
     return [[row[stream] if stream < len(row) else None for row in rows] for stream in range(num_streams)]
-
-
-def _check_texts(name: str, texts: Sequence[Any]) -> None:
-    """Raises TypeError unless all are texts: sacreBLEU's own check is of the first alone."""
-    for text in [texts] if isinstance(texts, str) else texts:
-        if not isinstance(text, str) or text is texts:
-            raise TypeError(f"`{name}` must be a list of texts, got {text!r:.100} in it or for it. Pass str alone.")
 
 
 # ---- the paper's BLEU ----
@@ -224,22 +207,6 @@ def _signature(bleu: BLEU, language: str) -> str:
 
 # ---- for evaluate and the trainer ----
 
-_DESCRIPTION = (
-    "sacreBLEU (tokeniser 13a, case-sensitive), chrF2, the BLEU of Attention Is All You Need (Moses tokens, German "
-    "compounds split) and lower-cased BLEU of tokenised text, each with its signature."
-)
-
-_INPUTS = """
-Args:
-    predictions: Detokenised translations, one string each.
-    references: One reference string for each translation, or a list of them.
-    target_language: Language code for the paper's BLEU, of `compute` only; None means the rules of English.
-
-Returns:
-    sacrebleu, chrf, paper_bleu and tokenized_bleu in points from 0 to 100, their signatures, brevity_penalty and the
-    two lengths in tokens.
-"""
-
 
 class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
     """All scores of `score_translations` as an `evaluate.Metric` that needs no network.
@@ -254,9 +221,9 @@ class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has 
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")
         return evaluate.MetricInfo(
-            description=_DESCRIPTION,
+            description="sacreBLEU, chrF2, the paper's BLEU and BLEU of tokenised text, each with its signature.",
             citation="Post, 2018, A Call for Clarity in Reporting BLEU Scores; Vaswani et al., 2017, section 6.",
-            inputs_description=_INPUTS,
+            inputs_description=score_translations.__doc__,
             features=[
                 datasets.Features({"predictions": text, "references": datasets.Sequence(text)}),
                 datasets.Features({"predictions": text, "references": text}),

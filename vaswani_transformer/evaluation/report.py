@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import GenerationConfig, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from ..files import TEST_RESULTS_FILE, check_outputs, read_json, write_lines
 from ..version import code_version
@@ -125,9 +125,8 @@ def evaluate_to_files(
         The results as of `evaluate_model`, and the file they are in.
 
     Raises:
-        FileNotFoundError: The model, a file of the corpus or the folder of an output does not exist.
         ValueError: An output cannot be written, is another of the files or would replace the results of another test
-            set, or model or corpus are not valid.
+            set.
     """
     default = Path(model) / TEST_RESULTS_FILE if results_file is None and Path(model).is_dir() else None
     results_file = default or results_file
@@ -181,20 +180,16 @@ def evaluate_model(
     """
     from .metrics import score_translations
 
-    decoding = _decoding(decoding_config(model, **generate_kwargs))
     start = time.perf_counter()
-    translations = list(
-        translate(
-            model,
-            tokenizer,
-            test_set.sources,
-            max_tokens_per_batch=max_tokens_per_batch,
-            progress=progress,
-            total=len(test_set.sources),
-            **generate_kwargs,
-        )
-    )
+    options: dict[str, Any] = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress}
+    options["total"] = len(test_set.sources)
+    translations = list(translate(model, tokenizer, test_set.sources, **options, **generate_kwargs))
     seconds = time.perf_counter() - start
+    config = decoding_config(model, **generate_kwargs)
+    decoding = {name: getattr(config, name, None) for name in DECODING}
+    if decoding["max_new_tokens_over_source"] is None:  # what limits translations instead
+        limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
+        decoding |= {name: value for name, value in limits.items() if value is not None}
     results = {
         "data": test_set.name,
         "corpus": test_set.corpus,
@@ -207,15 +202,6 @@ def evaluate_model(
     if baselines := score_baselines(test_set):
         results["baselines"] = baselines
     return {f"test_{name}": value for name, value in results.items()}, translations
-
-
-def _decoding(config: GenerationConfig) -> dict[str, Any]:
-    """How translations are searched, and where no limit over the source holds, what limits them instead."""
-    decoding = {name: getattr(config, name, None) for name in DECODING}
-    if decoding["max_new_tokens_over_source"] is None:
-        limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
-        decoding |= {name: value for name, value in limits.items() if value is not None}
-    return decoding
 
 
 def write_results(path: str | Path, results: Mapping[str, Any]) -> None:
@@ -257,7 +243,14 @@ def nearest_training_pair(
         train_sources: Source side of the training pairs.
         train_targets: Target side, aligned with `train_sources`.
     """
-    index, sizes = _inverted_index(train_sources)
+    lists: dict[str, list[int]] = {}
+    sizes = np.zeros(len(train_sources), dtype=np.int64)
+    for number, text in enumerate(train_sources):
+        words = _words(text)
+        sizes[number] = len(words)
+        for word in words:
+            lists.setdefault(word, []).append(number)
+    index = {word: np.asarray(numbers) for word, numbers in lists.items()}
     nearest = []
     for source in sources:
         words = _words(source)
@@ -269,18 +262,6 @@ def nearest_training_pair(
 
 def _words(text: str) -> set[str]:
     return {word.lower() for word in _WORD.findall(text)}
-
-
-def _inverted_index(texts: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Word -> indices of the texts that hold it, and (texts,) numbers of different words."""
-    postings: dict[str, list[int]] = {}
-    sizes = np.zeros(len(texts), dtype=np.int64)
-    for number, text in enumerate(texts):
-        words = _words(text)
-        sizes[number] = len(words)
-        for word in words:
-            postings.setdefault(word, []).append(number)
-    return {word: np.asarray(numbers) for word, numbers in postings.items()}, sizes
 
 
 # ---- text for people ----

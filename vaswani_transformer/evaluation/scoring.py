@@ -7,7 +7,6 @@ Shapes: B batch, H heads, S source length, T target length, D d_model, V vocabul
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import re
@@ -353,15 +352,14 @@ def score_files(
         Number of lines.
 
     Raises:
-        FileNotFoundError: An input file or the output's folder does not exist.
-        ValueError: An input is empty or not UTF-8, the inputs differ in their number of lines, or one file is named
-            twice.
+        ValueError: An input is not UTF-8, or the inputs differ in their number of lines.
 
     Example:
         >>> score_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "scores.jsonl")
     """
-    with open_pairs(source_file, target_file, output_file) as (sources, targets, total):
-        scores = score_pairs(model, tokenizer, sources, targets, total=total, **options)
+    check_outputs({"output": output_file}, [source_file, target_file])
+    with open_lines(source_file) as sources, open_lines(target_file) as targets:
+        scores = score_pairs(model, tokenizer, sources, targets, **options)
         return write_lines((json_line(dataclasses.asdict(score)) for score in scores), output_file)
 
 
@@ -382,37 +380,23 @@ def align_files(
     Example:
         >>> align_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "newstest2014.align", layer=3)
     """
-    with open_pairs(source_file, target_file, output_file) as (sources, targets, total):
-        aligned = align_pairs(model, tokenizer, sources, targets, total=total, **options)
+    check_outputs({"output": output_file}, [source_file, target_file])
+    with open_lines(source_file) as sources, open_lines(target_file) as targets:
+        aligned = align_pairs(model, tokenizer, sources, targets, **options)
         lines = (" ".join(f"{source}-{target}" for source, target in words) for words in aligned)
         return write_lines(lines, output_file)
 
 
-@contextlib.contextmanager
-def open_pairs(
-    source_file: str | Path, target_file: str | Path, output_file: str | Path
-) -> Iterator[tuple[Iterator[str], Iterator[str], int | None]]:
-    """Lines of both sides, and the number of pairs if it is known; refuses files as `check_pair_files` does."""
-    total = check_pair_files(source_file, target_file, output_file)
-    with open_lines(source_file) as sources, open_lines(target_file) as targets:
-        yield sources, targets, total
-
-
 def check_pair_files(source_file: str | Path, target_file: str | Path, output_file: str | Path) -> int | None:
-    """Refuses files that `score_files` and `align_files` would fail on, before any time is spent on them.
+    """Refuses files that `score_files` and `align_files` would fail on, before a model is loaded.
 
     Returns:
         Number of pairs, or None if both sides are streams, which cannot be read twice.
-
-    Raises:
-        FileNotFoundError: An input file or the output's folder does not exist.
-        ValueError: An input is empty or not UTF-8, both are stdin, one is the output, or their numbers of lines
-            differ; where one is a stream, that is found only when the other ends.
     """
     check_outputs({"output": output_file}, [source_file, target_file])
     if str(source_file) == str(target_file) == STANDARD_STREAM:
         raise ValueError("`source` and `target` must be two inputs, got stdin for both. Pass a file for one of them.")
-    num_source, num_target = count_lines(source_file, "source"), count_lines(target_file, "target")
+    num_source, num_target = count_lines(source_file), count_lines(target_file)
     if None not in (num_source, num_target) and num_source != num_target:
         raise ValueError(
             f"`target` must have as many lines as `source`, got {num_source} lines in {source_file} and {num_target} "

@@ -23,7 +23,7 @@ from transformers.utils import logging
 
 from ..extras import requiring
 from ..files import STANDARD_STREAM, check_outputs, decode_lines, is_stream, line_bytes, write_lines
-from ..pipeline_vaswani_transformer import MAX_TEXT_BYTES, check_text_length
+from ..pipeline_vaswani_transformer import MAX_TEXT_BYTES, check_text_length, length_batches
 from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
 
 logger = logging.get_logger(__name__)
@@ -289,20 +289,6 @@ def compute_in_batches(
             yield from results
 
 
-def length_batches(lengths: list[int], max_tokens_per_batch: int) -> Iterator[list[int]]:
-    """Indices grouped by length, longest first, so that rows x longest row stays within the budget.
-
-    Args:
-        lengths: Tokens of each sentence, each at least 1.
-        max_tokens_per_batch: Padded tokens of one batch; a longer sentence forms a batch of its own.
-    """
-    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
-    while order:
-        num_rows = max(1, max_tokens_per_batch // lengths[order[0]])
-        yield order[:num_rows]
-        order = order[num_rows:]
-
-
 def padded(rows: list[list[int]], pad_token_id: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
     """(B, L) token ids on the device, filled up on the right, and their mask, 1 for "attend"."""
     longest = max(len(row) for row in rows)
@@ -358,6 +344,7 @@ def translate_file(
     processes: Any = None,
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
+    total: int | None = None,
     **generate_kwargs: Any,
 ) -> int:
     """Translates a file line by line; the output has as many lines as the input.
@@ -377,21 +364,20 @@ def translate_file(
         processes: As for `translate`; each process calls this with the same arguments.
         max_tokens_per_batch: As for `translate`.
         progress: Whether to show a progress bar on stderr.
+        total: Number of lines, if known, for the progress bar; from `check_files`.
         **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
 
     Returns:
         Number of lines.
 
     Raises:
-        FileNotFoundError: The input file or the output's folder does not exist.
-        ValueError: The input file is empty or not UTF-8, input and output are the same file, or there are fewer beams
-            than `num_best`.
+        ValueError: The input is not UTF-8, or there are fewer beams than `num_best`.
 
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
     """
-    total = check_files(input_file, output_file, num_processes=1 if processes is None else processes.num_processes)
-    has_part = total is not None and not is_stream(output_file)
+    check_outputs({"output": output_file}, [input_file])
+    has_part = Path(input_file).is_file() and not is_stream(output_file)
     num_kept = _keep_part(output_file, resume) if has_part and _is_main(processes) else 0
     if processes is not None:
         from accelerate.utils import broadcast_object_list
@@ -473,18 +459,13 @@ def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
 
 
 def check_files(input_file: str | Path, output_file: str | Path, *, num_processes: int = 1) -> int | None:
-    """Refuses files that `translate_file` would fail on, before any time is spent on them.
-
-    Args:
-        input_file: To translate.
-        output_file: To write.
-        num_processes: How many read the input.
+    """Refuses files that `translate_file` would fail on, before a model is loaded.
 
     Returns:
-        Number of lines of the input, or None if it is a stream, which cannot be read twice.
+        Number of lines of the input, or None if it is a stream.
     """
     check_outputs({"output": output_file}, [input_file])
-    total = count_lines(input_file, "input")
+    total = count_lines(input_file)
     if num_processes > 1 and total is None:
         raise ValueError(
             f"`input` must be a file for {num_processes} processes, got {input_file}, a stream. Save it to a file."
@@ -492,21 +473,12 @@ def check_files(input_file: str | Path, output_file: str | Path, *, num_processe
     return total
 
 
-def count_lines(file: str | Path, name: str) -> int | None:
-    """Lines of a readable, whole file; None for a stream. `name` is the file's in errors."""
-    if str(file) == STANDARD_STREAM:
-        return None
-    if not Path(file).exists():
-        raise FileNotFoundError(f"`{name}` must be a file, got {file}, which does not exist. Check the path.")
-    if Path(file).is_dir():
-        raise ValueError(f"`{name}` must be a file, got the folder {file}. Pass a text file.")
-    if not Path(file).is_file():
+def count_lines(file: str | Path) -> int | None:
+    """Lines of a file, all of which must be readable; None for a stream, which cannot be read twice."""
+    if str(file) == STANDARD_STREAM or (Path(file).exists() and not Path(file).is_file() and not Path(file).is_dir()):
         return None
     with open_lines(file) as lines:
-        num_lines = sum(1 for _ in lines)
-    if num_lines == 0:
-        raise ValueError(f"`{name}` must hold at least one line, got the empty file {file}. Check how it was made.")
-    return num_lines
+        return sum(1 for _ in lines)
 
 
 @contextlib.contextmanager
