@@ -320,12 +320,12 @@ RECIPES: dict[str, Recipe] = {
             name="quickstart",
             description=(
                 "A small model on the built-in short English-German sentences of Tatoeba, for 2 CPU cores in minutes. "
-                "It sees each pair three or four times, hence no dropout."
+                "It sees each pair about three times, hence no dropout."
             ),
             source_language="en",
             target_language="de",
             dataset="builtin",
-            vocab_size=4000,
+            vocab_size=6000,
             max_tokens_per_sentence=128,
             d_model=128,
             d_ff=512,
@@ -335,12 +335,12 @@ RECIPES: dict[str, Recipe] = {
             dropout=0.0,
             max_source_tokens_per_batch=700,
             max_target_tokens_per_batch=700,
-            max_steps=7000,
+            max_steps=6400,
             warmup_steps=1000,
             snapshot_steps=150,
             num_averaged_snapshots=10,
-            eval_steps=3500,
-            save_steps=3500,
+            eval_steps=3200,
+            save_steps=3200,
             logging_steps=50,
         ),
         Recipe(
