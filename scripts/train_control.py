@@ -26,7 +26,14 @@ from transformers import MarianConfig, MarianMTModel, PreTrainedConfig, PreTrain
 from transformers.models.marian.modeling_marian import shift_tokens_right
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.cli.training import chosen_recipe, describe_train, is_main_process, training_options
+from vaswani_transformer.cli import (
+    TRAIN,
+    add_options,
+    add_recipe_fields,
+    chosen_recipe,
+    is_main_process,
+    training_options,
+)
 from vaswani_transformer.data.preparation import pair_lengths
 from vaswani_transformer.evaluation import METRICS
 from vaswani_transformer.files import write_json
@@ -350,7 +357,8 @@ def main(argv: list[str] | None = None) -> int:
         "--control", required=True, choices=CONTROLS, help="the network: MarianMTModel or torch.nn's layers"
     )
     parser.add_argument("--our-weights", action="store_true", help="begin with our weights, positions and epsilon")
-    describe_train(parser)
+    add_options(parser, TRAIN)
+    add_recipe_fields(parser)
     args = parser.parse_args(argv)
     logging.basicConfig(format="%(message)s")
     logging.getLogger("vaswani_transformer").setLevel(logging.INFO if is_main_process() else logging.ERROR)

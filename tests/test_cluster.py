@@ -140,7 +140,7 @@ def commands():
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_training_command_of_the_readme_is_understood(words):
-    cli._build_parser().parse_args(["train", *words[words.index("scripts/train.py") + 1 :]])
+    cli.build_parser().parse_args(["train", *words[words.index("scripts/train.py") + 1 :]])
 
 
 @pytest.mark.parametrize("words", [words for words in commands() if words[0] != "sbatch"], ids=" ".join)

@@ -48,7 +48,7 @@ def test_commands_are_commands_of_the_package(path):
     commands = [shlex.split(line) for line in code.replace("\\\n", " ").splitlines()]
     assert commands[0][:2] == ["vaswani-transformer", "train"]
     for words in commands:
-        assert callable(cli._build_parser().parse_args(words[1:]).run)
+        assert callable(cli.build_parser().parse_args(words[1:]).run)
 
 
 @each_card
@@ -81,7 +81,7 @@ def test_commands_of_the_papers_page_are_commands_of_the_package():
             words = ["train", *words[words.index("scripts/train.py") + 1 :]]
         elif "vaswani_transformer.cli" in words:
             words = words[words.index("vaswani_transformer.cli") + 1 :]
-        assert callable(cli._build_parser().parse_args(words).run)
+        assert callable(cli.build_parser().parse_args(words).run)
 
 
 def test_pictures_of_the_papers_page_and_of_the_readme_exist():

@@ -12,33 +12,24 @@ import pytest
 from cli_runs import refused, train_arguments
 
 from vaswani_transformer import cli
-from vaswani_transformer.cli import main, training
+from vaswani_transformer.cli import main
 
-COMMANDS = [
-    "train-tokenizer",
-    "train",
-    "average",
-    "recipes",
-    "evaluate",
-    "translate",
-    "push",
-    "score",
-    "align",
-    "table3",
-    "cost",
-    "plot",
-]
 REPOSITORY = Path(__file__).resolve().parents[2]
+DATA = ["--source", "train.en", "--reference", "train.de"]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_every_command_describes_every_option(command, capsys):
-    with pytest.raises(SystemExit) as exit_info:
-        main([command, "--help"])
-    assert exit_info.value.code == 0
-    parser = cli._build_parser()._subparsers._group_actions[0].choices[command]
-    assert all(action.help for action in parser._actions)
-    assert "usage: vaswani-transformer" in capsys.readouterr().out
+def test_help_of_every_command_describes_every_option(capsys):
+    commands = cli.build_parser()._subparsers._group_actions[0].choices
+    figures = commands["plot"]._subparsers._group_actions[0].choices
+    for words, parser in [
+        *(([name], each) for name, each in commands.items()),
+        (["plot", "attention"], figures["attention"]),
+    ]:
+        with pytest.raises(SystemExit) as exit_info:
+            main([*words, "--help"])
+        assert exit_info.value.code == 0
+        assert all(action.help for action in parser._actions)
+        assert f"usage: vaswani-transformer {' '.join(words)}" in capsys.readouterr().out
 
 
 def test_help_shows_units_and_defaults(capsys, monkeypatch):
@@ -53,30 +44,45 @@ def test_help_shows_units_and_defaults(capsys, monkeypatch):
     assert "updates of the linear warm-up (default: 4000)" in capsys.readouterr().out
 
 
-def test_building_the_parser_needs_no_extra():
-    blocked = ["datasets", "accelerate", "evaluate", "sacrebleu", "sacremoses"]
+def test_without_extras_the_parser_is_built_and_train_names_the_one_it_needs(corpus):
+    others = ["accelerate", "evaluate", "sacrebleu", "sacremoses"]
     program = (
-        f"import sys\nfor name in {blocked!r}: sys.modules[name] = None\n"
-        "from vaswani_transformer.cli import main\nsys.exit(main(['recipes']))"
+        f"import sys\nfor name in {['datasets', *others]!r}: sys.modules[name] = None\n"
+        "from vaswani_transformer.cli import main\nassert main(['recipes']) == 0\n"
+        f"for name in {others!r}: del sys.modules[name]\nsys.exit(main(sys.argv[1:]))"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, cwd=REPOSITORY)
-
-
-def test_missing_extra_is_named_with_the_command_that_installs_it(model_folder, corpus):
-    program = (
-        "import sys\nsys.modules['sacrebleu'] = None\nfrom vaswani_transformer.cli import main\n"
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    arguments = ["evaluate", "--model", str(model_folder), "--source", "train.en", "--reference", "train.de"]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    )
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, "-c", program, *train_arguments()]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 2
-    assert "error: `sacrebleu`" in done.stderr
-    assert "pip install 'vaswani-transformer[eval]'" in done.stderr
+    assert "pip install 'vaswani-transformer[train]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "modules", "arguments"),
+    [
+        ("sacrebleu", "eval", ["evaluation.report", "evaluation.metrics"], ["evaluate", "--model", "model", *DATA]),
+        ("gradio", "demo", ["demo"], ["demo", "--model", "model"]),
+        (
+            "matplotlib",
+            "viz",
+            ["analysis.drawing"],
+            ["plot", "attention", *DATA[:2], "--model=m", "--output=a.png"],
+        ),
+    ],
+)
+def test_missing_package_is_named_with_the_command_that_installs_its_extra(
+    package, extra, modules, arguments, model_folder, corpus, monkeypatch, capsys
+):
+    """Of modules that another test has imported the newly imported ones take the places."""
+    monkeypatch.setitem(sys.modules, package, None)
+    for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    for module in modules:
+        monkeypatch.delitem(sys.modules, f"vaswani_transformer.{module}", raising=False)
+    error = refused(capsys, arguments)
+    assert f"`{package}`" in error
+    assert f"pip install 'vaswani-transformer[{extra}]'" in error
 
 
 @pytest.mark.slow
@@ -102,11 +108,11 @@ def test_an_error_of_several_lines_is_shown_in_one(capsys, monkeypatch):
     def fail(args):
         raise ValueError("first line\n    second line")
 
-    monkeypatch.setitem(cli._COMMANDS, "recipes", (training._describe_recipes, fail, "Fail"))
+    monkeypatch.setitem(cli._COMMANDS, "recipes", (fail, {}, "Fail"))
     assert refused(capsys, ["recipes"]) == "error: first line second line"
 
 
 def test_tracebacks_are_shown_when_asked_for(capsys, monkeypatch):
-    monkeypatch.setattr(cli, "get_verbosity", lambda: 10)
+    monkeypatch.setattr("transformers.utils.logging.get_verbosity", lambda: 10)
     assert main(["recipes", "nonsense"]) == 2
     assert "Traceback" in capsys.readouterr().err

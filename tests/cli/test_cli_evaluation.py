@@ -16,7 +16,7 @@ from huggingface_hub import ModelCard
 from tiny import make_model
 
 from vaswani_transformer import cli
-from vaswani_transformer.cli import evaluation, main
+from vaswani_transformer.cli import main
 from vaswani_transformer.files import write_json, write_lines
 from vaswani_transformer.training.card import write_card
 from vaswani_transformer.training.recipes import Recipe, get_recipe
@@ -27,8 +27,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def test_evaluate_takes_the_test_set_of_the_run_for_one_of_its_checkpoints(tmp_path):
     get_recipe("quickstart").save(tmp_path)
     (tmp_path / "checkpoint-5").mkdir()
-    args = cli._build_parser().parse_args(["evaluate", "--model", str(tmp_path / "checkpoint-5")])
-    corpus = evaluation._chosen_corpus(args, "test")
+    args = cli.build_parser().parse_args(["evaluate", "--model", str(tmp_path / "checkpoint-5")])
+    corpus = cli.chosen_corpus(args)
     assert (corpus["dataset"], corpus["split"]) == ("builtin", "test")
 
 
@@ -90,11 +90,10 @@ def test_evaluate_without_a_whole_test_set_is_refused(arguments, model_folder, c
     assert "must be given" in error
 
 
-@pytest.mark.parametrize("command", [["evaluate"], ["sweep", "num-beams"]], ids=lambda command: command[0])
 @pytest.mark.parametrize("model", ["/nonexistent", "runs/nonexistent", "nonexistent"])
-def test_missing_model_without_a_test_set_is_refused_as_missing(command, model, corpus, capsys):
+def test_missing_model_without_a_test_set_is_refused_as_missing(model, corpus, capsys):
     Path("runs").mkdir()
-    error = refused(capsys, [*command, "--model", model])
+    error = refused(capsys, ["evaluate", "--model", model])
     assert f"`--model` must be the folder of a trained model, got {model}" in error
 
 
@@ -119,7 +118,6 @@ def test_evaluate_refuses_two_test_sets_before_it_loads_the_model(arguments, cap
     assert "must get exactly one of `--source` with `--reference`, `--pairs` or `--dataset`" in error
 
 
-@pytest.mark.parametrize("command", [["evaluate"], ["sweep", "num-beams"]], ids=lambda command: command[0])
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -135,10 +133,10 @@ def test_evaluate_refuses_two_test_sets_before_it_loads_the_model(arguments, cap
         (["--pairs", "pairs.csv", "--split", "test"], "`--split` must be left out beside files"),
     ],
 )
-def test_parts_of_a_dataset_without_a_dataset_are_refused(command, arguments, message, model_folder, corpus, capsys):
+def test_parts_of_a_dataset_without_a_dataset_are_refused(arguments, message, model_folder, corpus, capsys):
     Recipe(source_language="en", target_language="de", dataset="builtin").save(model_folder)
     Path("pairs.csv").write_text("en,de\na,b\n")
-    assert message in refused(capsys, [*command, "--model", str(model_folder), *arguments])
+    assert message in refused(capsys, ["evaluate", "--model", str(model_folder), *arguments])
 
 
 @pytest.mark.parametrize("option", ["--translations", "--results"])
@@ -259,54 +257,3 @@ def test_files_of_different_length_are_refused_before_the_model_is_loaded(comman
 def test_an_impossible_alpha_is_refused(command, alpha, model_folder, corpus, capsys):
     error = refused(capsys, [*command, "--model", str(model_folder), f"--length-penalty={alpha}"])
     assert f"`--length-penalty` must be a finite number in [-10, 10], got {float(alpha)}" in error
-
-
-# ---- sweep ----
-
-
-def test_sweep_prints_a_line_for_each_value_and_writes_scores_and_picture(model_folder, corpus, capsys):
-    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
-    data = ["--source", "train.en", "--reference", "train.de", "--device", "cpu"]
-    files = ["--results", "sweep.json", "--output", "sweep.svg"]
-    command = ["sweep", "num-beams", "--model", str(model_folder), "--values", "1", "2", *data, *files]
-    assert main(command) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:3]] == ["1", "2"]
-    results = json.loads(Path("sweep.json").read_text(encoding="utf-8"))["results"]
-    assert [point["test_num_beams"] for point in results] == [1, 2]
-    assert Path("sweep.svg").read_text(encoding="utf-8").startswith("<?xml")
-
-
-def test_sweep_refuses_another_picture_format_before_the_model_is_loaded(corpus, capsys):
-    error = refused(capsys, ["sweep", "num-beams", "--model", "missing", "--output", "sweep.jpg"])
-    assert "`--output` must end in .png or .svg" in error
-
-
-def test_sweep_refuses_the_varied_option(model_folder, corpus, capsys):
-    data = ["--source", "train.en", "--reference", "train.de", "--num-beams", "2"]
-    error = refused(capsys, ["sweep", "num-beams", "--model", str(model_folder), *data])
-    assert "`--num-beams` must be left out" in error
-
-
-def test_sweep_refuses_to_write_over_its_references(model_folder, corpus, capsys):
-    before = Path("train.de").read_bytes()
-    data = ["--source", "train.en", "--reference", "train.de"]
-    error = refused(capsys, ["sweep", "num-beams", "--model", str(model_folder), *data, "--results", "train.de"])
-    assert "`--results` must be a file of its own" in error
-    assert Path("train.de").read_bytes() == before
-
-
-def test_interrupted_sweep_keeps_what_it_has(model_folder, corpus, capsys, monkeypatch):
-    from vaswani_transformer.training import sweeps
-
-    evaluate = sweeps.evaluate_model
-
-    def interrupted(*args, num_beams, **options):
-        if num_beams == 2:
-            raise KeyboardInterrupt
-        return evaluate(*args, num_beams=num_beams, **options)
-
-    monkeypatch.setattr(sweeps, "evaluate_model", interrupted)
-    data = ["--source", "train.en", "--reference", "train.de", "--device", "cpu", "--results", "sweep.json"]
-    assert main(["sweep", "num-beams", "--model", str(model_folder), "--values", "1", "2", *data]) == 130
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:2]] == ["1"]
-    assert len(json.loads(Path("sweep.json").read_text(encoding="utf-8"))["results"]) == 1

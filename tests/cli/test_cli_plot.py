@@ -1,24 +1,16 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The command that draws the paper's figures."""
+"""The command that draws what a model attends to."""
 
-import sys
 from pathlib import Path
 
 import pytest
 from cli_runs import refused
 
-from vaswani_transformer import cli
 from vaswani_transformer.cli import main
-from vaswani_transformer.cli.plot import FIGURES
 from vaswani_transformer.evaluation.translate import translate
 
 pytest.importorskip("matplotlib", reason="needs the extra [viz]")
-
-SMALL = {
-    "positions": ["--d-model", "8", "--length", "10"],
-    "learning-rate": ["--max-steps", "20", "--warmup-steps", "4"],
-}
 
 
 def attention(folder, *options, source="A dog runs.", output="att.png"):
@@ -35,23 +27,6 @@ def is_picture(file):
     if file.lower().endswith(".png"):
         return content.startswith(b"\x89PNG")
     return b"<svg" in content and content.endswith(b"</svg>\n")
-
-
-@pytest.mark.parametrize("figure", FIGURES)
-def test_help_of_every_figure_describes_every_option(figure, capsys):
-    with pytest.raises(SystemExit):
-        main(["plot", figure, "--help"])
-    assert f"usage: vaswani-transformer plot {figure}" in capsys.readouterr().out
-    plot = cli._build_parser()._subparsers._group_actions[0].choices["plot"]
-    assert all(action.help for action in plot._subparsers._group_actions[0].choices[figure]._actions)
-
-
-@pytest.mark.parametrize("output", ["picture.png", "picture.svg", "picture.PNG"])
-@pytest.mark.parametrize("figure", SMALL)
-def test_figure_is_drawn_into_its_file(figure, output, capsys):
-    assert main(["plot", figure, *SMALL[figure], "--output", output]) == 0
-    assert is_picture(output)
-    assert capsys.readouterr().out == f"written to {output}\n"
 
 
 @pytest.mark.parametrize("output", ["att.png", "att.svg"])
@@ -129,32 +104,10 @@ def test_model_that_does_not_exist_is_refused(capsys):
     assert "`--model` must be the folder of a trained model" in refused(capsys, attention("no/such/model"))
 
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        (["positions", "--d-model", "7"], "`--d-model` must be even"),
-        (["positions", "--length", "1"], "`--length` must lie in"),
-        (["learning-rate", "--d-model", "0"], "`--d-model` must be at least 1"),
-        (["learning-rate", "--warmup-steps", "4000", "0"], "`--warmup-steps` must be at least 1"),
-        (["learning-rate", "--max-steps", "1"], "`--max-steps` must be at least 2"),
-    ],
-)
-def test_impossible_numbers_are_refused_by_their_option(command, message, capsys):
-    assert message in refused(capsys, ["plot", *command, "--output", "picture.png"])
-
-
-@pytest.mark.parametrize("figure", SMALL)
-def test_missing_matplotlib_is_named_with_the_command_that_installs_it(figure, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    error = refused(capsys, ["plot", figure, "--output", "picture.png"])
-    assert "`matplotlib` must be installed" in error and "pip install 'vaswani-transformer[viz]'" in error
-
-
-def test_older_picture_is_kept_when_drawing_fails(capsys):
-    Path("picture.png").write_text("old")
-    refused(capsys, ["plot", "positions", "--length", "1", "--output", "picture.png"])
-    assert Path("picture.png").read_text() == "old"
+def test_older_picture_is_kept_when_drawing_fails(model_folder, capsys):
+    Path("att.png").write_text("old")
+    refused(capsys, attention(model_folder, "--layers", "9"))
+    assert Path("att.png").read_text() == "old"
 
 
 def test_plot_without_a_figure_shows_the_figures(capsys):

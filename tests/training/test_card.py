@@ -11,8 +11,7 @@ from huggingface_hub import ModelCard
 from tiny import make_config, make_model
 
 from vaswani_transformer import cli
-from vaswani_transformer.cli.evaluation import _chosen_corpus
-from vaswani_transformer.cli.training import chosen_recipe
+from vaswani_transformer.cli import chosen_corpus, chosen_recipe
 from vaswani_transformer.evaluation.report import describe_corpus
 from vaswani_transformer.training.card import add_metadata, make_card, refresh_card, write_card
 from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
@@ -102,7 +101,7 @@ def commands(text):
 
 
 def parsed(arguments):
-    return cli._build_parser().parse_args(arguments)
+    return cli.build_parser().parse_args(arguments)
 
 
 def test_front_matter_is_what_the_hub_reads(folder):
@@ -416,7 +415,7 @@ def test_evaluate_command_takes_the_test_set_that_was_measured(folder, monkeypat
     evaluate(folder, "test_results_valid.json", corpus={"dataset": "builtin", "split": "validation"})
     args = parsed(commands(make_card(folder))[1])
     monkeypatch.chdir(folder.parent)
-    corpus = _chosen_corpus(args, "test")
+    corpus = chosen_corpus(args)
     assert (corpus["dataset"], corpus["split"]) == ("builtin", "validation")
     assert args.results == "my-run/test_results_valid.json"
 

@@ -1,0 +1,603 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The console command `vaswani-transformer`: one thin sub-command for each library function.
+
+Results go to stdout, warnings and progress to stderr. Exit codes: 0 done, 2 wrong input (one line on stderr, and how
+to go on where that can be), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import ipaddress
+import logging
+import os
+import re
+import shlex
+import shutil
+import socket
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .training.recipes import Recipe
+
+_EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
+
+# What a library function calls an argument that has another name on the command line.
+_OTHER_NAMES = {"folder": "output_dir", "kinds": "kind", "num_best": "n_best", "resume_from_checkpoint": "resume"}
+_OTHER_NAMES |= {"sentences": "files", "source_file": "source", "target_file": "reference", "pairs_file": "pairs"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code; `argv` is without the program's name, None takes the process's."""
+    args = build_parser().parse_args(argv)
+    try:
+        with _messages_on_stderr():
+            args.run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output is gone (`... | head`); leave without Python's message at shutdown.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except (*_EXPECTED_ERRORS, KeyboardInterrupt) as error:
+        is_interrupt = isinstance(error, KeyboardInterrupt)
+        message = "interrupted" if is_interrupt else f"error: {_with_options(str(error), args)}"
+        print(*(line.strip() for line in message.splitlines()), file=sys.stderr)
+        for note in getattr(error, "__notes__", []):  # how to go on
+            print(_with_options(note, args), file=sys.stderr)
+        return 130 if is_interrupt else 2
+    return 0
+
+
+def is_main_process() -> bool:
+    """Tells whether this is the only process, or the one of many that speaks."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+@contextlib.contextmanager
+def _messages_on_stderr() -> Iterator[None]:
+    """Shows the package's log on stderr, from one process of many; TRANSFORMERS_VERBOSITY=debug adds tracebacks."""
+    from transformers.utils.logging import get_verbosity
+
+    package = logging.getLogger("vaswani_transformer")
+    level, handler = package.level, logging.StreamHandler()
+    package.addHandler(handler)
+    package.setLevel(min(logging.INFO, get_verbosity()) if is_main_process() else logging.ERROR)
+    try:
+        yield
+    except _EXPECTED_ERRORS:
+        package.debug("the error below came from here:", exc_info=True)
+        raise
+    finally:
+        package.removeHandler(handler)
+        package.setLevel(level)
+
+
+def _with_options(message: str, args: argparse.Namespace) -> str:
+    """Replaces the names of arguments in a message by what the user types: `num_beams` becomes `--num-beams`."""
+
+    def option(match: re.Match[str]) -> str:
+        return f"`{args.options.get(match[1]) or args.options.get(_OTHER_NAMES.get(match[1]), match[1])}`"
+
+    return re.sub(r"`(\w+)`", option, message)
+
+
+# ---- making models ----
+
+
+def _train_tokenizer(args: argparse.Namespace) -> None:
+    from .data import train_tokenizer
+
+    output_dir = Path(args.output_dir)
+    if output_dir.exists() and any(output_dir.iterdir()) and not args.overwrite:
+        raise ValueError(
+            f"`output_dir` must be new or empty, got {output_dir}. Pass another folder, or --overwrite to replace the "
+            "tokenizer in it."
+        )
+    tokenizer = train_tokenizer([Path(file) for file in args.files], vocab_size=args.vocab_size)
+    tokenizer.save_pretrained(output_dir)
+    print(f"{len(tokenizer)} entries, saved in {output_dir}")
+
+
+def _train(args: argparse.Namespace) -> None:
+    recipe = chosen_recipe(args)
+    from .training.run import train
+
+    results = train(recipe, args.output_dir, **training_options(args, recipe))
+    if is_main_process():
+        print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")
+        figures = {"sacrebleu": "BLEU {:.2f}", "perplexity": "perplexity {:,.3f}"}
+        for which in ("best", "last", "average"):
+            scores = {form: results.get(f"{which}_eval_{name}") for name, form in figures.items()}
+            if text := ", ".join(form.format(value) for form, value in scores.items() if value is not None):
+                print(f"  {which} validation: {text}")
+        print(f"  next: vaswani-transformer translate --model {shlex.quote(args.output_dir)} --input FILE")
+
+
+def training_options(args: argparse.Namespace, recipe: Recipe) -> dict[str, Any]:
+    """Returns the arguments of `train` behind recipe and folder."""
+    from .training.run import start_or_resume
+
+    names = ("overwrite", "resume", "bf16", "use_cpu", "num_proc")
+    options = {name: getattr(args, name) for name in names} | {"report_to": args.report_to or []}
+    if not args.resume_or_start:
+        return options
+    if args.resume or args.overwrite:
+        raise ValueError("`resume` and `overwrite` must be off with `resume_or_start`, got one of them. Drop it.")
+    return options | start_or_resume(args.output_dir, recipe)
+
+
+def chosen_recipe(args: argparse.Namespace) -> Recipe:
+    """Returns the named recipe, the resumed run's own, or the paper's, with the values given on the command line."""
+    from .training.recipes import Recipe, get_recipe
+
+    given = {name: value for name, value in vars(args).items() if name in Recipe.__dataclass_fields__}
+    if args.recipe is not None:
+        return get_recipe(args.recipe, **given)
+    if args.resume:
+        return dataclasses.replace(Recipe.load(args.output_dir), **given)
+    return Recipe(**given)
+
+
+def _average(args: argparse.Namespace) -> None:
+    from .training.averaging import average_checkpoints
+
+    print(f"averaged model saved in {average_checkpoints(args.inputs, args.output_dir, last=args.last)}")
+
+
+def _recipes(args: argparse.Namespace) -> None:
+    from .training.recipes import RECIPES, get_recipe
+
+    if args.name is None:
+        rows = {name: recipe.description for name, recipe in RECIPES.items() if not name.startswith("table3-")}
+        rows["table3-base, -A1 ... -E, -big"] = "Every row of the paper's Table 3."
+        width = max(40, min(shutil.get_terminal_size().columns, 120) - 4)
+        for name, description in rows.items():
+            print(name, textwrap.indent(textwrap.fill(description, width), "    "), sep="\n")
+        print("\nAll values of one: vaswani-transformer recipes NAME")
+        return
+    values = dataclasses.asdict(get_recipe(args.name))
+    width = max(map(len, values))
+    for name, value in values.items():
+        print(f"{name:{width}}  {str(value).lower() if value is None or isinstance(value, bool) else value}")
+
+
+# ---- using models ----
+
+
+def _decoding_options(args: argparse.Namespace) -> dict[str, Any]:
+    from .evaluation import DECODING
+    from .evaluation.translate import decoding_overrides
+
+    return {
+        "max_tokens_per_batch": args.max_tokens_per_batch,
+        "progress": sys.stderr.isatty(),
+        **decoding_overrides(**{name: getattr(args, name) for name in DECODING}),
+    }
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    options = _decoding_options(args)
+    from .evaluation.report import evaluate_to_files, format_report
+    from .files import CARD_FILE, TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
+
+    files = {"results_file": args.results, "translations_file": args.translations}
+    results, path = evaluate_to_files(args.model, chosen_corpus(args), device=args.device, **files, **options)
+    print(format_report(results))
+    if path is None:
+        return
+    print(f"\nwritten to {path}")
+    folder = Path(args.model)
+    is_read = Path(path).match(TEST_RESULTS_PATTERN) and Path(path).resolve().parent == folder.resolve()
+    if is_read and all((folder / name).is_file() for name in (CARD_FILE, TRAIN_RESULTS_FILE)):
+        from .training.card import refresh_card
+
+        if card := refresh_card(folder):
+            print(f"with these scores, the model's card: {card}")
+
+
+def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns the arguments of `load_evaluation_set`: what the command line names, else data of the model's recipe."""
+    from .data.corpora import find_origin
+    from .evaluation.loading import check_model_path
+    from .files import RECIPE_FILE
+    from .training.recipes import Recipe
+
+    given = {"source_file": args.source, "target_file": args.reference}
+    given |= {"pairs_file": args.pairs, "dataset": args.dataset}
+    model, corpus, split = Path(args.model), None, args.split or "test"
+    has_files = any(value is not None for value in (args.source, args.reference, args.pairs))
+    if args.dataset_config is not None and args.dataset is None:
+        raise ValueError(
+            f"`dataset_config` must come with --dataset, got {args.dataset_config} alone. Add --dataset, or drop it."
+        )
+    if args.split is not None and args.dataset is None and has_files:
+        raise ValueError(
+            f"`split` must be left out beside files, which are taken whole, got {args.split}. Drop it, or name a "
+            "dataset."
+        )
+    if has_files or args.dataset is not None:
+        find_origin(**given)
+        corpus = {**given, "dataset_config": args.dataset_config, "split": split}
+    elif folder := next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None):
+        corpus = Recipe.load(folder).data_arguments(split)
+    if corpus is None:
+        check_model_path(args.model)
+        raise ValueError(
+            f"`source` and `reference` must be given, got neither, and {args.model} has no {RECIPE_FILE} that names a "
+            f"{split} set. Pass --source and --reference, --pairs or --dataset."
+        )
+    return {key: value for key, value in {**corpus, "name": args.name}.items() if value is not None}
+
+
+def _translate(args: argparse.Namespace) -> None:
+    options = _decoding_options(args)
+    from transformers.utils.logging import disable_progress_bar
+
+    from .evaluation.loading import load_for_inference
+    from .evaluation.translate import check_files, join_processes, translate_file
+
+    processes = join_processes()
+    if processes is not None and not processes.is_main_process:
+        disable_progress_bar()
+    total = check_files(args.input, args.output, num_processes=processes.num_processes if processes else 1)
+    model, tokenizer = load_for_inference(args.model, device=args.device or (processes and processes.device))
+    options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes, "total": total}
+    translate_file(model, tokenizer, args.input, args.output, **options)
+    if processes is not None:
+        processes.destroy_process_group()
+
+
+def _score(args: argparse.Namespace) -> None:
+    from .evaluation.scoring import score_files
+    from .search_vaswani_transformer import check_length_penalty
+
+    check_length_penalty(args.length_penalty, args.length_penalty_offset)
+    penalty = {"length_penalty": args.length_penalty, "length_penalty_offset": args.length_penalty_offset}
+    _compute_pairs(args, score_files, **penalty)
+
+
+def _align(args: argparse.Namespace) -> None:
+    from .evaluation.scoring import align_files
+
+    _compute_pairs(args, align_files, layer=args.layer, heads=args.heads)
+
+
+def _compute_pairs(args: argparse.Namespace, compute: Callable[..., int], **options: Any) -> None:
+    """Checks the files, loads the model, and computes something for each pair of lines."""
+    from .evaluation.loading import load_for_inference
+    from .evaluation.scoring import check_pair_files
+
+    options["total"] = check_pair_files(args.source, args.target, args.output)
+    model, tokenizer = load_for_inference(args.model, device=args.device)
+    options |= {"max_tokens_per_batch": args.max_tokens_per_batch, "progress": sys.stderr.isatty()}
+    compute(model, tokenizer, args.source, args.target, args.output, **options)
+
+
+def _push(args: argparse.Namespace) -> None:
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
+
+    from .training.hub import push_model
+
+    names = ("private", "revision", "tag", "commit_message")
+    try:
+        commit = push_model(args.model, args.repo_id, **{name: getattr(args, name) or None for name in names})
+    except HTTPError as error:  # of the HTTP client, and no OSError
+        raise OSError(f"The Hub did not take the push: {error}") from error
+    place = args.tag or args.revision
+    print(f"pushed to {commit.repo_url}{f'/tree/{place}' if place else ''}")
+
+
+# For each engine the function that exports for it, and how the export is used in Python.
+_FORMATS = {
+    "ctranslate2": ("export_ctranslate2", "import Translator; translate = Translator({!r})"),
+    "onnx": (
+        "export_onnx",
+        "import VaswaniTransformerOnnxModel; model = VaswaniTransformerOnnxModel.from_pretrained({!r})",
+    ),
+}
+
+
+def _export(args: argparse.Namespace) -> None:
+    if args.to != "ctranslate2" and args.quantization is not None:
+        raise ValueError(
+            f"`quantization` must be left out with --to {args.to}, whose weights stay float32, got "
+            f"{args.quantization}. Drop it, or export --to ctranslate2."
+        )
+    from . import export
+
+    function, use = _FORMATS[args.to]
+    options = {} if args.quantization is None else {"quantization": args.quantization}
+    folder = getattr(export, function)(args.model, args.output_dir, **options)
+    size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e6
+    print(f"written: {folder} ({size:.1f} MB)")
+    print(f"in Python: from vaswani_transformer.export {use.format(str(folder))}")
+
+
+def _demo(args: argparse.Namespace) -> None:
+    from .demo import create_demo, import_gradio, launch
+    from .evaluation.loading import load_for_inference
+
+    import_gradio()
+    is_private = ipaddress.ip_address(socket.getaddrinfo(args.host, args.port)[0][4][0]).is_loopback
+    model, tokenizer = load_for_inference(args.model, device=args.device)
+    demo = create_demo(model, tokenizer, num_best=args.n_best)
+    address = launch(demo, host=args.host, port=args.port)
+    warning = "" if is_private else "\nwhoever can reach this machine can open the page"
+    try:
+        print(f"open {address} in a browser; Ctrl-C ends it{warning}", flush=True)
+        demo.block_thread()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        demo.close(verbose=False)
+
+
+def _plot_attention(args: argparse.Namespace) -> None:
+    from .analysis import attention_drawing as drawing
+    from .analysis.attention_maps import attention_maps, check_not_blank
+    from .analysis.drawing import check_matplotlib
+    from .evaluation.loading import load_for_inference
+    from .evaluation.translate import translate
+    from .files import check_picture, save_figure
+
+    check_picture("output", args.output)
+    check_matplotlib()
+    target, choice = args.target, {"kinds": args.kind or drawing.KINDS, "layers": args.layers, "heads": args.heads}
+    check_not_blank("source", args.source)
+    if target is not None:
+        check_not_blank("target", target)
+    model, tokenizer = load_for_inference(args.model, device=args.device)
+    drawing.check_choice(model.config, **choice)
+    drawing.check_sentence("source", args.source, tokenizer)
+    if target is None:
+        (target,) = translate(model, tokenizer, [args.source])
+        num_tokens = drawing.count_tokens(target, tokenizer)
+        if not target.strip() or num_tokens > drawing.MAX_TOKENS:
+            raise ValueError(
+                f"`target` must be given for this source, got none, and the model's own translation has {num_tokens} "
+                f"tokens with </s>; what can be drawn has text and at most {drawing.MAX_TOKENS}. Pass a sentence."
+            )
+        print(target)
+    drawing.check_sentence("target", target, tokenizer)
+    save_figure(drawing.draw_attention(attention_maps(model, tokenizer, args.source, target), **choice), args.output)
+    print(f"written to {args.output}")
+
+
+# ---- options and help ----
+
+# Options as they are typed, with the name of their value, and their help. N is a whole number, X, ALPHA and C are
+# numbers, a|b lists the choices, the rest is text, and a switch has none; `...` takes several, `?` none or one, `!` is
+# needed, `=` shows the default. "#" begins a group: its title and what it is about.
+_MODEL = {"--model DIR!": "folder of a model, or its id on the Hub"}
+_DEVICE = {"--device NAME": "cpu, cuda, cuda:1, ... (default: a GPU if there is one)"}
+_COMPUTING = {
+    **_MODEL,
+    "--max-tokens-per-batch N=4096": "padded tokens computed at once; more is faster and takes more memory",
+    **_DEVICE,
+}
+_PENALTY = {
+    "--length-penalty ALPHA": "alpha of the length penalty ((c + length) / (c + 1))^alpha (default: the model's)",
+    "--length-penalty-offset C": (
+        "c of the length penalty: 5 is the paper's, 0 gives length^alpha (default: the model's)"
+    ),
+}
+_DECODING = {
+    **_COMPUTING,
+    "--num-beams N": "beams; 1 is greedy search (default: the model's)",
+    **_PENALTY,
+    "--max-new-tokens-over-source N": "output limit of each sentence: its source tokens + N (default: the model's)",
+}
+_PAIRS = {
+    **_COMPUTING,
+    "--source FILE!": "source sentences, one a line; - is stdin",
+    "--target FILE!": "translations, line by line as in --source; - is stdin",
+}
+_TRAIN_TOKENIZER = {
+    "files FILE...": "UTF-8 text of both languages, one sentence a line, usually two files",
+    "--output-dir DIR!": "folder that receives the tokenizer",
+    "--vocab-size N=37000": "entries, with the 256 bytes and 3 special tokens",
+    "--overwrite": "replace the tokenizer in an output folder that holds something",
+}
+TRAIN = {
+    "--output-dir DIR!": "folder of the run, with all it leaves",
+    "--recipe NAME": (
+        "where all values come from that are not given here, one of the command recipes; without it the paper's base "
+        "model, and with --resume the run's own recipe"
+    ),
+    "--overwrite": "delete another run in the output folder first",
+    "--resume": "go on from the newest checkpoint in the output folder",
+    "--resume-or-start": "resume, or start where no checkpoint is yet: the same command again after a lost machine",
+    "--bf16": "compute in bfloat16; weights and optimiser stay in fp32",
+    "--use-cpu": "train on the CPU although there is a GPU",
+    "--report-to NAME...": (
+        "trackers of transformers that receive the log: tensorboard (which writes into runs/ of the output folder), "
+        "wandb, mlflow, trackio ..."
+    ),
+    "--num-proc N": "processes that tokenise the data (default: all cores for a large corpus); they change no result",
+}
+_AVERAGE = {
+    "inputs PATH...": "folder of a run (its snapshots), or several snapshot files or model folders",
+    "--output-dir DIR!": "new folder for the averaged model",
+    "--last N": "average only the N newest (default: all)",
+}
+_RECIPES = {"name NAME?": "recipe to print with all its values"}
+_EVALUATE = {
+    **_DECODING,
+    "--translations FILE": "also write the translations, one a line",
+    "--results FILE": "file for the scores (default: test_results.json in the model's folder)",
+    "#test set": "Without --source, --pairs or --dataset it is the test set of the recipe saved with the model.",
+    "--source FILE": "source sentences, one a line",
+    "--reference,--target FILE": "reference translations, line by line as in --source",
+    "--pairs FILE": "both sides in one .jsonl, .json, .csv, .tsv or .parquet file",
+    "--dataset NAME": "Hub name or folder of a `datasets` dataset, or builtin",
+    "--dataset-config NAME": "configuration of the dataset, for example de-en",
+    "--split NAME": "part of the dataset or of the recipe's data (default: test)",
+    "--name NAME": "what results and pictures call the test set (default: its files or dataset)",
+}
+_TRANSLATE = {
+    **_DECODING,
+    "--input,--source FILE=-": "UTF-8 text, one sentence a line; - is stdin",
+    "--output FILE=-": "translations, line by line as the input; - is stdout, a file appears when it is complete",
+    "--n-best N": (
+        "write the N best translations of each line, with score, log-probability and length, as JSON lines; "
+        "a text may come twice, in other tokens"
+    ),
+    "--resume": "skip the lines in OUTPUT.part that the same command, interrupted, left",
+}
+_PUSH = {
+    "--model DIR!": "folder of a model",
+    "--repo-id USER/NAME!": "repo; it is made if there is none",
+    "--private": "make a new repo private; refuse a public one",
+    "--revision BRANCH": "branch that receives the commit; made if there is none (default: main)",
+    "--tag NAME": "name for this state of the repo, for example v1",
+    "--commit-message TEXT": "first line of the commit's message",
+}
+_SCORE = {
+    **_PAIRS,
+    "--output FILE=-": (
+        "JSON lines with log_prob (natural logarithm), length (tokens with </s>) and score; - is stdout"
+    ),
+    **_PENALTY,
+}
+_ALIGN = {
+    **_PAIRS,
+    "--output FILE=-": (
+        "alignments in Pharaoh's format, 0-0 2-1: source word, target word, counted from 0; - is stdout"
+    ),
+    "--layer N": "decoder layer whose attention is read, from 0 (default: the last)",
+    "--heads N...": "heads whose attention is averaged, from 0 (default: all)",
+}
+_EXPORT = {
+    **_MODEL,
+    "--to ctranslate2|onnx!": "engine to export for (needs the extra export)",
+    "--output-dir DIR!": "folder to make, new or empty",
+    "--quantization TYPE": (
+        "how CTranslate2 stores weights: float32, float16, bfloat16, int16, int8, int8_float32, int8_float16 or "
+        "int8_bfloat16 (default: float32)"
+    ),
+}
+_DEMO = {
+    **_MODEL,
+    "--host ADDRESS=127.0.0.1": "address to listen at; 0.0.0.0 lets others in",
+    "--port N=7860": "port to listen at",
+    "--n-best N": "translations shown of each sentence (default: 4, or as many as beams)",
+    **_DEVICE,
+}
+_PLOT_ATTENTION = {
+    **_MODEL,
+    "--source TEXT!": "sentence that the model reads",
+    "--target TEXT": "its translation (default: the model's own, then printed)",
+    "--kind encoder|decoder|cross...": (
+        "encoder: self-attention; decoder: masked self-attention; cross: decoder over encoder (default: all)"
+    ),
+    "--layers N...": "layers, from 0 (default: all)",
+    "--heads N...": "heads, from 0 (default: all)",
+    **_DEVICE,
+    "--output FILE!": "the picture; its name ends in .png or .svg",
+}
+
+_COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], dict[str, str], str]] = {
+    "train-tokenizer": (
+        _train_tokenizer,
+        _TRAIN_TOKENIZER,
+        "Train the subword vocabulary that source and target share",
+    ),
+    "train": (_train, TRAIN, "Train a model by a recipe"),
+    "average": (_average, _AVERAGE, "Average the weights of snapshots or of models"),
+    "recipes": (_recipes, _RECIPES, "List the recipes, or print one"),
+    "evaluate": (_evaluate, _EVALUATE, "Translate a test set and score it by BLEU, three ways, and chrF"),
+    "translate": (_translate, _TRANSLATE, "Translate a file or stdin"),
+    "score": (_score, _SCORE, "Score given translations by the model's probability"),
+    "align": (_align, _ALIGN, "Align the words of given translations by the model's attention"),
+    "push": (_push, _PUSH, "Upload a model to the Hub, with its code and card, in one commit"),
+    "export": (_export, _EXPORT, "Write a model for another engine, CTranslate2 or ONNX"),
+    "demo": (_demo, _DEMO, "Show a model on a page: its translations and its attention"),
+    "plot attention": (
+        _plot_attention,
+        _PLOT_ATTENTION,
+        "What the heads of a model attend to in a pair of sentences",
+    ),
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Makes the parser of all commands; the chosen one sets `run`, and `options` with what the user types for each."""
+    about = "Train, evaluate and use the Transformer of 'Attention Is All You Need' (2017)."
+    parser = argparse.ArgumentParser(prog="vaswani-transformer", description=about, allow_abbrev=False)
+    listed: dict[str, Any] = {"required": True, "help": "one of those below"}
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", **listed)
+    for name, (run, options, about) in _COMMANDS.items():
+        place = commands
+        if name == "plot attention":
+            plot = commands.add_parser("plot", help="Draw a figure, as PNG or SVG", allow_abbrev=False)
+            place = plot.add_subparsers(dest="figure", metavar="FIGURE", **listed)
+        command = place.add_parser(name.split()[-1], help=about, description=f"{about}.", allow_abbrev=False)
+        add_options(command, options)
+        if name == "train":
+            add_recipe_fields(command)
+        typed = {action.dest: (*action.option_strings, action.metavar)[0] for action in command._actions}
+        command.set_defaults(run=run, options=typed)
+    return parser
+
+
+def add_options(parser: argparse.ArgumentParser, options: dict[str, str]) -> None:
+    """Adds the options of a table; its form is told above it."""
+    group: argparse._ActionsContainer = parser
+    for usage, text in options.items():
+        if usage.startswith("#"):
+            group = parser.add_argument_group(usage[1:], text)
+            continue
+        found = re.fullmatch(r"(\S+)(?: ([^=!.?]+)(\.\.\.|\?)?(?:(!)|=(.*))?)?", usage)
+        assert found is not None
+        names, value, count, must, default = found.groups()
+        if value is None:
+            group.add_argument(names, action="store_true", help=text)
+            continue
+        kind = {"N": int, "X": float, "ALPHA": float, "C": float}.get(value, str)
+        keywords: dict[str, Any] = {"choices": value.split("|")} if "|" in value else {"metavar": value, "type": kind}
+        keywords |= {"required": True} if must else {}
+        keywords |= {"default": kind(default)} if default else {}
+        text += f" (default: {default})" if default else ""
+        group.add_argument(*names.split(","), nargs="+" if count == "..." else count, help=text, **keywords)
+
+
+def add_recipe_fields(parser: argparse.ArgumentParser) -> None:
+    """Adds an option for each field of a recipe; what is not given is absent from the arguments."""
+    from .training.recipes import Recipe, field_types
+
+    about = "Each replaces one value of the recipe; the default shown holds without --recipe."
+    group, types = parser.add_argument_group("values of the recipe", about), field_types()
+    for field in dataclasses.fields(Recipe):
+        text, default = field.metadata["help"].replace("%", "%%"), field.default
+        if default != "":
+            text += f" (default: {'none' if default is None else default})"
+        option = f"--{field.name.replace('_', '-')}"
+        group.add_argument(option, default=argparse.SUPPRESS, help=text, **_recipe_option(*types[field.name]))
+
+
+def _recipe_option(kind: type, is_optional: bool) -> dict[str, Any]:
+    """Returns type and metavar of a field's option; `none` is None where the field may be None."""
+    metavar = {int: "N", float: "X", str: "TEXT", bool: "true|false"}[kind]
+
+    def parse(text: str) -> Any:
+        if is_optional and text.lower() == "none":
+            return None
+        if kind is not bool:
+            return kind(text)
+        if text.lower() not in ("true", "false"):
+            raise ValueError(text)
+        return text.lower() == "true"
+
+    parse.__name__ = metavar  # argparse names it in its message on a wrong value
+    return {"type": parse, "metavar": metavar}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
