@@ -290,11 +290,11 @@ def figures(task: Task, meter) -> dict:
 
     from vaswani_transformer import VaswaniTransformerConfig
     from vaswani_transformer.analysis.cost import training_flops
-    from vaswani_transformer.analysis.matrix_rate import measure_matrix_rate
+    from vaswani_transformer.training.cost import measure_matrix_rate
 
     config = VaswaniTransformerConfig(vocab_size=VOCABULARY[task.size], **SIZES[task.size])
     flops = training_flops(config, *meter.tokens)
-    rate = measure_matrix_rate(task.device, torch.bfloat16 if task.bf16 else torch.float32)
+    rate = measure_matrix_rate(torch.device(task.device), torch.bfloat16 if task.bf16 else torch.float32)
     return {
         "tokens_per_second": sum(meter.tokens) / meter.seconds,
         "tokens_per_cpu_second": sum(meter.tokens) / meter.cpu_seconds,

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from vaswani_transformer import cli
-from vaswani_transformer.analysis.table_3 import VARIATIONS
+from vaswani_transformer.analysis.cost import VARIATIONS
 from vaswani_transformer.training.recipes import RECIPES
 
 CARDS = sorted((Path(__file__).resolve().parents[1] / "model_cards").glob("*.md"))
@@ -68,15 +68,21 @@ def test_pictures_lie_beside_the_card(path):
 
 # ---- the paper's tables and figures ----
 
+DATA_OPTIONS = ("--train-source", "--train-target", "--validation-source", "--validation-target")  # made in a loop
 PAPER = Path(__file__).resolve().parents[1] / "model_cards" / "paper" / "README.md"
 
 
-def test_commands_of_the_papers_page_are_commands_of_the_package():
+def test_commands_of_the_papers_page_are_commands_of_the_package_and_its_scripts():
     blocks = re.findall(r"```bash\n(.*?)```", PAPER.read_text(encoding="utf-8"), flags=re.DOTALL)
     lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
-    assert {shlex.split(line)[0] for line in lines} == {"vaswani-transformer", "torchrun"}
+    assert {shlex.split(line)[0] for line in lines} == {"vaswani-transformer", "python", "torchrun"}
     for line in lines:
         words = shlex.split(line)[1:]
+        if script := next((word for word in words if word.startswith("scripts/paper")), None):
+            source = (PAPER.parents[2] / script).read_text(encoding="utf-8")
+            options = {word for word in words[words.index(script) :] if word.startswith("--")}
+            assert {option for option in options if f'"{option}"' not in source} <= set(DATA_OPTIONS)
+            continue
         if "scripts/train.py" in words:
             words = ["train", *words[words.index("scripts/train.py") + 1 :]]
         elif "vaswani_transformer.cli" in words:

@@ -1,21 +1,13 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-import math
-
 import pytest
 import torch
+from tables import cost_table, estimate_cost, format_cost, paper_trainings
 from tiny import make_config
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.analysis.cost import (
-    cost_table,
-    estimate_cost,
-    format_cost,
-    layer_parameters,
-    paper_flops,
-    paper_trainings,
-    training_flops,
-)
+from vaswani_transformer.analysis.cost import layer_parameters, paper_flops, training_flops
+from vaswani_transformer.training.recipes import Recipe, get_recipe
 
 CONFIGS = {
     "plain": {},
@@ -24,14 +16,16 @@ CONFIGS = {
     "unlike_stacks": {"num_encoder_layers": 1, "num_decoder_layers": 3},
     "learned_positions": {"position_encoding": "learned"},
 }
-NUMBERS = {
-    "max_steps": 10,
-    "source_tokens_per_update": 300,
-    "target_tokens_per_update": 200,
-    "tokens_per_second": 50.0,
-    "num_devices": 4,
-    "flops_per_second": 1e9,
-}
+RECIPE = Recipe(
+    vocab_size=300,
+    d_model=16,
+    d_ff=32,
+    num_heads=2,
+    max_steps=10,
+    max_source_tokens_per_batch=300,
+    max_target_tokens_per_batch=200,
+)
+SPEED = {"tokens_per_second": 50.0, "num_devices": 4, "flops_per_second": 1e9}
 
 
 def as_dict(table):
@@ -63,25 +57,17 @@ def test_paper_flops_multiply_device_seconds_by_the_rate():
 
 
 def test_estimate_follows_from_tokens_and_speed():
-    config = make_config()
-    cost = estimate_cost(config, **NUMBERS)
+    cost = estimate_cost(RECIPE, **SPEED)
     assert (cost.source_tokens, cost.target_tokens, cost.seconds, cost.device_seconds) == (3000, 2000, 100.0, 400.0)
     assert (cost.tokens_per_second, cost.num_devices) == (50.0, 4.0)
-    counted = training_flops(config, 3000, 2000)
+    counted = training_flops(RECIPE.model_config(), 3000, 2000)
     assert (cost.flops_counted, cost.flops_paper, cost.utilization) == (counted, 4e11, counted / 4e11)
 
 
 def test_estimate_without_a_matrix_rate_has_no_figure_the_papers_way():
-    cost = estimate_cost(make_config(), **{**NUMBERS, "flops_per_second": None})
+    cost = estimate_cost(RECIPE, **{**SPEED, "flops_per_second": None})
     assert (cost.flops_paper, cost.utilization) == (None, None)
     assert "`train_matrix_flops_per_second`" in format_cost(cost)
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
-def test_estimate_refuses_numbers_that_are_not_above_zero(name, value):
-    with pytest.raises(ValueError, match=f"`{name}` must be a finite number above 0, got {value}"):
-        estimate_cost(make_config(), **{**NUMBERS, name: value})
 
 
 @pytest.mark.parametrize("name", ["base", "big"])
@@ -92,19 +78,12 @@ def test_a_model_of_the_papers_sizes_is_shown_beside_its_own_row(name):
 
 def test_another_model_is_shown_beside_both_rows():
     assert [training.preset for training in paper_trainings(make_config())] == ["base", "big"]
-    assert "no model of these sizes" in format_cost(estimate_cost(make_config(), **NUMBERS))
+    assert "no model of these sizes" in format_cost(estimate_cost(RECIPE, **SPEED))
 
 
 def test_cost_is_printed_beside_the_papers():
-    cost = estimate_cost(
-        VaswaniTransformerConfig(),
-        max_steps=100_000,
-        source_tokens_per_update=25_000,
-        target_tokens_per_update=25_000,
-        tokens_per_second=200_000.0,
-        num_devices=2,
-        flops_per_second=1e14,
-    )
+    speed = {"tokens_per_second": 200_000.0, "num_devices": 2, "flops_per_second": 1e14}
+    cost = estimate_cost(get_recipe("paper-base-en-de"), **speed)
     table = as_dict(cost_table(cost))
     assert table["updates"] == ("100,000", "100,000")
     assert table["tokens, both sides"] == ("5,000,000,000", "5,000,000,000")
@@ -116,7 +95,7 @@ def test_cost_is_printed_beside_the_papers():
 
 
 def test_printed_cost_holds_every_row_and_how_the_papers_figure_comes_about():
-    cost = estimate_cost(VaswaniTransformerConfig(), **NUMBERS)
+    cost = estimate_cost(get_recipe("paper-base-en-de"), **SPEED)
     text = format_cost(cost)
     assert all(line.startswith(row[0]) for line, row in zip(text.splitlines(), cost_table(cost), strict=False))
     told = "12 h x 8 P100 x 9.5 TFLOP/s = 3.28e18, which Table 2 prints as 3.3e18; by its time a step, 100,000 x 0.4 s"

@@ -3,9 +3,9 @@
 """Table 2: what the models cost, the paper's way and by counting operations."""
 
 import pytest
+from tables import estimate_cost
 
 from vaswani_transformer.analysis.cost import PAPER_TRAININGS, paper_flops
-from vaswani_transformer.training.cost import estimate_recipe_cost
 from vaswani_transformer.training.recipes import get_recipe
 
 TRAININGS = {training.preset: training for training in PAPER_TRAININGS}
@@ -48,9 +48,8 @@ def test_time_of_a_step_and_of_the_whole_training_agree_to_a_tenth(preset):
 
 def test_recipe_at_the_papers_speed_costs_what_the_paper_says():
     speed = 100_000 * 50_000 / (12 * 3600)  # tokens of both sides a second
-    cost = estimate_recipe_cost(
-        get_recipe("paper-base-en-de"), tokens_per_second=speed, num_devices=8, flops_per_second=9.5e12
-    )
+    recipe = get_recipe("paper-base-en-de")
+    cost = estimate_cost(recipe, tokens_per_second=speed, num_devices=8, flops_per_second=9.5e12)
     assert (cost.num_steps, cost.seconds / 3600) == (100_000, pytest.approx(12))
     assert f"{cost.flops_paper:.1e}" == "3.3e+18"
     assert cost.flops_counted == TRAININGS["base"].cost.flops_counted

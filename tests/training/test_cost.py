@@ -6,17 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tables import estimate_cost
 from toy_language import make_pairs, tokenize
 from transformers import TrainerState
 
 from vaswani_transformer.analysis.cost import layer_parameters
 from vaswani_transformer.training import cost as cost_module
-from vaswani_transformer.training.cost import (
-    CostCallback,
-    estimate_recipe_cost,
-    measure_cost,
-    read_cost,
-)
+from vaswani_transformer.training.cost import CostCallback, measure_cost, measure_matrix_rate, read_cost
 from vaswani_transformer.training.recipes import get_recipe
 
 SAVING = {"dropout": 0.1, "save_strategy": "steps", "save_steps": 2}
@@ -264,9 +260,15 @@ def test_cost_read_from_results_is_the_one_that_was_measured(make_trainer, fixed
 def test_recipe_is_estimated_with_full_batches():
     changed = {"max_source_tokens_per_batch": 900, "max_target_tokens_per_batch": 1000}
     recipe = get_recipe("quickstart", **changed, max_steps=2500, vocab_size=3000, d_model=128)
-    full = estimate_recipe_cost(recipe, tokens_per_second=1000)
+    full = estimate_cost(recipe, tokens_per_second=1000)
     assert (full.num_steps, full.source_tokens, full.target_tokens) == (2500, 2500 * 900, 2500 * 1000)
     assert (full.config.vocab_size, full.config.d_model) == (3000, 128)
+
+
+def test_matrix_rate_leaves_the_random_state_alone():
+    before = torch.random.get_rng_state()
+    assert measure_matrix_rate(torch.device("cpu"), torch.float32) > 0
+    assert torch.equal(before, torch.random.get_rng_state())
 
 
 def test_longer_sentences_are_counted_too(make_trainer, tokenizer):

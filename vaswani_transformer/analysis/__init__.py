@@ -1,7 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Analysis: the paper's Tables 1 and 3 with our figures, what a training costs, as in its Table 2, and pictures of
-attention and positions.
+"""Analysis: what the paper's tables say of cost and size, and pictures of attention.
 
 Nothing is imported here: what needs the model loads it when it is used.
 """
@@ -10,10 +9,5 @@ Nothing is imported here: what needs the model loads it when it is used.
 __all__ = [
     "attention_drawing",
     "attention_maps",
-    "complexity",
     "cost",
-    "layer_costs",
-    "layer_costs_report",
-    "positions",
-    "table_3",
 ]

@@ -1,18 +1,117 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a training costs in floating-point operations: the paper's way (Table 2), and by counting them."""
+"""What the paper says of cost and size: the orders of Table 1, the FLOPs of Table 2, the rows of Table 3.
+
+`scripts/paper/tables.py` prints the three tables beside our figures.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from .text_table import align_columns, wrap
+import torch
 
-_PAPER_TOKENS_PER_UPDATE = 25_000  # on each side
-_PAPER_NUM_DEVICES = 8
-_P100_FLOPS_PER_SECOND = 9.5e12  # single precision, sustained, as the paper says
+from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+
+# ---- Table 1: orders of growth of layers ----
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes that Table 1 speaks of.
+
+    Args:
+        n: Positions of the sequence.
+        d: Width of a position's representation.
+        k: Width of a convolution's kernel.
+        r: Positions that restricted self-attention looks at; it counts up to n, since there are no more.
+
+    Paper: section 4.
+    """
+
+    n: int = 1024
+    d: int = 512
+    k: int = 3
+    r: int = 64
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order of growth.
+
+    Args:
+        formula: As it is printed.
+        value: What is inside the O, at given sizes: the number with all constant factors 1.
+    """
+
+    formula: str
+    value: Callable[[Sizes], float]
+
+    def __call__(self, sizes: Sizes) -> float:
+        """The number at these sizes; infinite where no number of layers would do."""
+        return self.value(sizes)
+
+
+@dataclass(frozen=True)
+class LayerType:
+    """A row of Table 1.
+
+    Args:
+        name: As the paper calls it.
+        complexity: Operations of a layer.
+        sequential_operations: Fewest operations that must wait for each other.
+        maximum_path_length: Steps from an input to an output position, of those that lie farthest apart.
+    """
+
+    name: str
+    complexity: Order
+    sequential_operations: Order
+    maximum_path_length: Order
+
+
+def _dilated_layers(sizes: Sizes) -> float:
+    """Layers whose kernels, each k times as dilated as the one before, join all positions: log_k n, rounded up."""
+    if sizes.k == 1 < sizes.n:
+        return math.inf
+    num_layers, reach = 1, sizes.k
+    while reach < sizes.n:
+        num_layers, reach = num_layers + 1, reach * sizes.k
+    return num_layers
+
+
+def _layers_of_width(n: int, width: int) -> float:
+    """Layers of `width` contiguous positions over n of them: n / width, rounded up; a width of 1 joins nothing."""
+    return math.inf if width == 1 < n else -(-n // width)
+
+
+_CONSTANT = Order("O(1)", lambda sizes: 1)
+_LINEAR = Order("O(n)", lambda sizes: sizes.n)
+
+SELF_ATTENTION = LayerType("self-attention", Order("O(n^2 d)", lambda s: s.n**2 * s.d), _CONSTANT, _CONSTANT)
+RECURRENT = LayerType("recurrent", Order("O(n d^2)", lambda s: s.n * s.d**2), _LINEAR, _LINEAR)
+CONVOLUTIONAL = LayerType(
+    "convolutional",
+    Order("O(k n d^2)", lambda s: s.k * s.n * s.d**2),
+    _CONSTANT,
+    Order("O(log_k n)", _dilated_layers),
+)
+RESTRICTED_SELF_ATTENTION = LayerType(
+    "self-attention, restricted",
+    Order("O(r n d)", lambda s: min(s.r, s.n) * s.n * s.d),
+    _CONSTANT,
+    Order("O(n/r)", lambda s: _layers_of_width(s.n, s.r)),
+)
+TABLE_1: tuple[LayerType, ...] = (SELF_ATTENTION, RECURRENT, CONVOLUTIONAL, RESTRICTED_SELF_ATTENTION)
+
+# What the text of section 4 adds on convolutions.
+CONTIGUOUS_PATH_LENGTH = Order("O(n/k)", lambda s: _layers_of_width(s.n, s.k))
+SEPARABLE_COMPLEXITY = Order("O(k n d + n d^2)", lambda s: s.k * s.n * s.d + s.n * s.d**2)
+
+
+# ---- Table 2: FLOPs of a training ----
 
 
 def paper_flops(device_seconds: float, flops_per_second: float) -> float:
@@ -20,7 +119,7 @@ def paper_flops(device_seconds: float, flops_per_second: float) -> float:
 
     Args:
         device_seconds: Wall time of the training, idle or busy, times the number of devices.
-        flops_per_second: Rate of one device in matrix multiplications; see `measure_matrix_rate`.
+        flops_per_second: Rate of one device in matrix multiplications.
 
     Paper: Table 2, section 6.1.
     """
@@ -90,7 +189,7 @@ class TrainingCost:
 
     @property
     def num_devices(self) -> float:
-        """Devices; the mean over time where a training went on with another number of them."""
+        """Devices; the mean over time where a resumed training had another number of them."""
         return self.device_seconds / self.seconds
 
     @property
@@ -105,78 +204,13 @@ class TrainingCost:
 
     @property
     def utilization(self) -> float | None:
-        """Model FLOPs utilisation: the share of what the devices could have multiplied in this time that was needed.
-
-        0 to about 1; None without a matrix rate.
-        """
+        """Model FLOPs utilisation, 0 to about 1: counted operations over what the devices could have multiplied."""
         return None if self.flops_paper is None else self.flops_counted / self.flops_paper
-
-
-def estimate_cost(
-    config: VaswaniTransformerConfig,
-    *,
-    max_steps: int,
-    source_tokens_per_update: int,
-    target_tokens_per_update: int,
-    tokens_per_second: float,
-    num_devices: int = 1,
-    flops_per_second: float | None = None,
-) -> TrainingCost:
-    """What a training will cost at a speed that was measured, for example in the first minutes of it.
-
-    Args:
-        config: The model's configuration.
-        max_steps: Updates.
-        source_tokens_per_update: Real source tokens of an update.
-        target_tokens_per_update: Real target tokens of an update.
-        tokens_per_second: Real source and target tokens a second over all devices: `train_tokens_per_second` of a
-            run's results.
-        num_devices: Devices that reach this speed together.
-        flops_per_second: Matrix rate of one of them: `train_matrix_flops_per_second` of a run's results; None if it
-            is not known: then there is no cost the paper's way.
-
-    Raises:
-        ValueError: If a number is not finite and above 0.
-
-    Example:
-        >>> sizes = {"max_steps": 100_000, "source_tokens_per_update": 25_000, "target_tokens_per_update": 25_000}
-        >>> print(format_cost(estimate_cost(VaswaniTransformerConfig(), **sizes, tokens_per_second=50_000)))
-    """
-    numbers = {
-        "max_steps": max_steps,
-        "source_tokens_per_update": source_tokens_per_update,
-        "target_tokens_per_update": target_tokens_per_update,
-        "tokens_per_second": tokens_per_second,
-        "num_devices": num_devices,
-        "flops_per_second": flops_per_second,
-    }
-    for name, value in numbers.items():
-        check_positive(name, value)
-    source_tokens, target_tokens = max_steps * source_tokens_per_update, max_steps * target_tokens_per_update
-    seconds = (source_tokens + target_tokens) / tokens_per_second
-    return TrainingCost(
-        config=config,
-        num_steps=max_steps,
-        source_tokens=source_tokens,
-        target_tokens=target_tokens,
-        seconds=seconds,
-        device_seconds=seconds * num_devices,
-        flops_per_second=flops_per_second,
-    )
-
-
-def check_positive(name: str, value: float | None) -> None:
-    """Raises ValueError for a number that is not finite and above 0; None, which is not known, passes."""
-    if value is not None and not (math.isfinite(value) and value > 0):
-        raise ValueError(f"`{name}` must be a finite number above 0, got {value}. Pass another value.")
-
-
-# ---- beside the paper ----
 
 
 @dataclass(frozen=True)
 class PaperTraining:
-    """A training of the paper, on 8 P100.
+    """A training of the paper, on 8 P100 that sustain 9.5 TFLOP/s each.
 
     Args:
         preset: Name of its model in `PRESETS`.
@@ -197,33 +231,14 @@ class PaperTraining:
     @property
     def cost(self) -> TrainingCost:
         """The training's cost, from its time and from full updates of 25,000 source and 25,000 target tokens."""
-        tokens = self.max_steps * _PAPER_TOKENS_PER_UPDATE
         return TrainingCost(
             config=VaswaniTransformerConfig.from_preset(self.preset),
             num_steps=self.max_steps,
-            source_tokens=tokens,
-            target_tokens=tokens,
+            source_tokens=self.max_steps * 25_000,
+            target_tokens=self.max_steps * 25_000,
             seconds=self.seconds,
-            device_seconds=_PAPER_NUM_DEVICES * self.seconds,
-            flops_per_second=_P100_FLOPS_PER_SECOND,
-        )
-
-    @property
-    def printed_flops(self) -> str:
-        """Its cost in the digits of Table 2."""
-        return f"{self.flops:.1e}".replace("e+", "e")
-
-    def __str__(self) -> str:
-        """How the printed figure comes about."""
-        by_steps = self.max_steps * self.seconds_per_step
-        flops, flops_by_steps = (
-            paper_flops(_PAPER_NUM_DEVICES * seconds, _P100_FLOPS_PER_SECOND) for seconds in (self.seconds, by_steps)
-        )
-        return (
-            f"The paper's {self.preset}: {format_hours(self.seconds)} h x {_PAPER_NUM_DEVICES} P100 x "
-            f"{_P100_FLOPS_PER_SECOND / 1e12} TFLOP/s = {format_flops(flops)}, which Table 2 prints "
-            f"as {self.printed_flops}; by its time a step, {self.max_steps:,} x {self.seconds_per_step} s = "
-            f"{format_hours(by_steps)} h, it is {format_flops(flops_by_steps)}."
+            device_seconds=8 * self.seconds,
+            flops_per_second=9.5e12,
         )
 
 
@@ -233,72 +248,106 @@ PAPER_TRAININGS: tuple[PaperTraining, ...] = (
 )
 
 
-def paper_trainings(config: VaswaniTransformerConfig) -> tuple[PaperTraining, ...]:
-    """The paper's training of a model of these sizes; all of them where it trained none in Table 2."""
-    same = tuple(training for training in PAPER_TRAININGS if _sizes(training.cost.config) == _sizes(config))
-    return same or PAPER_TRAININGS
+# ---- Table 3: variations of the model ----
 
 
-def _sizes(config: VaswaniTransformerConfig) -> tuple[int, ...]:
-    layers = (config.num_encoder_layers, config.num_decoder_layers)
-    return (config.d_model, config.d_ff, config.num_heads, config.d_k, config.d_v, *layers)
+@dataclass(frozen=True)
+class Variation:
+    """A row of Table 3 as the paper prints it; the model's own values are those of its preset.
+
+    Args:
+        name: Our name of the row: its letter, and its number within the letter's rows.
+        perplexity: Per BPE token, on newstest2013.
+        bleu: On newstest2013.
+        num_millions: Millions of parameters; None where the paper prints none.
+        label_smoothing: Label smoothing epsilon of the training.
+        max_steps: Updates of the training.
+    """
+
+    name: str
+    perplexity: float
+    bleu: float
+    num_millions: int | None = None
+    label_smoothing: float = 0.1
+    max_steps: int = 100_000
+
+    @property
+    def preset(self) -> str:
+        """Name of the row's model in `PRESETS`."""
+        return f"table3-{self.name}"
 
 
-def cost_table(cost: TrainingCost) -> list[tuple[str, ...]]:
-    """A training's cost beside the paper's as rows of text: what is told, this training, the paper's (one or two)."""
-    papers = paper_trainings(cost.config)
-    header = ("", "this training", *(f"the paper's {training.preset}" for training in papers))
-    columns = [_figures(cost), *(_figures(training.cost) for training in papers)]
-    rows = [(label, *(column[label] for column in columns)) for label in columns[0]]
-    printed = ("FLOPs, as Table 2 prints them", "", *(training.printed_flops for training in papers))
-    return [header, *rows, printed]
+VARIATIONS: tuple[Variation, ...] = (
+    Variation("base", 4.92, 25.8, 65),
+    Variation("A1", 5.29, 24.9),
+    Variation("A2", 5.00, 25.5),
+    Variation("A3", 4.91, 25.8),
+    Variation("A4", 5.01, 25.4),
+    Variation("B1", 5.16, 25.1, 58),
+    Variation("B2", 5.01, 25.4, 60),
+    Variation("C1", 6.11, 23.7, 36),
+    Variation("C2", 5.19, 25.3, 50),
+    Variation("C3", 4.88, 25.5, 80),
+    Variation("C4", 5.75, 24.5, 28),
+    Variation("C5", 4.66, 26.0, 168),
+    Variation("C6", 5.12, 25.4, 53),
+    Variation("C7", 4.75, 26.2, 90),
+    Variation("D1", 5.77, 24.6),
+    Variation("D2", 4.95, 25.5),
+    Variation("D3", 4.67, 25.3, label_smoothing=0.0),
+    Variation("D4", 5.47, 25.7, label_smoothing=0.2),
+    Variation("E", 4.92, 25.7),
+    Variation("big", 4.33, 26.4, 213, max_steps=300_000),
+)
 
 
-def _figures(cost: TrainingCost) -> dict[str, str]:
-    """What a training cost, as text by name."""
-    rate, flops, share = cost.flops_per_second, cost.flops_paper, cost.utilization
-    return {
-        "updates": f"{cost.num_steps:,}",
-        "source tokens": f"{cost.source_tokens:,}",
-        "target tokens": f"{cost.target_tokens:,}",
-        "tokens, both sides": f"{cost.source_tokens + cost.target_tokens:,}",
-        "tokens a second": f"{cost.tokens_per_second:,.0f}",
-        "hours": format_hours(cost.seconds),
-        "devices": f"{cost.num_devices:.3g}",
-        "device hours": format_hours(cost.device_seconds),
-        "matrix rate of a device, TFLOP/s": "unknown" if rate is None else f"{rate / 1e12:.3g}",
-        "FLOPs, device seconds x matrix rate": "unknown" if flops is None else format_flops(flops),
-        "FLOPs, counted": format_flops(cost.flops_counted),
-        "model FLOPs utilisation": "unknown" if share is None else f"{share:.1%}",
-    }
+@dataclass(frozen=True)
+class Table3Row:
+    """A row of Table 3 beside our model.
+
+    Args:
+        variation: The row as the paper prints it.
+        config: Configuration of our model.
+        num_parameters: Exact number of parameters of our model, tied ones once.
+    """
+
+    variation: Variation
+    config: VaswaniTransformerConfig
+    num_parameters: int
+
+    @property
+    def name(self) -> str:
+        """Name of the row."""
+        return self.variation.name
+
+    @property
+    def implied_vocabulary(self) -> range:
+        """Vocabularies with which our layers round to the paper's size, in millions; empty where it prints none."""
+        if self.variation.num_millions is None:
+            return range(0)
+        layers = self.num_parameters - self.config.vocab_size * self.config.d_model
+        low, high = ((self.variation.num_millions + half) * 1e6 - layers for half in (-0.5, 0.5))
+        return range(math.ceil(low / self.config.d_model), math.ceil(high / self.config.d_model))
 
 
-def format_flops(flops: float) -> str:
-    """A number of operations as the paper writes it, with one more digit: 3.28e18."""
-    return f"{flops:.2e}".replace("e+", "e")
+def table_3(vocab_size: int = 37_000) -> list[Table3Row]:
+    """The rows of Table 3 with our parameter counts; models are built without memory for their weights.
+
+    Args:
+        vocab_size: Entries of the shared vocabulary; the paper says "about 37,000".
+
+    Paper: Table 3.
+    """
+    rows = []
+    for variation in VARIATIONS:
+        config = VaswaniTransformerConfig.from_preset(variation.preset, vocab_size=vocab_size)
+        with torch.device("meta"):
+            model = VaswaniTransformerForConditionalGeneration(config)
+        rows.append(Table3Row(variation, config, model.num_parameters()))
+    return rows
 
 
-def format_hours(seconds: float) -> str:
-    """Hours of a time in seconds, to three digits."""
-    hours = seconds / 3600
-    return f"{hours:,.0f}" if hours >= 1000 else f"{hours:.3g}"
-
-
-def format_cost(cost: TrainingCost) -> str:
-    """A training's cost beside the paper's row of Table 2 as text, with how the figures come about."""
-    papers = paper_trainings(cost.config)
-    notes = [str(training) for training in papers]
-    notes.append(
-        "Counted: 6 x (encoder parameters x source tokens + (decoder parameters + V x d_model) x target tokens), "
-        "without padding; for the paper with 25,000 tokens a side and 37,000 entries. Utilisation: counted / the "
-        "paper's way."
-    )
-    notes.append("Updates count as full; those of a real corpus hold a few per cent fewer tokens on one side or both.")
-    if len(papers) > 1:
-        notes.append("Table 2 has no model of these sizes; the paper's trainings are shown for comparison.")
-    if cost.flops_per_second is None:
-        notes.append(
-            "Without the matrix rate of the device there is no figure the paper's way; every training measures it "
-            "(`train_matrix_flops_per_second` in train_results.json)."
-        )
-    return "\n".join([align_columns(cost_table(cost)), "", *(wrap(note) for note in notes)])
+def common_vocabulary(rows: Sequence[Table3Row]) -> range:
+    """Vocabularies that give the paper's size in all these rows at once; empty if there is none."""
+    ranges = [row.implied_vocabulary for row in rows if row.implied_vocabulary]
+    return range(max(each.start for each in ranges), min(each.stop for each in ranges))

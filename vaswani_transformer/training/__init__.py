@@ -33,10 +33,5 @@ __all__ = [
     "recipes",
     "run",
     "schedule",
-    "schedule_drawing",
-    "speed",
-    "sweeps",
     "trainer",
-    "variations",
-    "variations_report",
 ]

@@ -1,9 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What a training run costs: real tokens and device seconds over all its legs, and FLOPs both ways of Table 2."""
+"""The cost of a training run: real tokens and device seconds over all its resumes, and FLOPs both ways of Table 2."""
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
@@ -13,12 +14,11 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_callback import ExportableState
 from transformers.utils import logging
 
-from ..analysis.cost import TrainingCost, estimate_cost
-from ..analysis.matrix_rate import measure_matrix_rate
+from ..analysis.cost import TrainingCost
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..cpu_kernels_vaswani_transformer import linear
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from ..version import code_version
-from .recipes import Recipe
 
 if TYPE_CHECKING:
     from .trainer import VaswaniTransformerTrainer
@@ -27,21 +27,19 @@ logger = logging.get_logger(__name__)
 
 
 class CostCallback(TrainerCallback, ExportableState):
-    """Counts the real tokens and the seconds of a training, over all its legs.
+    """Counts the real tokens and the seconds of a training, over all its resumes.
 
     Counts of micro-batches stay on the device until `settle`, which the trainer calls where it synchronises anyway.
-    They lie in each checkpoint's `trainer_state.json`; a training that goes on from one starts with them. What was
-    trained after a checkpoint and lost with its process counts nowhere.
-
-    The clock runs from the first update to the last, through validations, saving and waiting for data, as the paper's
-    does. Devices are accelerators, or processes on CPUs.
+    They are saved in `trainer_state.json`; a resumed training starts with them. Work that was lost after a checkpoint
+    does not count. The clock runs from the first update to the last, with validations, saving and waiting for data,
+    as the paper's does. Devices are accelerators, or processes on CPUs.
 
     Attributes:
         source_tokens: Real source tokens, with `</s>`, of all processes up to the last `settle`.
         target_tokens: Real target tokens, with `</s>`.
-        seconds: Wall time of the finished legs.
-        device_seconds: The same times the devices of each leg.
-        code_versions: The code of each leg, in order and without repeats; see `version.code_version`.
+        seconds: Wall time of the earlier runs of this training.
+        device_seconds: The same times the devices of each run.
+        code_versions: The code of each run, in order and without repeats.
     """
 
     def __init__(self) -> None:
@@ -57,10 +55,10 @@ class CostCallback(TrainerCallback, ExportableState):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Starts the clock, at the figures of the checkpoint from which the training goes on."""
+        """Starts the clock, at the figures of the checkpoint that is resumed."""
         self.restore(state)
         self.code_versions = [*dict.fromkeys([*self.code_versions, code_version()])]
-        saved_callbacks(state)[type(self).__name__] = self.state()  # the library saves only those it finds there
+        saved_callbacks(state)[type(self).__name__] = self.state()  # Trainer saves only those it finds there
         self._unsettled = torch.zeros(2, dtype=torch.int64, device=args.device)
         self._num_devices = num_devices(args)
         self._leg_start = self._lap_start = self._mark = time.perf_counter()
@@ -75,7 +73,7 @@ class CostCallback(TrainerCallback, ExportableState):
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Takes what came after the update, a validation or a checkpoint, out of the lap."""
+        """Takes validation or checkpoint out of the time that `lap` divides by."""
         now = time.perf_counter()
         self._lap_start, self._mark = self._lap_start + now - self._mark, now
 
@@ -92,7 +90,7 @@ class CostCallback(TrainerCallback, ExportableState):
         return counted / seconds if counted else None
 
     def restore(self, state: TrainerState) -> None:
-        """Takes the figures of a checkpoint's state, or none; the library restores callbacks only on request."""
+        """Takes the figures of a checkpoint's state, or none; Trainer restores callbacks only on request."""
         saved = saved_callbacks(state).get(type(self).__name__) if state.global_step > 0 else None
         if state.global_step > 0 and saved is None:
             logger.warning("The checkpoint holds no counts of tokens and seconds: the cost is that of what follows.")
@@ -125,13 +123,13 @@ class CostCallback(TrainerCallback, ExportableState):
             self._unsettled.zero_()
 
     def stop(self) -> None:
-        """Stops the clock: the leg is over."""
+        """Stops the clock."""
         figures = self.state()["attributes"]
         self.seconds, self.device_seconds = figures["seconds"], figures["device_seconds"]
         self._leg_start = None
 
     def state(self) -> dict[str, Any]:
-        """Figures up to now, as the library saves callbacks."""
+        """Figures up to now, as Trainer saves callbacks."""
         elapsed = 0.0 if self._leg_start is None else time.perf_counter() - self._leg_start
         attributes = {
             "source_tokens": self.source_tokens,
@@ -143,7 +141,7 @@ class CostCallback(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": attributes}
 
     def metrics(self) -> dict[str, float]:
-        """Figures of all legs under the names of `train_results.json`; nothing where no token was counted."""
+        """Figures over all resumes under the names of `train_results.json`; empty where no token was counted."""
         figures = self.state()["attributes"]
         num_tokens = figures["source_tokens"] + figures["target_tokens"]
         if num_tokens == 0:
@@ -163,9 +161,7 @@ def saved_callbacks(state: TrainerState) -> dict[str, Any]:
 
 
 def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
-    """Measures what a trainer's training cost, over all its legs.
-
-    The matrix rate is measured now, which takes well under a second. Every process calls it: the rate is their mean.
+    """Measures what a trainer's training cost, over all its resumes; every process calls it.
 
     Args:
         trainer: A trainer that has trained, or whose state was loaded.
@@ -173,7 +169,7 @@ def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
     Returns:
         `train_source_tokens` and `train_target_tokens`, real ones with `</s>`; `train_runtime`, the whole wall time in
         seconds; `train_tokens_per_second`, both sides and all devices over that time; `train_device_seconds`;
-        `train_num_devices` and `train_device` of the last leg; `train_matrix_flops_per_second` of one device;
+        `train_num_devices` and `train_device` of the last run; `train_matrix_flops_per_second` of one device;
         `train_flops_paper`, the product of seconds and rate; `train_flops_counted`; `train_model_flops_utilization`,
         their ratio. Empty where no token was counted.
 
@@ -185,39 +181,58 @@ def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
     figures = {**counts, "train_code": ", then ".join(trainer.cost.code_versions), **measure_devices(trainer)}
     config: Any = trainer.model.config
     cost = read_cost(config, trainer.state.global_step, figures)
-    figures |= {
+    return figures | {
         "train_flops_paper": cost.flops_paper,
         "train_flops_counted": cost.flops_counted,
         "train_model_flops_utilization": cost.utilization,
     }
-    return figures
 
 
 def measure_devices(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
-    """Measures the devices that a trainer computes on; every process calls it.
+    """Measures the devices that a trainer computes on, in well under a second; every process calls it.
 
     Returns:
-        `train_num_devices`; `train_device`, what they call themselves and the precision;
-        `train_matrix_flops_per_second`, the rate of one of them in it, a mean over processes.
+        `train_num_devices`; `train_device`, its name and the precision; `train_matrix_flops_per_second`, the rate of
+        one of them in it, a mean over processes.
     """
     args = trainer.args
     dtype = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32
     rate = torch.tensor(measure_matrix_rate(args.device, dtype), device=args.device)
+    name = args.device.type.upper()
+    if name == "CUDA":
+        name = torch.cuda.get_device_name(args.device)
+    elif name == "CPU":
+        name = f"CPU with {torch.get_num_threads()} thread(s)"
     return {
         "train_num_devices": num_devices(args),
-        "train_device": f"{_device_name(args.device)}, {str(dtype).removeprefix('torch.')}",
+        "train_device": f"{name}, {str(dtype).removeprefix('torch.')}",
         "train_matrix_flops_per_second": trainer.accelerator.reduce(rate, "mean").item(),
     }
 
 
-def read_cost(config: VaswaniTransformerConfig, num_steps: int, results: Mapping[str, Any]) -> TrainingCost:
-    """The cost that a run's results tell, if it was counted.
+def measure_matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """FLOP/s of a device in square matrix products (1,024 a side on a CPU, else 8,192), with the model's kernels.
 
-    Args:
-        config: Configuration of the run's model.
-        num_steps: Updates of the run.
-        results: What `measure_cost` returned, or `train_results.json`.
+    The median of up to 20 products within a quarter of a second, after one that warms up. The matrices hold normal
+    numbers, since some devices multiply zeros faster.
+
+    Paper: Table 2 multiplies by the sustained rate of one GPU.
     """
+    side = 1024 if device.type == "cpu" else 8192
+    generator = torch.Generator(device).manual_seed(0)  # leaves the state of the training's alone
+    first, second = (torch.randn(side, side, device=device, generator=generator).to(dtype) for _ in range(2))
+    seconds: list[float] = []
+    while sum(seconds[1:]) < 0.25 and sum(seconds) < 1 and len(seconds) <= 20:
+        start = time.perf_counter()
+        linear(first, second)
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
+        seconds.append(time.perf_counter() - start)
+    return 2 * side**3 / statistics.median(seconds[1:] or seconds)
+
+
+def read_cost(config: VaswaniTransformerConfig, num_steps: int, results: Mapping[str, Any]) -> TrainingCost:
+    """The cost that `measure_cost` or `train_results.json` tell of a run of `num_steps` updates."""
     source_tokens, target_tokens = results["train_source_tokens"], results["train_target_tokens"]
     return TrainingCost(
         config=config,
@@ -230,42 +245,6 @@ def read_cost(config: VaswaniTransformerConfig, num_steps: int, results: Mapping
     )
 
 
-def estimate_recipe_cost(
-    recipe: Recipe,
-    *,
-    tokens_per_second: float,
-    num_devices: int = 1,
-    flops_per_second: float | None = None,
-) -> TrainingCost:
-    """What a recipe will cost at a measured speed, with full batches; `analysis.cost.format_cost` prints it.
-
-    Args:
-        recipe: The recipe.
-        tokens_per_second: Real source and target tokens a second over all devices: `train_tokens_per_second`.
-        num_devices: Devices that reach this speed together.
-        flops_per_second: Matrix rate of one of them: `train_matrix_flops_per_second`; None if it is not known.
-
-    Raises:
-        ValueError: If a number is not finite and above 0.
-    """
-    return estimate_cost(
-        recipe.model_config(),
-        max_steps=recipe.max_steps,
-        source_tokens_per_update=recipe.max_source_tokens_per_batch,
-        target_tokens_per_update=recipe.max_target_tokens_per_batch,
-        tokens_per_second=tokens_per_second,
-        num_devices=num_devices,
-        flops_per_second=flops_per_second,
-    )
-
-
 def num_devices(args: TrainingArguments) -> int:
     """Devices that train together: accelerators, or processes on CPUs."""
     return int(args.world_size * max(args.n_gpu, 1))
-
-
-def _device_name(device: torch.device) -> str:
-    """What a device calls itself."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"CPU with {torch.get_num_threads()} thread(s)" if device.type == "cpu" else device.type.upper()

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from ..analysis.table_3 import VARIATIONS
+from ..analysis.cost import VARIATIONS
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation import METRICS
 from ..files import RECIPE_FILE, read_json, write_json
@@ -386,7 +386,7 @@ RECIPES: dict[str, Recipe] = {
             description=(
                 "Base row of Table 3 at tiny size, for Multi30k en-de: the paper's base model with a quarter of its "
                 "widths and half of its layers, and its training in batches and a warm-up to suit 29,000 pairs. Not "
-                "averaged, as in the paper's table. The command table3 makes the other rows from it; files are passed "
+                "averaged, as in the paper's table. scripts/paper/train_table3.py makes the others; files are passed "
                 "as train_source, train_target and so on."
             ),
             source_language="en",

@@ -1,0 +1,248 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Prints the paper's tables beside our figures: table1, table3, and what a recipe costs beside Table 2.
+
+What layers really take is measured by measure_layers.py, the speed of this machine by measure_speed.py; the rows of
+Table 3 are trained by train_table3.py.
+"""
+
+import argparse
+import math
+import textwrap
+from dataclasses import asdict
+
+from vaswani_transformer.analysis.cost import (
+    CONTIGUOUS_PATH_LENGTH,
+    PAPER_TRAININGS,
+    RECURRENT,
+    SELF_ATTENTION,
+    SEPARABLE_COMPLEXITY,
+    TABLE_1,
+    Sizes,
+    TrainingCost,
+    common_vocabulary,
+    paper_flops,
+    table_3,
+)
+from vaswani_transformer.training.recipes import get_recipe
+
+
+def align_columns(rows):
+    """Rows of cells as lines of aligned columns, the first to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]).rstrip())
+    return "\n".join(lines)
+
+
+def wrap(text):
+    return textwrap.fill(text, 119)
+
+
+# ---- Table 1 ----
+
+
+def format_table_1(sizes):
+    """The table as text, each formula beside its number at these sizes, with what section 4 says about them."""
+    rows = [("layer type", "complexity", "per layer", "sequential", "operations", "maximum", "path length")]
+    for layer in TABLE_1:
+        orders = (layer.complexity, layer.sequential_operations, layer.maximum_path_length)
+        rows.append((layer.name, *(cell for order in orders for cell in (order.formula, _number(order(sizes))))))
+    named = ", ".join(f"{name} = {value:,}" for name, value in asdict(sizes).items())
+    ratio = SELF_ATTENTION.complexity(sizes) / RECURRENT.complexity(sizes)
+    notes = [
+        f"Numbers: what is inside the O at {named}, with all constant factors 1; path lengths are rounded up.",
+        f"Self-attention takes n / d = {ratio:.3g} times the operations of a recurrent layer: fewer as long as n < d.",
+        "The path through convolutions is that of dilated kernels; contiguous ones take "
+        f"{CONTIGUOUS_PATH_LENGTH.formula}: {_number(CONTIGUOUS_PATH_LENGTH(sizes))}. Separable convolutions take "
+        f"{SEPARABLE_COMPLEXITY.formula} operations a layer: {_number(SEPARABLE_COMPLEXITY(sizes))}.",
+    ]
+    if narrow := [name for name in ("k", "r") if getattr(sizes, name) == 1 < sizes.n]:
+        notes.append(f"No path: layers with {' or '.join(f'{name} = 1' for name in narrow)} join no two positions.")
+    return "\n".join([align_columns(rows), "", *map(wrap, notes)])
+
+
+def _number(value):
+    return "none" if value == math.inf else f"{value:,}"
+
+
+# ---- Table 2 ----
+
+
+def estimate_cost(recipe, *, tokens_per_second, num_devices=1, flops_per_second=None):
+    """The cost of a recipe at a measured speed, with full batches.
+
+    Args:
+        recipe: The recipe.
+        tokens_per_second: Real source and target tokens a second over all devices: `train_tokens_per_second` of a
+            run's train_results.json.
+        num_devices: Devices that reach this speed together.
+        flops_per_second: Matrix rate of one of them: `train_matrix_flops_per_second`; None if it is not known.
+    """
+    source_tokens = recipe.max_steps * recipe.max_source_tokens_per_batch
+    target_tokens = recipe.max_steps * recipe.max_target_tokens_per_batch
+    seconds = (source_tokens + target_tokens) / tokens_per_second
+    return TrainingCost(
+        config=recipe.model_config(),
+        num_steps=recipe.max_steps,
+        source_tokens=source_tokens,
+        target_tokens=target_tokens,
+        seconds=seconds,
+        device_seconds=seconds * num_devices,
+        flops_per_second=flops_per_second,
+    )
+
+
+def paper_trainings(config):
+    """The paper's training of a model of these sizes; all of them where it trained none in Table 2."""
+
+    def sizes(config):
+        layers = (config.num_encoder_layers, config.num_decoder_layers)
+        return (config.d_model, config.d_ff, config.num_heads, config.d_k, config.d_v, *layers)
+
+    same = tuple(training for training in PAPER_TRAININGS if sizes(training.cost.config) == sizes(config))
+    return same or PAPER_TRAININGS
+
+
+def cost_table(cost):
+    """A training's cost beside the paper's as rows of text: what is told, this training, the paper's (one or two)."""
+    papers = paper_trainings(cost.config)
+    columns = [_figures(each) for each in (cost, *(training.cost for training in papers))]
+    return [
+        ("", "this training", *(f"the paper's {training.preset}" for training in papers)),
+        *((label, *(column[label] for column in columns)) for label in columns[0]),
+        ("FLOPs, as Table 2 prints them", "", *(f"{each.flops:.1e}".replace("e+", "e") for each in papers)),
+    ]
+
+
+def _figures(cost):
+    is_known = cost.flops_per_second is not None
+    return {
+        "updates": f"{cost.num_steps:,}",
+        "source tokens": f"{cost.source_tokens:,}",
+        "target tokens": f"{cost.target_tokens:,}",
+        "tokens, both sides": f"{cost.source_tokens + cost.target_tokens:,}",
+        "tokens a second": f"{cost.tokens_per_second:,.0f}",
+        "hours": _hours(cost.seconds),
+        "devices": f"{cost.num_devices:.3g}",
+        "device hours": _hours(cost.device_seconds),
+        "matrix rate of a device, TFLOP/s": f"{cost.flops_per_second / 1e12:.3g}" if is_known else "unknown",
+        "FLOPs, device seconds x matrix rate": _flops(cost.flops_paper) if is_known else "unknown",
+        "FLOPs, counted": _flops(cost.flops_counted),
+        "model FLOPs utilisation": f"{cost.utilization:.1%}" if is_known else "unknown",
+    }
+
+
+def _flops(flops):
+    return f"{flops:.2e}".replace("e+", "e")
+
+
+def _hours(seconds):
+    hours = seconds / 3600
+    return f"{hours:,.0f}" if hours >= 1000 else f"{hours:.3g}"
+
+
+def format_cost(cost):
+    """A training's cost beside the paper's row of Table 2 as text, with how the figures come about."""
+    notes = []
+    for training in (papers := paper_trainings(cost.config)):
+        by_steps = training.max_steps * training.seconds_per_step
+        notes.append(
+            f"The paper's {training.preset}: {_hours(training.seconds)} h x 8 P100 x 9.5 TFLOP/s = "
+            f"{_flops(training.cost.flops_paper)}, which Table 2 prints as {training.flops:.1e}; by its time a step, "
+            f"{training.max_steps:,} x {training.seconds_per_step} s = {_hours(by_steps)} h, it is "
+            f"{_flops(paper_flops(8 * by_steps, 9.5e12))}.".replace("e+", "e")
+        )
+    notes.append(
+        "Counted: 6 x (encoder parameters x source tokens + (decoder parameters + V x d_model) x target tokens), "
+        "without padding; for the paper with 25,000 tokens a side and 37,000 entries. Utilisation: counted / the "
+        "paper's way. Updates count as full; those of a real corpus hold a few per cent fewer tokens."
+    )
+    if len(papers) > 1:
+        notes.append("Table 2 has no model of these sizes; the paper's trainings are shown for comparison.")
+    if cost.flops_per_second is None:
+        notes.append(
+            "Without the matrix rate of the device there is no figure the paper's way; every training measures it "
+            "(`train_matrix_flops_per_second` in train_results.json)."
+        )
+    return "\n".join([align_columns(cost_table(cost)), "", *map(wrap, notes)])
+
+
+# ---- Table 3 ----
+
+
+def format_table_3(rows):
+    """The table as text, with the reason why our sizes differ from the printed ones; `rows` are those of `table_3`."""
+    names = "row N d_model d_ff h d_k d_v P_drop eps_ls steps PPL BLEU".split()
+    header = [
+        (*names, "paper's", "ours", "differ-", "vocabulary for"),
+        (*[""] * 12, "params", "params", "ence", "paper's size"),
+    ]
+    return f"{align_columns([*header, *map(_cells, rows)])}\n\n{wrap(_explanation(rows))}"
+
+
+def _cells(row):
+    config, paper, vocabulary = row.config, row.variation, row.implied_vocabulary
+    sizes = (config.num_encoder_layers, config.d_model, config.d_ff, config.num_heads, config.d_k, config.d_v)
+    cells = [row.name, *map(str, sizes), f"{config.dropout:.1f}", f"{paper.label_smoothing:.1f}"]
+    cells += [f"{paper.max_steps // 1000}K", f"{paper.perplexity:.2f}", f"{paper.bleu:.1f}"]
+    if not vocabulary:
+        return (*cells, "", f"{row.num_parameters:,}", "", "")
+    difference = 100 * (row.num_parameters / (paper.num_millions * 1e6) - 1)
+    counts = (f"{paper.num_millions}M", f"{row.num_parameters:,}", f"{difference:+.1f} %")
+    return (*cells, *counts, _first_to_last(vocabulary))
+
+
+def _first_to_last(numbers):
+    return f"{numbers[0]:,} to {numbers[-1]:,}"
+
+
+def _explanation(rows):
+    by_name = {row.name: row for row in rows}
+    base, big, learned = by_name["base"], by_name["big"], by_name["E"]
+    config = base.config
+    # W^Q, W^K, W^V and W^O of each attention, of which a pair of encoder and decoder layers has three
+    projections = 2 * config.num_heads * config.d_k + config.num_heads * config.d_v + config.d_model
+    biases = 3 * config.num_encoder_layers * projections
+    positions = learned.num_parameters - base.num_parameters
+    return (
+        f"PPL, BLEU and the paper's parameters as printed (newstest2013). Ours are exact, with {config.vocab_size:,} "
+        'shared entries; the paper says "about 37,000" and rounds to a million. The last column is the vocabulary '
+        "with which our layers would round to the printed size. "
+        f"{_first_to_last(common_vocabulary([row for row in rows if row is not big]))} entries give every printed "
+        f"size but that of big, which would take {_first_to_last(big.implied_vocabulary)}: no single vocabulary gives "
+        "all sizes, and the paper does not say what differed. Biases in the attention, which the paper does not "
+        f"write, would not close the gap: {biases:,} in base, as much as {biases / config.d_model:.0f} entries. Row E "
+        f"has two tables of {learned.config.max_position_embeddings:,} learned positions ({positions:,} parameters) "
+        "instead of sinusoids."
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    tables = parser.add_subparsers(dest="table", required=True)
+    table1 = tables.add_parser("table1", help="Table 1 with its numbers")
+    for name, default in asdict(Sizes()).items():
+        table1.add_argument(f"--{name}", type=int, default=default)
+    table3 = tables.add_parser("table3", help="Table 3 with our parameter counts")
+    table3.add_argument("--vocab-size", type=int, default=37_000)
+    cost = tables.add_parser("cost", help="what a recipe costs at a known speed, beside Table 2")
+    cost.add_argument("--recipe", required=True)
+    cost.add_argument("--tokens-per-second", type=float, required=True, help="both sides, all devices")
+    cost.add_argument("--num-devices", type=int, default=1, help="devices that reach it together")
+    cost.add_argument("--matrix-tflops", type=float, help="TFLOP/s of one device in matrix products")
+    args = parser.parse_args()
+    if args.table == "table1":
+        print(format_table_1(Sizes(n=args.n, d=args.d, k=args.k, r=args.r)))
+    elif args.table == "table3":
+        print(format_table_3(table_3(args.vocab_size)))
+    else:
+        rate = None if args.matrix_tflops is None else args.matrix_tflops * 1e12
+        speed = {"tokens_per_second": args.tokens_per_second, "num_devices": args.num_devices}
+        print(format_cost(estimate_cost(get_recipe(args.recipe), **speed, flops_per_second=rate)))
+
+
+if __name__ == "__main__":
+    main()

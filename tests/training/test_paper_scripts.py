@@ -1,0 +1,334 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts that reproduce the paper's tables and figures: they run, and their figures are what they say."""
+
+import dataclasses
+import itertools
+import json
+import math
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import measure_layers
+import numpy as np
+import pytest
+import torch
+import train_table3
+from measure_speed import describe_speed, measure_speed, synthetic_pairs
+from safetensors.torch import save_file
+from sweep import CHOICES, format_sweep, sweep
+from tiny import SENTENCES, make_model
+from toy_language import make_pairs
+from train_table3 import ROWS, format_rows, scaled_recipe, train_rows
+
+from vaswani_transformer.data import TokenBatchSampler
+from vaswani_transformer.evaluation.report import evaluate_model, load_evaluation_set
+from vaswani_transformer.training.recipes import Recipe, get_recipe
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts" / "paper"
+
+
+@pytest.fixture
+def run(monkeypatch, tmp_path, capsys):
+    """Runs a script with words of a command line in an empty folder, and returns what it prints."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(script, *words):
+        monkeypatch.setattr(sys, "argv", [script, *map(str, words)])
+        runpy.run_path(str(SCRIPTS / script), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+# ---- tables ----
+
+
+def test_table1_takes_sizes(run):
+    rows = [line.split() for line in run("tables.py", "table1", "--n", 70, "--d", 100, "--r", 7).splitlines()[1:5]]
+    assert rows[1][-5] == f"{70 * 100**2:,}"
+    assert rows[3][-1] == "10"
+
+
+def test_table3_takes_a_vocabulary(run):
+    assert "with 32,000 shared" in run("tables.py", "table3", "--vocab-size", 32000)
+
+
+def test_cost_of_a_recipe_stands_beside_the_papers(run):
+    text = run("tables.py", "cost", "--recipe", "paper-base-en-de", "--tokens-per-second", 50000)
+    assert "unknown" in text and next(line for line in text.splitlines() if "hours" in line).split() == [
+        "hours",
+        f"{5e9 / 50000 / 3600:.3g}",
+        "12",
+    ]
+
+
+# ---- layers ----
+
+
+@pytest.fixture(scope="module")
+def layers():
+    return measure_layers.measure_layers([128, 256, 512], d=8, repeats=1)
+
+
+def test_memory_of_eager_attention_alone_grows_as_n_squared(layers):
+    memory = layers[1]
+    assert measure_layers.fit_exponent(memory["attention, eager"]) == pytest.approx(2, abs=0.03)
+    assert all(measure_layers.fit_exponent(memory[name]) <= 1.05 for name in memory if name != "attention, eager")
+
+
+def test_eager_attention_holds_scores_and_weights_of_all_heads(layers):
+    for n, count in layers[1]["attention, eager"].items():
+        assert 2 * 4 * 8 * n**2 <= count <= 2.3 * 4 * 8 * n**2
+
+
+def test_exponent_is_fitted_over_the_upper_half():
+    assert measure_layers.fit_exponent({10: 9, 20: 9, 30: 900, 40: 1600, 50: 2500}) == pytest.approx(2)
+
+
+def test_peak_memory_is_what_is_held_at_once():
+    def compute():
+        first, second = torch.empty(1000), torch.empty(500)
+        del first, second
+        torch.empty(1200)
+
+    assert measure_layers.peak_memory(compute, torch.device("cpu")) == 4 * 1500
+
+
+def test_layers_are_measured_and_drawn(run):
+    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
+    words = "--d 8 --lengths 8 16 --repeats 1 --device cpu --backward --output layers.svg".split()
+    text = run("measure_layers.py", *words)
+    assert "forward and backward, d = 8" in text and "Memory in MiB" in text
+    assert "<svg" in Path("layers.svg").read_text(encoding="utf-8")
+
+
+# ---- figures ----
+
+
+def test_positions_hold_the_formula():
+    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
+    from figures import draw_positions
+
+    table, products = draw_positions(64, 30).axes[:2]
+    expected = [sum(math.cos(k / 10_000 ** (2 * i / 64)) for i in range(32)) for k in range(-15, 15)]
+    np.testing.assert_allclose(products.get_lines()[0].get_ydata(), expected, rtol=0, atol=64 * 2e-7)
+    assert table.images[0].get_array()[1, 0] == pytest.approx(math.sin(1))
+
+
+def test_schedule_is_equation_3_with_its_peak():
+    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
+    from figures import draw_schedules
+
+    lines = draw_schedules([512, 1024], [4321]).axes[0].get_lines()
+    steps = lines[0].get_xdata().tolist()
+    assert (steps[0], steps[-1], 4321 in steps, len(lines)) == (1, 100_000, True, 2)
+    expected = [512**-0.5 * min(step**-0.5, step * 4321**-1.5) for step in steps]
+    assert lines[0].get_ydata().tolist() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("words", [["positions", "--d-model", 8], ["learning-rate", "--max-steps", 20]], ids=str)
+def test_figure_is_written(words, run):
+    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
+    run("figures.py", *words, "--output", "figure.png")
+    assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+# ---- speed ----
+
+TINY = Recipe(
+    vocab_size=300,
+    d_model=16,
+    d_ff=32,
+    num_heads=2,
+    num_encoder_layers=1,
+    num_decoder_layers=1,
+    max_source_tokens_per_batch=300,
+    max_target_tokens_per_batch=250,
+)
+
+
+@pytest.mark.parametrize("budget", [None, 300], ids=["whole", "accumulated"])
+def test_counted_tokens_are_those_of_the_batches_after_the_warm_up(budget):
+    recipe = dataclasses.replace(TINY, max_padded_tokens_per_device=budget)
+    lengths = [np.array(synthetic_pairs(recipe)[f"{side}_length"][:]) for side in ("source", "target")]
+    limits = {"max_source_tokens": 300, "max_target_tokens": 250, "max_padded_tokens": budget or 4096}
+    sampler = TokenBatchSampler(*lengths, **limits)
+    steps = sampler.accumulation_steps
+    rows = list(itertools.chain(*list(sampler)[3 * steps : (3 + 4) * steps]))
+    speed = measure_speed(recipe, num_updates=4, use_cpu=True)
+    assert (speed["source_tokens"], speed["target_tokens"]) == tuple(
+        sum(side[row] for row in rows) for side in lengths
+    )
+    assert "4 update(s) after 3 that warmed up" in describe_speed(speed).replace("\n", " ")
+
+
+def test_made_up_pairs_have_the_lengths_of_wmt14():
+    pairs = synthetic_pairs(get_recipe("paper-base-en-de"))
+    lengths = {side: np.array(pairs[f"{side}_length"][:]) for side in ("source", "target")}
+    for side, deviation in (("source", 0.55), ("target", (0.55**2 + 0.18**2) ** 0.5)):
+        assert np.mean(lengths[side]) == pytest.approx(27, rel=0.01)
+        assert np.std(np.log(lengths[side])) == pytest.approx(deviation, rel=0.02)
+    assert np.corrcoef(np.log(lengths["source"]), np.log(lengths["target"]))[0, 1] == pytest.approx(0.95, abs=0.01)
+
+
+def test_made_up_sentences_end_in_eos_alone():
+    for row in synthetic_pairs(TINY):
+        assert len(row["labels"]) == row["target_length"]
+        assert row["labels"][-1] == 2
+        assert all(3 <= token < TINY.vocab_size for token in row["labels"][:-1])
+
+
+@pytest.mark.slow
+@pytest.mark.multi_process
+def test_two_processes_are_measured_together_and_one_speaks(tmp_path):
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", SCRIPTS / "measure_speed.py"]
+    words = ["--recipe", "quickstart", "--updates", "1", "--use-cpu"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPTS.parents[1])}
+    done = subprocess.run(
+        [sys.executable, *launcher, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.replace("\n", " ").count("Measured on 2 x CPU") == 1
+    assert not list(tmp_path.iterdir())
+
+
+# ---- sweep ----
+
+LIMIT = {"max_new_tokens_over_source": 3}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, tiny_tokenizer):
+    """Folder of a model with three snapshots of other weights, and the files of a test set."""
+    folder = tmp_path_factory.mktemp("run")
+    make_model(scale=2.5).save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    (folder / "snapshots").mkdir()
+    for step in (2, 4, 10):
+        weights = dict(make_model(seed=step, scale=2.5).named_parameters())  # a tied tensor once, as in a snapshot
+        save_file(weights, folder / "snapshots" / f"step-{step:08d}.safetensors")
+    for number, language in enumerate(("en", "de")):
+        (folder / f"test.{language}").write_text("\n".join(SENTENCES[number::2]) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def corpus(trained):
+    return {"source_file": str(trained / "test.en"), "target_file": str(trained / "test.de")}
+
+
+def scores(results):
+    return {name: value for name, value in results.items() if name.startswith("test_") and name != "test_runtime"}
+
+
+def evaluated(model, tokenizer, corpus, **options):
+    return scores(evaluate_model(model, tokenizer, load_evaluation_set(**corpus), **LIMIT, **options)[0])
+
+
+def test_averages_are_of_the_newest_snapshots(trained, corpus, tiny_tokenizer):
+    found = list(sweep("num_averaged_snapshots", trained, corpus, values=[3, 1], **LIMIT))
+    for point, seeds in zip(found, [(10,), (2, 4, 10)], strict=True):
+        states = [make_model(seed=seed, scale=2.5).state_dict() for seed in seeds]
+        model = make_model()
+        with torch.no_grad():
+            model.load_state_dict({name: sum(state[name] for state in states) / len(states) for name in states[0]})
+        assert scores(point) == evaluated(model, tiny_tokenizer, corpus)
+
+
+@pytest.mark.parametrize(("choice", "values"), [("num_beams", [1, 3]), ("length_penalty", [0.0, 2.0])])
+def test_search_is_that_of_generate_with_the_value(choice, values, trained, corpus, tiny_tokenizer):
+    found = list(sweep(choice, trained, corpus, values=values, **LIMIT))
+    assert [point[choice] for point in found] == values
+    assert [scores(point) for point in found] == [
+        evaluated(make_model(scale=2.5), tiny_tokenizer, corpus, **{choice: value}) for value in values
+    ]
+
+
+def test_sweep_prints_a_line_for_each_value_and_writes_scores_and_picture(trained, corpus, run):
+    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
+    data = ["--model", trained, "--source", corpus["source_file"], "--reference", corpus["target_file"]]
+    files = ["--results", "sweep.json", "--output", "sweep.svg"]
+    text = run("sweep.py", "num-beams", *data, "--values", 1, 2, "--max-new-tokens-over-source", 3, *files)
+    assert [line.split()[0] for line in text.splitlines()[1:3]] == ["1", "2"]
+    assert "The paper chose 4." in text
+    results = json.loads(Path("sweep.json").read_text(encoding="utf-8"))["results"]
+    assert [point["test_num_beams"] for point in results] == [1, 2]
+    assert "<svg" in Path("sweep.svg").read_text(encoding="utf-8")
+    assert "chose 5 for base and 20 for big." in format_sweep(
+        "num_averaged_snapshots", [{**each, "num_averaged_snapshots": 1} for each in results]
+    ).replace("\n", " ")
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_values_tried_hold_the_papers(choice):
+    values, paper = CHOICES[choice]
+    assert set(paper) <= set(values)
+
+
+# ---- Table 3, trained ----
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_row_scaled_to_the_papers_base_is_the_papers_row(name):
+    scaled, paper = scaled_recipe(name, get_recipe("paper-base-en-de")), get_recipe(f"table3-{name}")
+    assert scaled.model_config().to_dict() == paper.model_config().to_dict()
+    assert (scaled.label_smoothing, scaled.max_steps) == (paper.label_smoothing, paper.max_steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("base", (3, 128, 512, 8, 16, 16, 0.1, 0.1, 2500)),
+        ("A4", (3, 128, 512, 32, 4, 4, 0.1, 0.1, 2500)),
+        ("B1", (3, 128, 512, 8, 4, 16, 0.1, 0.1, 2500)),
+        ("C1", (1, 128, 512, 8, 16, 16, 0.1, 0.1, 2500)),
+        ("D3", (3, 128, 512, 8, 16, 16, 0.1, 0.0, 2500)),
+        ("big", (3, 256, 1024, 16, 16, 16, 0.3, 0.1, 7500)),
+    ],
+)
+def test_row_at_tiny_size_has_these_values(name, values):
+    recipe = scaled_recipe(name, get_recipe("multi30k-table3"))
+    config = recipe.model_config()
+    sizes = (config.num_encoder_layers, config.d_model, config.d_ff, config.num_heads, config.d_k, config.d_v)
+    assert (*sizes, config.dropout, recipe.label_smoothing, recipe.max_steps) == values
+
+
+def test_row_that_does_not_scale_is_refused():
+    with pytest.raises(ValueError, match="`num_encoder_layers` must scale by 2 / 6, got 4"):
+        scaled_recipe("C1", get_recipe("multi30k-table3", num_encoder_layers=4))
+    with pytest.raises(ValueError, match="`dropout` must scale"):
+        scaled_recipe("D1", get_recipe("multi30k-table3", dropout=0.0))
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory):
+    """Base row of a tiny model on two text files a split."""
+    folder = tmp_path_factory.mktemp("text")
+    files = {}
+    for split, seed, size in (("train", 0, 80), ("validation", 1, 6)):
+        for side, sentences in zip(("source", "target"), zip(*make_pairs(size, seed), strict=True), strict=True):
+            path = folder / f"{split}.{side}"
+            path.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
+            files[f"{split}_{side}"] = str(path)
+    sizes = {"vocab_size": 290, "d_model": 16, "d_ff": 32, "num_heads": 8, "num_encoder_layers": 3}
+    batches = {"max_source_tokens_per_batch": 200, "max_target_tokens_per_batch": 200, "max_steps": 2}
+    options = {"warmup_steps": 2, "eval_num_beams": 0, "save_steps": 2, "max_new_tokens_over_source": 2}
+    return Recipe(name="tiny", target_language="de", num_decoder_layers=3, **sizes, **batches, **options, **files)
+
+
+@pytest.mark.slow
+def test_rows_are_trained_once_and_stand_beside_the_papers(recipe, tmp_path, monkeypatch):
+    train_rows(recipe, tmp_path, rows=["base"], seeds=[0, 1], use_cpu=True)
+    train_rows(recipe, tmp_path, rows=["C1"], use_cpu=True)
+    assert len({path.read_bytes() for path in tmp_path.glob("*/tokenizer.json")}) == 1
+    lines = format_rows(recipe, tmp_path).splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["base", "C1"]
+    runs = [json.loads((tmp_path / f"base-seed{seed}" / "train_results.json").read_text()) for seed in (0, 1)]
+    mean = sum(run["last_eval_perplexity"] for run in runs) / 2
+    assert f" {mean:.2f} ± " in lines[1] and f"{100 * (6.11 / 4.92 - 1):+.1f} %" in lines[2]
+    monkeypatch.setattr(train_table3, "train", lambda *args, **options: pytest.fail("trained again"))
+    train_rows(recipe, tmp_path, rows=["C1"], use_cpu=True)
