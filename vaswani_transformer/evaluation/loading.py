@@ -56,7 +56,11 @@ def load_for_inference(
     model.check_loaded_weights()
     tokenizer = load_tokenizer(name_or_path)
     model.check_tokenizer(tokenizer)
-    return model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return model.to(device), tokenizer
+    except (AssertionError, RuntimeError) as error:
+        raise ValueError(f"`device` must be a device of this machine, got {device} ({error}).") from error
 
 
 def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
