@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sub-command demo: what it refuses, and that Ctrl-C ends it; tests/demo has the page."""
 
-import json
 import re
 import signal
 import socket
@@ -19,14 +18,6 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-def test_demo_refuses_a_model_of_another_architecture(model_folder, free_port, capsys):
-    pytest.importorskip("gradio")
-    config = json.loads((model_folder / "config.json").read_text())
-    (model_folder / "config.json").write_text(json.dumps({**config, "model_type": "marian"}))
-    error = refused(capsys, ["demo", "--model", str(model_folder), "--port", str(free_port)])
-    assert "`model_type` must be vaswani_transformer, got 'marian'" in error
 
 
 def test_demo_refuses_a_port_in_use_instead_of_taking_the_next(model_folder, capsys):
