@@ -415,16 +415,12 @@ def index_aligned(source: str | Path, target: str | Path, lines_per_part: int) -
                 offset += len(raw)
         counts.append(number + 1)
         offsets.append(starts)
-    _check_aligned((source, target), counts)
+    if counts[0] != counts[1]:
+        raise ValueError(
+            f"`target_file` must have as many lines as `source_file`, got {counts[0]} lines in {source} and "
+            f"{counts[1]} lines in {target}. Align the files line by line."
+        )
     return [
         (first + 1, min(lines_per_part, counts[0] - first), *starts)
         for first, *starts in zip(range(0, counts[0], lines_per_part), *offsets, strict=True)
     ]
-
-
-def _check_aligned(paths: Sequence[str | Path], counts: Sequence[int]) -> None:
-    if counts[0] != counts[1]:
-        raise ValueError(
-            f"`target_file` must have as many lines as `source_file`, got {counts[0]} lines in {paths[0]} and "
-            f"{counts[1]} lines in {paths[1]}. Align the files line by line."
-        )

@@ -40,7 +40,11 @@ def load_for_inference(
         >>> model, tokenizer = load_for_inference("runs/quickstart")
     """
     check_model_path(name_or_path)
-    check_no_adapter(name_or_path)
+    if find_adapter_config_file(str(name_or_path)) is not None:  # transformers loads the model that it names
+        raise ValueError(
+            f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into its model first "
+            "(merge_and_unload, then save_pretrained), and pass that folder."
+        )
     folder = Path(name_or_path)
     if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():
         shard_names(folder / WEIGHTS_INDEX)
@@ -76,15 +80,6 @@ def check_model_path(name_or_path: str | Path) -> None:
         raise FileNotFoundError(
             f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the "
             "path. (A model of the Hub is looked for where there is no folder of its owner's name.)"
-        )
-
-
-def check_no_adapter(name_or_path: str | Path) -> None:
-    """Raises ValueError for a PEFT adapter, even beside a model: transformers loads the model that it names."""
-    if find_adapter_config_file(str(name_or_path)) is not None:
-        raise ValueError(
-            f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into its model first "
-            "(merge_and_unload, then save_pretrained), and pass that folder."
         )
 
 

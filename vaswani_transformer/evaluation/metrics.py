@@ -152,7 +152,8 @@ def tokenize_for_paper_bleu(sentences: Sequence[str], target_language: str | Non
     tokenize = sacremoses.MosesTokenizer(language).tokenize
     texts = [replace_punctuation(sentence.translate(_SEPARATORS)) for sentence in sentences]
     lines = [tokenize(text, return_str=True) for text in texts]
-    return [_split_compounds(line) for line in lines] if language == "de" else lines
+    # hyphens within words become tokens in one pass: the next word is looked at behind the last match
+    return [_COMPOUND.sub(r"\1 ##AT##-##AT## \2", line) for line in lines] if language == "de" else lines
 
 
 def corpus_paper_bleu(
@@ -184,11 +185,6 @@ def corpus_paper_bleu(
 def _language(target_language: str | None) -> str:
     """The language without its region, as Moses names its rules."""
     return re.split("[-_]", (target_language or _FALLBACK_LANGUAGE).lower())[0]
-
-
-def _split_compounds(line: str) -> str:
-    """Hyphens within words made tokens of their own, in one pass: the next word is looked at behind the last match."""
-    return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", line)
 
 
 def _tokenize_stream(stream: list[Any], target_language: str | None) -> list[Any]:

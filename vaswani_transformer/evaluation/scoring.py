@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -29,7 +30,6 @@ from .translate import (
     count_lines,
     decoding_config,
     decoding_overrides,
-    json_line,
     open_lines,
     padded,
     penalty_of,
@@ -360,7 +360,7 @@ def score_files(
     check_outputs({"output": output_file}, [source_file, target_file])
     with open_lines(source_file) as sources, open_lines(target_file) as targets:
         scores = score_pairs(model, tokenizer, sources, targets, **options)
-        return write_lines((json_line(dataclasses.asdict(score)) for score in scores), output_file)
+        return write_lines((json.dumps(dataclasses.asdict(score)) for score in scores), output_file)
 
 
 def align_files(

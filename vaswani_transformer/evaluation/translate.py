@@ -407,7 +407,7 @@ def _n_best_lines(
     sentences, sources = itertools.tee(sentences)
     found = translate_n_best(model, tokenizer, sentences, num_best, **options)
     return (
-        json_line({"source": source, "translations": [dataclasses.asdict(hypothesis) for hypothesis in hypotheses]})
+        json.dumps({"source": source, "translations": list(map(dataclasses.asdict, hypotheses))}, ensure_ascii=False)
         for source, hypotheses in zip(sources, found, strict=True)
     )
 
@@ -489,8 +489,3 @@ def open_lines(file: str | Path) -> Iterator[Iterator[str]]:
     else:
         with Path(file).open("rb") as stream:
             yield decode_lines(stream, str(file), MAX_TEXT_BYTES)
-
-
-def json_line(content: dict[str, Any]) -> str:
-    """A line of a JSON lines file."""
-    return json.dumps(content, ensure_ascii=False)
