@@ -37,12 +37,12 @@ logger = logging.get_logger(__name__)
 
 _TEMPLATE = Path(__file__).with_name("card_template.md")
 _CORPUS_OPTIONS = {
-    "source_file": "--source",
-    "target_file": "--reference",
-    "pairs_file": "--pairs",
-    "dataset": "--dataset",
-    "dataset_config": "--dataset-config",
-    "split": "--split",
+    "source_file": "source",
+    "target_file": "reference",
+    "pairs_file": "pairs",
+    "dataset": "dataset",
+    "dataset_config": "dataset_config",
+    "split": "split",
 }
 
 
@@ -219,42 +219,27 @@ def _find_split(recipe: Recipe, corpus: Mapping[str, str]) -> str | None:
 
 
 def _train_command(recipe: Recipe, name: str, results: Mapping[str, Any]) -> str:
-    options = [f"--output-dir {shlex.quote(name)}"]
-    if recipe.name in RECIPES:
-        options.append(f"--recipe {recipe.name}")
-    options += [_option(field, value) for field, value in _changes(recipe).items()]
-    if results.get("train_device", "").endswith("bfloat16"):
-        options.append("--bf16")
-    return _on_lines("vaswani-transformer train", options)
+    known = {"recipe": recipe.name} if recipe.name in RECIPES else {}
+    command = _command("train", {"output_dir": name, **known, **_changes(recipe)})
+    return command + (" \\\n    --bf16" if results.get("train_device", "").endswith("bfloat16") else "")
 
 
 def _evaluate_command(recipe: Recipe, name: str, results_file: str, test: Mapping[str, Any]) -> str:
     corpus = _without_folders(test["test_corpus"])
-    options = [f"--model {shlex.quote(name)}"]
-    options += [f"{_CORPUS_OPTIONS[key]} {shlex.quote(value)}" for key, value in corpus.items()]
+    options = {"model": name, **{_CORPUS_OPTIONS[key]: value for key, value in corpus.items()}}
     if test["test_data"] != describe_corpus(test["test_corpus"]):
-        options.append(f"--name {shlex.quote(test['test_data'])}")
+        options["name"] = test["test_data"]
     searched = {field: test[f"test_{field}"] for field in DECODING}
-    options += [
-        _option(field, value)
-        for field, value in searched.items()
-        if value is not None and value != getattr(recipe, field)
-    ]
+    options |= {field: value for field, value in searched.items() if value not in (None, getattr(recipe, field))}
     if results_file != TEST_RESULTS_FILE:
-        options.append(f"--results {shlex.quote(f'{name}/{results_file}')}")
-    return _on_lines("vaswani-transformer evaluate", options)
+        options["results"] = f"{name}/{results_file}"
+    return _command("evaluate", options)
 
 
-def _option(field: str, value: Any) -> str:
-    """The option that sets a recipe's value."""
-    text = as_typed(value)
-    return f"--{field.replace('_', '-')}{'=' if text.startswith('-') else ' '}{shlex.quote(text)}"
-
-
-def as_typed(value: Any) -> str:
-    """A recipe's value as the command line takes it: true, false and none in small letters."""
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
-
-
-def _on_lines(command: str, options: list[str]) -> str:
-    return " \\\n    ".join([command, *options])
+def _command(name: str, options: Mapping[str, Any]) -> str:
+    """A command for bash, each option with its value on a line."""
+    lines = [f"vaswani-transformer {name}"]
+    for option, value in options.items():
+        text = str(value).lower() if value is None or isinstance(value, bool) else str(value)
+        lines.append(f"--{option.replace('_', '-')}{'=' if text.startswith('-') else ' '}{shlex.quote(text)}")
+    return " \\\n    ".join(lines)
