@@ -7,10 +7,10 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import Seq2SeqTrainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 from transformers.utils import logging
 
@@ -19,9 +19,6 @@ from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..cpu_kernels_vaswani_transformer import linear
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from ..version import code_version
-
-if TYPE_CHECKING:
-    from .trainer import VaswaniTransformerTrainer
 
 logger = logging.get_logger(__name__)
 
@@ -160,7 +157,7 @@ def saved_callbacks(state: TrainerState) -> dict[str, Any]:
     return cast("dict[str, Any]", state.stateful_callbacks)  # annotated as what its constructor takes
 
 
-def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
+def measure_cost(trainer: Seq2SeqTrainer) -> dict[str, Any]:
     """Measures what a trainer's training cost, over all its resumes; every process calls it.
 
     Args:
@@ -175,12 +172,12 @@ def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
 
     Paper: Table 2.
     """
-    counts = trainer.cost.metrics()
-    if not counts:
+    counted = next(each for each in trainer.callback_handler.callbacks if isinstance(each, CostCallback))
+    if not (counts := counted.metrics()):
         return {}
-    figures = {**counts, "train_code": ", then ".join(trainer.cost.code_versions), **measure_devices(trainer)}
-    config: Any = trainer.model.config
-    cost = read_cost(config, trainer.state.global_step, figures)
+    figures = {**counts, "train_code": ", then ".join(counted.code_versions), **measure_devices(trainer)}
+    model: Any = trainer.model
+    cost = read_cost(model.config, trainer.state.global_step, figures)
     return figures | {
         "train_flops_paper": cost.flops_paper,
         "train_flops_counted": cost.flops_counted,
@@ -188,7 +185,7 @@ def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
     }
 
 
-def measure_devices(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
+def measure_devices(trainer: Seq2SeqTrainer) -> dict[str, Any]:
     """Measures the devices that a trainer computes on, in well under a second; every process calls it.
 
     Returns:

@@ -279,6 +279,11 @@ class ResumableTrainer(HubTrainer):
             self.state.best_model_checkpoint = checkpoint
             if self.args.should_save:
                 self.state.save_to_json(str(staged / STATE_FILE))
+        self._save_sums(staged)
+        self.accelerator.wait_for_everyone()
+
+    def _save_sums(self, checkpoint: Path) -> None:
+        """Adds to a checkpoint what `_load_sums` reads from it."""
         sums = RunningSums(
             loss_since_log=self._tr_loss.item(),
             nll_since_log=float(self._nll_since_log),
@@ -290,8 +295,7 @@ class ResumableTrainer(HubTrainer):
             plan_version=PLAN_VERSION,
             skipped_updates=self._skipped_updates,
         )
-        sums.save(staged, self.args.process_index)
-        self.accelerator.wait_for_everyone()
+        sums.save(checkpoint, self.args.process_index)
 
     def _get_output_dir(self, trial: Any) -> str:
         """Folder of the run; while a checkpoint is being saved, the one where that is done."""
