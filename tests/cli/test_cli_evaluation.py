@@ -81,7 +81,9 @@ def test_learned_positions_exceeded_are_refused_and_the_old_output_stays(tmp_pat
 
 
 def test_translate_refuses_a_missing_input_before_it_loads_the_model(tmp_path, capsys):
-    assert "`--input` must be a file" in refused(capsys, ["translate", "--model", "nowhere", "--input", "missing.txt"])
+    assert "No such file or directory: 'missing.txt'" in refused(
+        capsys, ["translate", "--model", "nowhere", "--input", "missing.txt"]
+    )
 
 
 @pytest.mark.parametrize("arguments", [["--source", "train.en"], []])
