@@ -65,8 +65,8 @@ def _messages_on_stderr() -> Iterator[None]:
     """Shows the package's log on stderr, from one process of many; TRANSFORMERS_VERBOSITY=debug adds tracebacks."""
     from transformers.utils.logging import get_verbosity
 
-    package = logging.getLogger("vaswani_transformer")
-    level, handler = package.level, logging.StreamHandler()
+    package, handler = logging.getLogger("vaswani_transformer"), logging.StreamHandler()
+    level = package.level
     package.addHandler(handler)
     package.setLevel(min(logging.INFO, get_verbosity()) if is_main_process() else logging.ERROR)
     try:
@@ -96,10 +96,7 @@ def _train_tokenizer(args: argparse.Namespace) -> None:
 
     output_dir = Path(args.output_dir)
     if output_dir.exists() and any(output_dir.iterdir()) and not args.overwrite:
-        raise ValueError(
-            f"`output_dir` must be new or empty, got {output_dir}. Pass another folder, or --overwrite to replace the "
-            "tokenizer in it."
-        )
+        raise ValueError(f"`output_dir` must be new or empty, got {output_dir}. Pass another, or --overwrite.")
     tokenizer = train_tokenizer([Path(file) for file in args.files], vocab_size=args.vocab_size)
     tokenizer.save_pretrained(output_dir)
     print(f"{len(tokenizer)} entries, saved in {output_dir}")
@@ -124,8 +121,8 @@ def training_options(args: argparse.Namespace, recipe: Recipe) -> dict[str, Any]
     """Returns the arguments of `train` behind recipe and folder."""
     from .training.run import start_or_resume
 
-    names = ("overwrite", "resume", "bf16", "use_cpu", "num_proc")
-    options = {name: getattr(args, name) for name in names} | {"report_to": args.report_to or []}
+    options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu", "num_proc")}
+    options["report_to"] = args.report_to or []
     if not args.resume_or_start:
         return options
     if args.resume or args.overwrite:
@@ -209,22 +206,18 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     from .files import RECIPE_FILE
     from .training.recipes import Recipe
 
-    given = {"source_file": args.source, "target_file": args.reference}
-    given |= {"pairs_file": args.pairs, "dataset": args.dataset}
+    given = {"source_file": args.source, "target_file": args.reference, "pairs_file": args.pairs}
     model, corpus, split = Path(args.model), None, args.split or "test"
-    has_files = any(value is not None for value in (args.source, args.reference, args.pairs))
+    has_files = any(value is not None for value in given.values())
     if args.dataset_config is not None and args.dataset is None:
         raise ValueError(
             f"`dataset_config` must come with --dataset, got {args.dataset_config} alone. Add --dataset, or drop it."
         )
     if args.split is not None and args.dataset is None and has_files:
-        raise ValueError(
-            f"`split` must be left out beside files, which are taken whole, got {args.split}. Drop it, or name a "
-            "dataset."
-        )
+        raise ValueError(f"`split` must be left out beside files, which are taken whole, got {args.split}. Drop it.")
     if has_files or args.dataset is not None:
-        find_origin(**given)
-        corpus = {**given, "dataset_config": args.dataset_config, "split": split}
+        find_origin(**given, dataset=args.dataset)
+        corpus = {**given, "dataset": args.dataset, "dataset_config": args.dataset_config, "split": split}
     elif folder := next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None):
         corpus = Recipe.load(folder).data_arguments(split)
     if corpus is None:
@@ -258,8 +251,8 @@ def _score(args: argparse.Namespace) -> None:
     from .evaluation.scoring import score_files
     from .search_vaswani_transformer import check_length_penalty
 
-    check_length_penalty(args.length_penalty, args.length_penalty_offset)
     penalty = {"length_penalty": args.length_penalty, "length_penalty_offset": args.length_penalty_offset}
+    check_length_penalty(*penalty.values())
     _compute_pairs(args, score_files, **penalty)
 
 
@@ -296,10 +289,14 @@ def _push(args: argparse.Namespace) -> None:
 
 # For each engine the function that exports for it, and how the export is used in Python.
 _FORMATS = {
-    "ctranslate2": ("export_ctranslate2", "import Translator; translate = Translator({!r})"),
+    "ctranslate2": (
+        "export_ctranslate2",
+        "from vaswani_transformer.export import Translator; translate = Translator({!r})",
+    ),
     "onnx": (
         "export_onnx",
-        "import VaswaniTransformerOnnxModel; model = VaswaniTransformerOnnxModel.from_pretrained({!r})",
+        "from vaswani_transformer.export import VaswaniTransformerOnnxModel; "
+        "model = VaswaniTransformerOnnxModel.from_pretrained({!r})",
     ),
 }
 
@@ -317,7 +314,7 @@ def _export(args: argparse.Namespace) -> None:
     folder = getattr(export, function)(args.model, args.output_dir, **options)
     size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e6
     print(f"written: {folder} ({size:.1f} MB)")
-    print(f"in Python: from vaswani_transformer.export {use.format(str(folder))}")
+    print(f"in Python: {use.format(str(folder))}")
 
 
 def _demo(args: argparse.Namespace) -> None:
@@ -476,7 +473,7 @@ _ALIGN = {
 }
 _EXPORT = {
     **_MODEL,
-    "--to ctranslate2|onnx!": "engine to export for (needs the extra export)",
+    f"--to {'|'.join(_FORMATS)}!": "engine to export for (needs the extra export)",
     "--output-dir DIR!": "folder to make, new or empty",
     "--quantization TYPE": (
         "how CTranslate2 stores weights: float32, float16, bfloat16, int16, int8, int8_float32, int8_float16 or "

@@ -47,9 +47,3 @@ def test_export_stores_float32_by_default(model_folder, tmp_path):
 def test_export_refuses_wrong_options_by_the_names_that_were_typed(model_folder, tmp_path, capsys, more, error):
     assert refused(capsys, [*arguments(model_folder, tmp_path / "out"), *more]).startswith(error)
     assert not (tmp_path / "out").exists()
-
-
-def test_commands_that_need_a_model_tell_an_export_from_one(model_folder, tmp_path, capsys):
-    assert main(arguments(model_folder, tmp_path / "out")) == 0
-    error = refused(capsys, ["translate", "--model", str(tmp_path / "out"), "--input", "-"])
-    assert error.startswith("error: `--model` must be a model that is not exported, got an export for another engine")
