@@ -13,6 +13,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
 from transformers.utils.peft_utils import find_adapter_config_file
 
+from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..files import WEIGHTS_FILE, WEIGHTS_INDEX, read_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
@@ -46,6 +47,12 @@ def load_for_inference(
             "(merge_and_unload, then save_pretrained), and pass that folder."
         )
     folder = Path(name_or_path)
+    kind = VaswaniTransformerConfig.get_config_dict(str(name_or_path))[0].get("model_type")
+    if kind != VaswaniTransformerConfig.model_type:
+        raise ValueError(
+            f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {kind!r} in {name_or_path}. Use "
+            "transformers for other architectures."
+        )
     if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():
         shard_names(folder / WEIGHTS_INDEX)
     # the bar is noise in a file of messages; downloads are always shown
