@@ -337,33 +337,31 @@ def _demo(args: argparse.Namespace) -> None:
 
 
 def _plot_attention(args: argparse.Namespace) -> None:
-    from .analysis import attention_drawing as drawing
-    from .analysis.attention_maps import attention_maps, check_not_blank
-    from .analysis.drawing import check_matplotlib
+    from .analysis import attention
     from .evaluation.loading import load_for_inference
     from .evaluation.translate import translate
     from .files import check_picture, save_figure
 
     check_picture("output", args.output)
-    check_matplotlib()
-    target, choice = args.target, {"kinds": args.kind or drawing.KINDS, "layers": args.layers, "heads": args.heads}
-    check_not_blank("source", args.source)
-    if target is not None:
-        check_not_blank("target", target)
+    attention.check_matplotlib()
+    attention.check_not_blank(source=args.source, target=args.source if args.target is None else args.target)
     model, tokenizer = load_for_inference(args.model, device=args.device)
-    drawing.check_choice(model.config, **choice)
-    drawing.check_sentence("source", args.source, tokenizer)
+    attention.check_num_tokens(source=len(tokenizer(args.source, verbose=False)["input_ids"]))
+    target = args.target
     if target is None:
         (target,) = translate(model, tokenizer, [args.source])
-        num_tokens = drawing.count_tokens(target, tokenizer)
-        if not target.strip() or num_tokens > drawing.MAX_TOKENS:
+        num_tokens = len(tokenizer(target, verbose=False)["input_ids"])
+        if not target.strip() or num_tokens > attention.MAX_TOKENS:
             raise ValueError(
                 f"`target` must be given for this source, got none, and the model's own translation has {num_tokens} "
-                f"tokens with </s>; what can be drawn has text and at most {drawing.MAX_TOKENS}. Pass a sentence."
+                f"tokens with </s>; what can be drawn has text and at most {attention.MAX_TOKENS}. Pass a sentence."
             )
+    maps = attention.attention_maps(model, tokenizer, args.source, target)
+    kinds = args.kind or attention.KINDS
+    figure = attention.draw_attention(maps, kinds=kinds, layers=args.layers, heads=args.heads)
+    if args.target is None:
         print(target)
-    drawing.check_sentence("target", target, tokenizer)
-    save_figure(drawing.draw_attention(attention_maps(model, tokenizer, args.source, target), **choice), args.output)
+    save_figure(figure, args.output)
     print(f"written to {args.output}")
 
 

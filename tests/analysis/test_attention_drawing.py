@@ -9,8 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from vaswani_transformer.analysis.attention_drawing import MAX_TOKENS, check_choice, check_sentence, draw_attention
-from vaswani_transformer.analysis.attention_maps import AttentionMaps
+from vaswani_transformer.analysis.attention import MAX_TOKENS, AttentionMaps, draw_attention
 
 pytest.importorskip("matplotlib", reason="needs the extra [viz]")
 
@@ -141,7 +140,7 @@ def messages():
     """What the drawing logs."""
     found, handler = [], logging.Handler()
     handler.emit = lambda record: found.append(record.getMessage())
-    logger = logging.getLogger("vaswani_transformer.analysis.attention_drawing")
+    logger = logging.getLogger("vaswani_transformer.analysis.attention")
     logger.addHandler(handler)
     yield found
     logger.removeHandler(handler)
@@ -202,13 +201,6 @@ def test_layer_of_the_deeper_encoder_is_drawn_when_it_alone_is_asked_for():
     assert len(drawn_maps(draw_attention(make_maps(), kinds=["encoder"], layers=[2]))) == 2
 
 
-def test_choice_is_checked_against_a_config_before_there_are_maps(tiny_model):
-    tiny_model.config.num_encoder_layers = 3
-    check_choice(tiny_model.config, ["encoder"], [2], [1])
-    with pytest.raises(ValueError, match=r"`layers` must lie in \[0, 2\)"):
-        check_choice(tiny_model.config, ["encoder", "decoder"], [2], None)
-
-
 @pytest.mark.parametrize("name", ["source", "target"])
 def test_sentence_longer_than_can_be_read_is_refused_with_the_limit(name):
     with pytest.raises(ValueError, match=f"`{name}` must have at most {MAX_TOKENS} tokens to be drawn, got 101"):
@@ -218,16 +210,6 @@ def test_sentence_longer_than_can_be_read_is_refused_with_the_limit(name):
 def test_sentence_at_the_limit_is_drawn():
     figure = draw_attention(make_maps(["x"] * MAX_TOKENS), kinds=["encoder"], layers=[0], heads=[0])
     assert len(drawn_maps(figure)[0].get_xticklabels()) == MAX_TOKENS
-
-
-def test_long_text_is_refused_before_there_are_maps(tiny_tokenizer):
-    with pytest.raises(ValueError, match="`source` must have at most 100 tokens to be drawn, got 201 with </s>"):
-        check_sentence("source", "é" * 100, tiny_tokenizer)
-
-
-def test_blank_text_is_refused(tiny_tokenizer):
-    with pytest.raises(ValueError, match="`source` must be a sentence, got ' '"):
-        check_sentence("source", " ", tiny_tokenizer)
 
 
 def test_picture_that_would_be_too_large_is_refused_with_its_size():

@@ -9,7 +9,7 @@ import torch
 from tiny import SENTENCES, make_model
 
 from vaswani_transformer import VaswaniTransformerTokenizer
-from vaswani_transformer.analysis.attention_maps import attention_maps, readable_tokens
+from vaswani_transformer.analysis.attention import attention_maps, readable_tokens
 
 SOURCE, TARGET = SENTENCES[0], SENTENCES[1]
 EXACT = {"rtol": 0, "atol": 1e-12}

@@ -66,7 +66,7 @@ def test_without_extras_the_parser_is_built_and_train_names_the_one_it_needs(cor
         (
             "matplotlib",
             "viz",
-            ["analysis.drawing"],
+            ["analysis.attention"],
             ["plot", "attention", *DATA[:2], "--model=m", "--output=a.png"],
         ),
     ],

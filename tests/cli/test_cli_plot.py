@@ -63,7 +63,7 @@ def test_attention_names_options_as_they_are_typed(model_folder, options, messag
 
 
 def test_attention_names_the_options_that_make_a_picture_smaller(model_folder, capsys, monkeypatch):
-    monkeypatch.setattr("vaswani_transformer.analysis.attention_drawing.MAX_INCHES", 3)
+    monkeypatch.setattr("vaswani_transformer.analysis.attention.MAX_INCHES", 3)
     error = refused(capsys, attention(model_folder, "--target", "Ein Hund."))
     assert "`--kind`, `--layers` and `--heads` must choose what fits into a picture of 3 x 3 inches" in error
 

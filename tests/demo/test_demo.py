@@ -22,7 +22,7 @@ import pytest
 from tiny import SENTENCES, make_model
 
 from vaswani_transformer import demo as module
-from vaswani_transformer.analysis.attention_maps import attention_maps
+from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.demo import answer, create_demo, launch
 from vaswani_transformer.evaluation.translate import Hypothesis, translate_n_best
 

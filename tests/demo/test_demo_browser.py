@@ -11,7 +11,7 @@ import pytest
 from tiny import SENTENCES, make_model
 from transformers import pipeline
 
-from vaswani_transformer.analysis.attention_maps import attention_maps
+from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.demo import create_demo, launch
 from vaswani_transformer.evaluation.translate import translate_n_best
 

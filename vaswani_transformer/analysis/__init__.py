@@ -1,13 +1,12 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Analysis: what the paper's tables say of cost and size, and pictures of attention.
+"""Analysis: the paper's tables of cost and size, and pictures of attention.
 
 Nothing is imported here: what needs the model loads it when it is used.
 """
 
 # What is public, and has a page in the API reference.
 __all__ = [
-    "attention_drawing",
-    "attention_maps",
+    "attention",
     "cost",
 ]

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What the paper says of cost and size: the orders of Table 1, the FLOPs of Table 2, the rows of Table 3.
+"""The paper's figures of cost and size: the orders of Table 1, the FLOPs of Table 2, the rows of Table 3.
 
 `scripts/paper/tables.py` prints the three tables beside our figures.
 """

@@ -19,7 +19,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..analysis.attention_maps import attention_maps
+from ..analysis.attention import attention_maps
 from ..evaluation.translate import check_num_best, decoding_config, translate_n_best
 from ..extras import requiring
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
