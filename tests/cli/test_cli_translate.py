@@ -68,25 +68,6 @@ def arguments(corpus, model_folder):
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("launcher", [[], pytest.param(TORCHRUN, marks=pytest.mark.multi_process)], ids=["1", "2"])
-def test_translation_that_is_killed_goes_on_as_if_it_had_not_been(launcher, arguments):
-    Path("small_chunks.py").write_text(SMALL_CHUNKS)
-    command, part = ["small_chunks.py", *arguments], Path("out.part")
-    finish(start(*command, "--output", "whole"))
-    process = start(*command, "--output", "out")
-    while process.poll() is None and not (part.is_file() and part.stat().st_size):
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert not Path("out").exists()
-    assert 0 < part.stat().st_size < Path("whole").stat().st_size
-    finish(start(*launcher, *command, "--output", "out", "--resume"))
-    assert Path("out").read_bytes() == Path("whole").read_bytes()
-    assert not list(Path().glob("out.*"))
-
-
 @pytest.fixture
 def small_chunks(arguments, monkeypatch):
     """The command as a script with chunks of 20 sentences, and the bytes of a translation nobody disturbed."""
@@ -111,13 +92,14 @@ def check_resumed(command, expected, *launcher):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "code", "says"),
+    ("number", "code", "says", "launcher"),
     [
-        (signal.SIGINT, 130, "interrupted\nWhat is translated is kept"),
-        pytest.param(signal.SIGTERM, -15, "", marks=pytest.mark.heavy),
+        (signal.SIGINT, 130, "interrupted\nWhat is translated is kept", []),
+        pytest.param(signal.SIGKILL, -9, "", TORCHRUN, marks=pytest.mark.multi_process),
+        pytest.param(signal.SIGTERM, -15, "", [], marks=pytest.mark.heavy),
     ],
 )
-def test_translation_that_is_told_to_stop_goes_on_as_if_it_had_not_been(small_chunks, number, code, says):
+def test_translation_that_is_stopped_goes_on_as_if_it_had_not_been(small_chunks, number, code, says, launcher):
     command, expected = small_chunks
     process = start(*command, "--output", "out")
     wait_for_part(process)
@@ -127,7 +109,8 @@ def test_translation_that_is_told_to_stop_goes_on_as_if_it_had_not_been(small_ch
     assert says in errors
     assert "Traceback" not in errors
     assert not Path("out").exists()
-    check_resumed(command, expected)
+    assert 0 < Path("out.part").stat().st_size < len(expected)
+    check_resumed(command, expected, *launcher)
 
 
 @pytest.mark.heavy
