@@ -203,12 +203,9 @@ class _Sized:
 
 
 def length_batches(lengths: list[int], max_tokens: int, max_texts: int | None = None) -> Iterator[list[int]]:
-    """Indices grouped by length, longest first, so that texts x longest text stays within `max_tokens`.
+    """Indices grouped by length, longest first, at most `max_texts` and `max_tokens` padded tokens in a batch.
 
-    Args:
-        lengths: Tokens of each text, each at least 1.
-        max_tokens: Padded tokens of one batch; a longer text forms a batch of its own.
-        max_texts: Texts of one batch; None is any number.
+    A text of more tokens forms a batch of its own.
     """
     order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
     while order:
