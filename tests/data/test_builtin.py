@@ -21,6 +21,16 @@ def splits():
     return {name: list(builtin.read_builtin(name)) for name in ("train", "validation", "test")}
 
 
+@pytest.fixture
+def damaged(tmp_path, monkeypatch):
+    """A copy of the corpus file with one flipped bit, in the place of the file."""
+    content = bytearray(builtin.CORPUS_FILE.read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "damaged.txt.xz").write_bytes(content)
+    monkeypatch.setattr(builtin, "CORPUS_FILE", tmp_path / "damaged.txt.xz")
+    return tmp_path / "damaged.txt.xz"
+
+
 def letters(sentence):
     """Letters and digits of a sentence in lower case: what remains without punctuation, capitals and spaces."""
     return "".join(filter(str.isalnum, sentence.lower()))
@@ -74,6 +84,11 @@ def test_file_begins_with_the_attribution_of_the_notice():
 
 def test_file_is_at_most_2_megabytes():
     assert builtin.CORPUS_FILE.stat().st_size <= 2_000_000
+
+
+def test_damaged_file_is_refused_by_its_name(damaged, tmp_path):
+    with pytest.raises(ValueError, match=rf"got {damaged}, whose SHA-256 is not .* install the package again"):
+        load_corpus(dataset="builtin", split="test", cache_dir=tmp_path)
 
 
 def test_unknown_split_is_refused():
