@@ -52,7 +52,7 @@ class LogLines(PrinterCallback):
         figures = [f"{state.global_step:,} of {state.max_steps:,}"]
         for name, value in logs.items():
             if name != "total_flos":
-                figures.append(f"{name} {value:.5g}" if isinstance(value, float) else f"{name} {value}")
+                figures.append(f"{name} {value:,.0f}" if value >= 1000 else f"{name} {value:.4g}")
         if "loss" in logs and self._start is not None:
             start, first_step = self._start
             pace = (time.perf_counter() - start) / max(state.global_step - first_step, 1)
