@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Trains a small English-German model on the built-in corpus (144,342 pairs of short Tatoeba sentences, see NOTICE),
 # scores it on 1,000 test sentences with all their references and translates three more.
-# Two CPU cores need about ten minutes of training; only the Python packages are downloaded.
+# Two CPU cores need about nine minutes of training; only the Python packages are downloaded.
 #
 #   bash scripts/quickstart.sh [--steps N] [--output-dir DIR]
 set -euo pipefail
