@@ -234,7 +234,7 @@ def test_new_pair_lowers_the_loss(untrained_french, french):
 
 def test_new_pair_is_a_task_of_its_own(french):
     assert len(translations(french, "translation_en_to_fr")) == 2
-    with pytest.raises(ValueError, match="translates en to fr"):
+    with pytest.raises(ValueError, match="must be en and fr, which the model translates"):
         pipeline("translation_en_to_de", model=str(french))
 
 

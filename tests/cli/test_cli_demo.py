@@ -33,7 +33,7 @@ def test_demo_refuses_a_port_in_use_instead_of_taking_the_next(model_folder, cap
 def test_demo_refuses_more_translations_than_beams(model_folder, free_port, capsys):
     pytest.importorskip("gradio")
     error = refused(capsys, ["demo", "--model", str(model_folder), "--n-best", "5", "--port", str(free_port)])
-    assert "`--n-best` must be at most `num_beams`, which is 4, got 5" in error
+    assert "`--n-best` must be at least 1 and at most `num_beams`, which is 4, got 5" in error
 
 
 @pytest.mark.slow

@@ -164,7 +164,7 @@ def test_evaluate_refuses_one_file_for_both_outputs(corpus, capsys):
 
 def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(model_folder, corpus, monkeypatch, capsys):
     def write_or_fail(lines, path):
-        if path == "out":
+        if str(path) == "out":
             raise OSError("disk full")
         return write_lines(lines, path)
 

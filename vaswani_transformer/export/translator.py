@@ -150,6 +150,8 @@ class Translator:
     def _decoding(self, name: str, num_best: int, options: dict[str, Any]) -> Decoding:
         """Says how to translate: by the options given, or those of the export's generation_config.json."""
         given = {key: value for key, value in options.items() if value is not None}
+        if unknown := given.keys() - {*self._defaults, "max_new_tokens"}:
+            raise TypeError(f"A translator takes no option {', '.join(sorted(unknown))}. See `Translator.__call__`.")
         max_new_tokens = given.pop("max_new_tokens", None)
         values = {**self._defaults, **decoding_overrides(**given)}
         if max_new_tokens is not None:
