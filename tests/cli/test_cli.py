@@ -74,12 +74,13 @@ def test_without_extras_the_parser_is_built_and_train_names_the_one_it_needs(cor
 def test_missing_package_is_named_with_the_command_that_installs_its_extra(
     package, extra, modules, arguments, model_folder, corpus, monkeypatch, capsys
 ):
-    """Of modules that another test has imported the newly imported ones take the places."""
+    """Modules that another test has imported are imported anew here, and are back in their places afterwards."""
     monkeypatch.setitem(sys.modules, package, None)
     for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
     for module in modules:
         monkeypatch.delitem(sys.modules, f"vaswani_transformer.{module}", raising=False)
+        monkeypatch.delattr(f"vaswani_transformer.{module}", raising=False)
     error = refused(capsys, arguments)
     assert f"`{package}`" in error
     assert f"pip install 'vaswani-transformer[{extra}]'" in error
