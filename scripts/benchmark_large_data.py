@@ -150,12 +150,10 @@ def batches(folder: Path, start) -> dict:
 
     from torch.utils.data import DataLoader
 
-    from vaswani_transformer.data import ArrowPairs, TranslationCollator
+    from vaswani_transformer.data import TranslationCollator
 
     cleaned, _, tokenizer = _clean(folder)
-    loader = DataLoader(
-        ArrowPairs(cleaned), batch_sampler=_sampler(cleaned), collate_fn=TranslationCollator(tokenizer)
-    )
+    loader = DataLoader(cleaned, batch_sampler=_sampler(cleaned), collate_fn=TranslationCollator(tokenizer))
     iterator = iter(loader)
     next(iterator)
     start()

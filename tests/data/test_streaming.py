@@ -209,9 +209,9 @@ def test_loader_goes_on_where_its_last_iteration_stopped(make_loader):
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"num_processes": 2}, "num_processes 2, got one with num_processes 1"),
-        ({"num_workers": 3}, "num_workers 3, got one with num_workers 0"),
-        ({"max_source_tokens": 50}, "max_source_tokens 50, got one with max_source_tokens 60"),
+        ({"num_processes": 2}, "'num_processes': 2}, got one with {'num_processes': 1}"),
+        ({"num_workers": 3}, "'num_workers': 3}, got one with {'num_workers': 0}"),
+        ({"max_source_tokens": 50}, "'max_source_tokens': 50}, got one with {'max_source_tokens': 60}"),
     ],
 )
 def test_state_of_other_settings_is_refused(make_loader, settings, named):
@@ -254,19 +254,13 @@ def test_text_is_tokenized_as_elsewhere(make_loader, tiny_tokenizer):
 def test_id_outside_the_vocabulary_is_refused_when_it_is_read(make_loader, tiny_tokenizer):
     loader = make_loader(make_stream(num_shards=1), vocab_size=FIRST_ID + 200)
     read = []
-    with pytest.raises(ValueError, match=r"`input_ids` .* \[0, 500\), got 500 in the row \[500, 5, 5, 5, 2\]\."):
+    with pytest.raises(ValueError, match=r"`input_ids` .* \[0, 500\), got 500 in \[500, 5, 5, 5, 2\]"):
         read.extend(number for batch in loader for number in numbers(batch))
     assert 150 < len(read) <= 200 and max(read) < 200  # those of the pools before
     assert first_epoch(make_loader(vocab_size=FIRST_ID + NUM_PAIRS))
     text = datasets.Dataset.from_list([{"source": "a", "target": "b"}]).to_iterable_dataset()
     with pytest.raises(ValueError, match=r"`input_ids` must hold token ids in \[0, 3\)"):
         next(iter(make_loader(text, tokenizer=tiny_tokenizer, vocab_size=3)))
-
-
-def test_missing_text_is_refused(make_loader, tiny_tokenizer):
-    stream = datasets.Dataset.from_list([{"source": "a", "target": None}]).to_iterable_dataset()
-    with pytest.raises(ValueError, match="must hold text in every row of `target`, got None"):
-        next(iter(make_loader(stream, tokenizer=tiny_tokenizer)))
 
 
 def test_reader_without_a_pair_is_an_error_instead_of_an_endless_search(make_loader):

@@ -66,7 +66,7 @@ def test_id_outside_the_vocabulary_is_refused_before_it_is_dealt_out(make_traine
     rows = dataset.to_list()
     rows[41]["input_ids"][0] = 290
     wrong = datasets.Dataset.from_list(rows)
-    refused = pytest.raises(ValueError, match=r"`input_ids` .* \[0, 290\), got 290 in row 41\.")
+    refused = pytest.raises(ValueError, match=r"`input_ids` .* \[0, 290\), got 290 in \[")
     with refused:
         make_trainer(train_dataset=wrong).get_train_dataloader()
     for use in (lambda trainer: trainer.evaluate(), lambda trainer: trainer.predict(wrong)):

@@ -8,7 +8,7 @@ with requiring("train", "to work with corpora"):
     import datasets  # noqa: F401
 
 from .batching import BATCHES_PER_POOL, TokenBatchSampler
-from .collation import ArrowPairs, TranslationCollator
+from .collation import TranslationCollator
 from .corpora import load_corpus, read_lines, stream_corpus
 from .preparation import CleaningReport, CleaningRules, clean_corpus, tokenize_corpus
 from .streaming import StreamLoader, StreamSettings
@@ -16,7 +16,6 @@ from .vocabulary import corpus_sentences, train_tokenizer
 
 __all__ = [
     "BATCHES_PER_POOL",
-    "ArrowPairs",
     "CleaningReport",
     "CleaningRules",
     "StreamLoader",

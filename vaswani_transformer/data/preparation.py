@@ -46,23 +46,19 @@ def tokenize_corpus(
         The same rows with the columns `input_ids`, `labels` (int32 lists), `source_length` and `target_length`
         (tokens, `</s>` included). A sentence without a visible character becomes the `</s>` of an empty one.
     """
+    if num_proc is None:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        num_proc = min(cores, len(dataset) // _PAIRS_PER_PROCESS)
     return dataset.map(
         encode_pairs,
         batched=True,
         fn_kwargs={"tokenizer": tokenizer},
         remove_columns=dataset.column_names,
         features=_FEATURES,
-        num_proc=_num_processes(len(dataset)) if num_proc is None else num_proc,
+        num_proc=num_proc if num_proc > 1 else None,
         new_fingerprint=_fingerprint(dataset, tokenizer),
         desc="Tokenizing",
     )
-
-
-def _num_processes(num_pairs: int) -> int | None:
-    """Processes for a corpus, None for this one alone: a core each, and enough pairs to be worth their start."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    processes = min(cores or 1, num_pairs // _PAIRS_PER_PROCESS)
-    return processes if processes > 1 else None
 
 
 def encode_pairs(pairs: Mapping[str, list[str]], tokenizer: Any) -> dict[str, list[Any]]:
@@ -104,51 +100,54 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
     Raises:
         ValueError: The data set is not tokenised.
     """
-    names = ("source_length", "target_length")
-    if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
-        return number_column(dataset, names[0]), number_column(dataset, names[1])
+    names = ["source_length", "target_length"]
     columns = getattr(dataset, "column_names", None)
+    if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
+        lengths = dataset.select_columns(names).with_format("numpy")[:]
+        return lengths[names[0]].astype(np.int64), lengths[names[1]].astype(np.int64)
     if isinstance(columns, list) and "input_ids" not in columns:
         raise ValueError(
             f"`dataset` must have the columns input_ids and labels, got {', '.join(columns)}. Tokenise it: "
             "tokenize_corpus(dataset, tokenizer) of vaswani_transformer.data."
         )
     rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in dataset]
-    lengths = np.array(rows, dtype=np.int64).reshape(-1, 2)
-    return lengths[:, 0], lengths[:, 1]
+    source, target = np.array(rows, dtype=np.int64).reshape(-1, 2).T
+    return source, target
 
 
-def number_column(dataset: datasets.Dataset, name: str) -> np.ndarray:
-    """A column of whole numbers, (N,) int64, straight from Arrow memory."""
-    return np.asarray(dataset.with_format("arrow")[name].to_numpy(), dtype=np.int64)
+def check_token_ids(dataset: Any, vocab_size: int) -> None:
+    """Refuses tokenised pairs with an id outside the vocabulary, before batches are dealt out to processes.
 
-
-def check_row(row: Mapping[str, Any], vocab_size: int, number: int | None = None) -> None:
-    """Refuses one pair with an id outside the vocabulary.
+    A process that met the id alone would end, and the others wait for it.
 
     Args:
-        row: `input_ids` and, if known, `labels`.
+        dataset: Rows with `input_ids` and, if known, `labels`; -100 is no id as a label.
         vocab_size: Size of the model's vocabulary.
-        number: Of the row, for the message; None shows the row's ids instead.
 
     Raises:
-        ValueError: Names the column, the row and the id.
+        ValueError: Names the column and the id.
     """
-    for name in ("input_ids", "labels"):
-        ids = np.asarray(() if row.get(name) is None else row[name])
-        if (wrong := ids[are_outside(ids, name, vocab_size)]).size:
-            where = f"the row {ids.tolist()!s:.100}" if number is None else f"row {number}"
-            raise ValueError(
-                f"`{name}` must hold token ids in [0, {vocab_size}), got {wrong[0]} in {where}. Use the tokenizer "
-                "that was saved with this model, or make room for a larger one: "
-                "model.resize_token_embeddings(len(tokenizer))."
-            )
+    names = ("input_ids", "labels")
+    if isinstance(dataset, datasets.Dataset) and dataset.format["type"] != "custom":  # whole columns at once
+        columns = [(name, dataset.data.column(name).chunks) for name in names if name in dataset.column_names]
+        chunks = ((name, chunk.flatten().to_numpy(zero_copy_only=False)) for name, each in columns for chunk in each)
+        if not any(_outside(ids, name, vocab_size).size for name, ids in chunks):
+            return
+    for row in dataset:
+        for name in names:
+            ids = np.asarray(() if row.get(name) is None else row[name])
+            if (wrong := _outside(ids, name, vocab_size)).size:
+                raise ValueError(
+                    f"`{name}` must hold token ids in [0, {vocab_size}), got {wrong[0]} in {ids.tolist()!s:.100}. Use "
+                    "the tokenizer that was saved with this model, or make room for a larger one: "
+                    "model.resize_token_embeddings(len(tokenizer))."
+                )
 
 
-def are_outside(ids: np.ndarray, column: str, vocab_size: int) -> np.ndarray:
-    """Which ids are outside the vocabulary; -100 is not, as a label."""
-    outside: np.ndarray = (ids < 0) | (ids >= vocab_size)
-    return outside & (ids != IGNORE_INDEX) if column == "labels" else outside
+def _outside(ids: np.ndarray, column: str, vocab_size: int) -> np.ndarray:
+    """The ids outside the vocabulary."""
+    outside: np.ndarray = ids[(ids < 0) | (ids >= vocab_size)]
+    return outside[outside != IGNORE_INDEX] if column == "labels" else outside
 
 
 # ---- cleaning ----

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from transformers import PreTrainedTokenizerBase
 
 from .batching import cut, shape_keys
-from .preparation import CleaningReport, CleaningRules, check_pairs, check_row, encode_pairs
+from .preparation import CleaningReport, CleaningRules, check_pairs, check_token_ids, encode_pairs, pair_lengths
 
 _ROWS_PER_READ = 1000
 
@@ -52,6 +52,11 @@ class StreamSettings:
         """Readers of each process: its workers, or itself."""
         return max(1, self.num_workers)
 
+    @property
+    def limits(self) -> np.ndarray:
+        """Real source and target tokens of one micro-batch, (2,)."""
+        return np.array([self.max_source_tokens, self.max_target_tokens])
+
 
 class StreamLoader:
     """Endless token-bounded micro-batches of a stream, for one of several processes.
@@ -78,7 +83,7 @@ class StreamLoader:
         **loader_options: Further arguments of `DataLoader`, for example `pin_memory`.
 
     Raises:
-        ValueError: While reading: a text is missing, an id is outside the vocabulary, or a reader keeps no pair.
+        ValueError: While reading: an id is outside the vocabulary, or a reader keeps no pair.
 
     Example:
         >>> settings = StreamSettings(max_source_tokens=25_000, max_target_tokens=25_000)
@@ -100,7 +105,13 @@ class StreamLoader:
     ):
         self.settings = settings
         self._options = loader_options
-        self._source = _Reader(dataset, collator, settings, rules or CleaningRules(), tokenizer, vocab_size)
+        rules = replace(
+            rules or CleaningRules(),
+            max_source_tokens_per_batch=settings.max_source_tokens,
+            max_target_tokens_per_batch=settings.max_target_tokens,
+            max_padded_tokens=settings.max_padded_tokens,
+        )
+        self._source = _Reader(dataset, collator, settings, rules, tokenizer, vocab_size)
         self._states = [_ReaderState() for _ in range(settings.num_readers)]
         self._next_reader = 0
 
@@ -138,8 +149,7 @@ class StreamLoader:
         """
         own, other = asdict(self.settings), state["settings"]
         if changed := [name for name in own if other.get(name) != own[name]]:
-            wanted = ", ".join(f"{name} {own[name]}" for name in changed)
-            got = ", ".join(f"{name} {other.get(name)}" for name in changed)
+            wanted, got = ({name: settings.get(name) for name in changed} for settings in (own, other))
             raise ValueError(
                 f"`state` must be that of a stream dealt out with {wanted}, got one with {got}. Go on with the same "
                 "numbers of processes, workers and accumulation steps, budgets and seed."
@@ -174,45 +184,32 @@ class _ReaderState:
 
     @property
     def report(self) -> CleaningReport:
-        """Pairs kept and dropped, over all epochs."""
         return CleaningReport(self.num_kept, self.dropped)
 
-    def count(self, report: CleaningReport) -> _ReaderState:
-        """The state with the pairs of a pool added."""
-        total = self.report + report
-        return replace(self, num_kept=total.num_kept, dropped=total.dropped)
 
-
+@dataclass(eq=False)
 class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     """Batches of one reader, each with the reader's state after it; a worker's number says which reader it is."""
 
-    def __init__(
-        self,
-        dataset: datasets.IterableDataset,
-        collator: Callable[[list[Row]], Any],
-        settings: StreamSettings,
-        rules: CleaningRules,
-        tokenizer: PreTrainedTokenizerBase | None,
-        vocab_size: int | None,
-    ):
-        self.dataset, self.collator, self.settings, self.tokenizer = dataset, collator, settings, tokenizer
-        self.vocab_size = vocab_size
-        self.limits = np.array([settings.max_source_tokens, settings.max_target_tokens])
-        self.rules = replace(
-            rules,
-            max_source_tokens_per_batch=settings.max_source_tokens,
-            max_target_tokens_per_batch=settings.max_target_tokens,
-            max_padded_tokens=settings.max_padded_tokens,
-        )
-        self.states: list[_ReaderState] = []
-        self.first = 0  # the reader whose turn it is, which worker 0 becomes
+    dataset: datasets.IterableDataset
+    collator: Callable[[list[Row]], Any]
+    settings: StreamSettings
+    rules: CleaningRules
+    tokenizer: PreTrainedTokenizerBase | None
+    vocab_size: int | None
+    states: list[_ReaderState] = field(default_factory=list)
+    first: int = 0  # the reader whose turn it is, which worker 0 becomes
 
     def __iter__(self) -> Iterator[tuple[Any, _ReaderState]]:
         worker = get_worker_info()
         number = (self.first + (worker.id if worker else 0)) % self.settings.num_readers
         reader = self.settings.process_index * self.settings.num_readers + number
         num_readers = self.settings.num_processes * self.settings.num_readers
-        part, state = _part(self.dataset, reader, num_readers), self.states[number]
+        if self.dataset.num_shards >= num_readers:
+            part = self.dataset.shard(num_readers, reader, contiguous=False)
+        else:  # every n-th pair
+            part = split_dataset_by_node(self.dataset, reader, num_readers)
+        state = self.states[number]
         while True:
             before = state
             state = yield from self._read_epoch(part, reader, before)
@@ -232,7 +229,8 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         while (pool := self._fill(reads)) is not None:
             rows, report = pool
             if state.num_given == 0:  # else the state comes from a pool that is counted
-                state = state.count(report)
+                total = state.report + report
+                state = replace(state, num_kept=total.num_kept, dropped=total.dropped)
             batches = self._cut(rows, np.random.default_rng([self.settings.seed, state.epoch, state.pool, reader]))
             for number in range(state.num_given, len(batches)):
                 yield self.collator([rows[row] for row in batches[number]]), replace(state, num_given=number + 1)
@@ -242,56 +240,32 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     def _fill(self, reads: Iterator[Mapping[str, list[Any]]]) -> tuple[list[Row], CleaningReport] | None:
         """Pairs of the next pool, and the count of kept and dropped ones; None at the end of the epoch."""
         pool, report, num_tokens, has_read = [], CleaningReport(0, {}), np.zeros(2, dtype=np.int64), False
-        limits = np.array([*self.limits, self.settings.max_padded_tokens or np.inf])
+        settings = self.settings
+        limits = np.array([*settings.limits, settings.max_padded_tokens or np.inf])
         for read in reads:
             has_read = True
-            rows = self._tokenize(read)
-            lengths = _lengths(rows)
+            if not {"input_ids", "labels"} <= set(read):
+                read = encode_pairs(read, self.tokenizer)
+            sides = [[np.asarray(ids, dtype=np.int32) for ids in read[name]] for name in ("input_ids", "labels")]
+            rows = [{"input_ids": source, "labels": target} for source, target in zip(*sides, strict=True)]
+            if self.vocab_size is not None:
+                check_token_ids(rows, self.vocab_size)
+            lengths = np.stack(pair_lengths(rows), axis=1)
             dropped, counts = check_pairs(lengths[:, 0], lengths[:, 1], self.rules)
             pool += [row for row, drop in zip(rows, dropped.tolist(), strict=True) if not drop]
             report = report + counts
             num_tokens += lengths[~dropped].sum(axis=0)
-            if (np.array([*num_tokens, num_tokens.sum()]) >= self.settings.batches_per_pool * limits).any():
+            if (np.array([*num_tokens, num_tokens.sum()]) >= settings.batches_per_pool * limits).any():
                 break
         return (pool, report) if has_read else None
-
-    def _tokenize(self, read: Mapping[str, list[Any]]) -> list[Row]:
-        """Token ids of some rows of the stream, which holds them or text."""
-        if not {"input_ids", "labels"} <= set(read):
-            for side in ("source", "target"):
-                for text in read[side]:
-                    if not isinstance(text, str):
-                        raise ValueError(
-                            f"`dataset` must hold text in every row of `{side}`, got {text!r:.100}. Remove such rows."
-                        )
-            read = encode_pairs(read, self.tokenizer)
-        sides = [[np.asarray(ids, dtype=np.int32) for ids in read[name]] for name in ("input_ids", "labels")]
-        rows = [{"input_ids": source, "labels": target} for source, target in zip(*sides, strict=True)]
-        if self.vocab_size is not None:
-            for row in rows:
-                check_row(row, self.vocab_size)
-        return rows
 
     def _cut(self, rows: list[Row], rng: np.random.Generator) -> list[list[int]]:
         """Micro-batches of a pool as row numbers, in the order in which they are handed out."""
         if not rows:
             return []
-        lengths = _lengths(rows)
+        lengths = np.stack(pair_lengths(rows), axis=1)
         order = rng.permutation(len(rows))
         order = order[np.lexsort(shape_keys(lengths[order]))]
-        starts = cut(lengths[order], self.limits, self.settings.max_padded_tokens)
+        starts = cut(lengths[order], self.settings.limits, self.settings.max_padded_tokens)
         batches = np.split(order, starts[1:-1])
         return [batches[number].tolist() for number in rng.permutation(len(batches))]
-
-
-def _part(dataset: datasets.IterableDataset, reader: int, num_readers: int) -> datasets.IterableDataset:
-    """What one of several readers reads: whole shards where there are enough, else every n-th pair."""
-    if dataset.num_shards >= num_readers:
-        return dataset.shard(num_readers, reader, contiguous=False)
-    return split_dataset_by_node(dataset, reader, num_readers)
-
-
-def _lengths(rows: list[Row]) -> np.ndarray:
-    """Tokens of both sides of each pair, (N, 2)."""
-    lengths = [(len(row["input_ids"]), len(row["labels"])) for row in rows]
-    return np.array(lengths, dtype=np.int64).reshape(-1, 2)

@@ -23,13 +23,11 @@ from transformers.utils import logging
 
 from ..data import (
     BATCHES_PER_POOL,
-    ArrowPairs,
     CleaningReport,
     CleaningRules,
     StreamLoader,
     StreamSettings,
     TokenBatchSampler,
-    TranslationCollator,
     clean_corpus,
     corpus_sentences,
     load_corpus,
@@ -177,8 +175,6 @@ def load_batches(
     accelerator: Accelerator,
 ) -> DataLoader[Any]:
     """Makes this process's loader of planned batches."""
-    if type(collator) is TranslationCollator and ArrowPairs.fits(dataset):
-        dataset = ArrowPairs(dataset)
     loader: DataLoader[Any] = accelerator.prepare(
         DataLoader(
             dataset,

@@ -22,7 +22,7 @@ from transformers.trainer_utils import EvalLoopOutput, TrainOutput, has_length, 
 from ..analysis.cost import training_flops
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import CleaningReport, CleaningRules, StreamLoader, TokenBatchSampler, TranslationCollator
-from ..data.collation import check_token_ids
+from ..data.preparation import check_token_ids
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from .arguments import VaswaniTransformerTrainingArguments, warn_of_no_effect
 from .averaging import SnapshotCallback
