@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tiny models, a tiny tokenizer and the way to the real corpora, shared by all tests."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -14,6 +15,20 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 from tiny import SENTENCES, make_model
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration, VaswaniTransformerTokenizer
+
+
+def pytest_collection_finish():
+    """Leaves what is imported out of the garbage collections that every training ends with, of half a second each."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk():
+    """A test need not wait until its checkpoints are on the disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture(scope="session")

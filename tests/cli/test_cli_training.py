@@ -4,11 +4,6 @@
 
 import dataclasses
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import datasets  # noqa: F401  (its log handler keeps the stderr of its first import, which must not be a test's)
@@ -19,8 +14,6 @@ from transformers import AutoTokenizer
 from vaswani_transformer import cli
 from vaswani_transformer.cli import main
 from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
-
-REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def test_train_has_an_option_for_every_field_of_a_recipe():
@@ -91,10 +84,31 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
             {"validation_source": "train.en", "validation_target": "nothing.de"},
             "`--validation-target` must be an existing file, got nothing.de",
         ),
+        ({"train_target": "empty.de"}, "empty.de"),
+        ({"train_target": "short.de"}, "40 lines in train.en and 2 lines in short.de"),
+        ({"train_target": "bytes.de"}, "`bytes.de` must be UTF-8 text, got byte 0xe4 in line 2 at byte offset 5"),
+        ({"d_model": "15", "d_k": "4", "d_v": "4"}, "`--d-model` must be even"),
+        ({"num_heads": "3"}, "`--d-model` must be divisible by `--num-heads`"),
+        ({"preset": "huge"}, "`--preset` must be one of base, big"),
+        ({"vocab_size": "258"}, "`--vocab-size` must be at least 259"),
     ],
 )
-def test_train_names_the_option_of_a_file_that_is_missing_or_too_much(corpus, capsys, changes, message):
+def test_train_names_the_option_or_the_file_that_is_wrong(corpus, capsys, changes, message):
+    Path("empty.de").touch()
+    Path("short.de").write_text("one\ntwo\n")
+    Path("bytes.de").write_bytes(b"gut\nb\xe4d\n" * 20)
     assert message in refused(capsys, train_arguments(**changes))
+    assert not Path("run").exists()
+
+
+def test_train_refuses_an_unknown_recipe_and_prints_the_known(capsys):
+    error = refused(capsys, ["train", "--output-dir", "run", "--recipe", "nonsense"])
+    assert all(name in error for name in ("quickstart", "multi30k-tiny", "paper-base-en-de", "'nonsense'"))
+
+
+def test_train_tokenizer_refuses_a_vocabulary_below_the_byte_alphabet(corpus, capsys):
+    arguments = ["train-tokenizer", "train.en", "--output-dir", "run", "--vocab-size", "258"]
+    assert "`--vocab-size` must be at least 259" in refused(capsys, arguments)
     assert not Path("run").exists()
 
 
@@ -110,83 +124,6 @@ def test_train_refuses_an_unknown_tracker_before_anything_is_read(corpus, capsys
     error = refused(capsys, train_arguments("--report-to", "tensorbord", "wandb"))
     assert "tensorbord is not supported" in error and "tensorboard" in error
     assert not Path("run").exists()
-
-
-@pytest.mark.slow
-def test_interrupted_training_exits_130_and_resumes(corpus):
-    command = [sys.executable, str(REPOSITORY / "scripts" / "train.py")]
-    arguments = train_arguments(max_steps="100000", save_steps="100000", logging_steps="1")[1:]
-    with subprocess.Popen(
-        [*command, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
-    ) as process:
-        deadline = time.monotonic() + 90
-        while not list(Path("run").glob("snapshots/*")) and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.2)
-        process.send_signal(signal.SIGINT)
-        error = process.communicate(timeout=60)[1].decode()
-    assert process.returncode == 130
-    assert "Traceback" not in error
-    checkpoint = next(Path("run").glob("checkpoint-*"))
-    steps = int(checkpoint.name.removeprefix("checkpoint-"))
-    assert main(["train", "--output-dir", "run", "--resume", "--use-cpu", "--max-steps", str(steps + 2)]) == 0
-    assert json.loads(Path("run/train_results.json").read_text())["train_steps"] == steps + 2
-
-
-def test_train_refuses_a_missing_file(corpus, capsys):
-    error = refused(capsys, train_arguments(train_source="nowhere.en"))
-    assert "nowhere.en" in error
-    assert not Path("run").exists()
-
-
-def test_train_refuses_an_empty_file(corpus, capsys):
-    Path("train.de").write_bytes(b"")
-    assert "train.de" in refused(capsys, train_arguments())
-
-
-def test_train_refuses_files_of_different_line_counts_and_names_both(corpus, capsys):
-    Path("train.de").write_text("one\ntwo\n")
-    error = refused(capsys, train_arguments())
-    assert "40 lines in train.en" in error
-    assert "2 lines in train.de" in error
-
-
-def test_train_refuses_bytes_that_are_not_utf8_and_names_file_line_and_offset(corpus, capsys):
-    Path("train.de").write_bytes(b"gut\nb\xe4d\n" * 20)
-    error = refused(capsys, train_arguments())
-    assert "train.de" in error
-    assert "line 2" in error
-    assert "offset 5" in error
-
-
-@pytest.mark.parametrize("command", ["train", "train-tokenizer"])
-def test_vocabulary_below_the_byte_alphabet_is_refused(command, corpus, capsys):
-    arguments = {
-        "train": train_arguments(vocab_size="258"),
-        "train-tokenizer": ["train-tokenizer", "train.en", "--output-dir", "run", "--vocab-size", "258"],
-    }
-    assert "`--vocab-size` must be at least 259" in refused(capsys, arguments[command])
-    assert not Path("run").exists()
-
-
-def test_train_refuses_an_odd_width_with_sinusoids(corpus, capsys):
-    assert "`--d-model` must be even" in refused(capsys, train_arguments(d_model="15", d_k="4", d_v="4"))
-
-
-def test_train_refuses_a_width_that_the_heads_do_not_divide(corpus, capsys):
-    assert "`--d-model` must be divisible by `--num-heads`" in refused(capsys, train_arguments(num_heads="3"))
-
-
-def test_train_refuses_an_unknown_recipe_and_prints_the_known(capsys):
-    error = refused(capsys, ["train", "--output-dir", "run", "--recipe", "nonsense"])
-    assert all(name in error for name in ("quickstart", "multi30k-tiny", "paper-base-en-de", "'nonsense'"))
-
-
-def test_train_refuses_an_unknown_preset_and_prints_the_known(corpus, capsys):
-    error = refused(capsys, train_arguments(preset="huge"))
-    assert all(name in error for name in ("base", "big", "'huge'"))
 
 
 def test_train_never_overwrites_another_run_without_being_told(corpus, capsys):

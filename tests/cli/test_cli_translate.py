@@ -1,7 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`translate` as real processes: killed and resumed, several at once, with pipes and disks that fail."""
+"""`translate` as processes: killed and resumed, several at once, with pipes and disks that fail."""
 
+import contextlib
+import json
 import os
 import random
 import signal
@@ -10,16 +12,16 @@ import sys
 import time
 from pathlib import Path
 
+import processes
 import pytest
 from cli_runs import refused
+from processes import Fork
 
 from vaswani_transformer.cli import main
 from vaswani_transformer.evaluation import translate
 from vaswani_transformer.evaluation.translate import check_files, join_processes
 
-TORCHRUN = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-COMMAND = ["-m", "vaswani_transformer.cli"]
-# The same with chunks of 20 sentences, as a script.
+# The command with chunks of 20 sentences, as a script.
 SMALL_CHUNKS = """import sys
 from vaswani_transformer.cli import main
 from vaswani_transformer.evaluation import translate
@@ -27,27 +29,6 @@ from vaswani_transformer.evaluation import translate
 translate.SENTENCES_PER_CHUNK = 20
 sys.exit(main())
 """
-
-
-def start(*arguments):
-    """A Python process that gets on with the arguments."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    command = [sys.executable, *arguments]
-    return subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in what a script starts with &
-    )
-
-
-def finish(process):
-    """What a process wrote to stderr; it must succeed."""
-    errors = process.communicate(timeout=200)[1]
-    assert process.returncode == 0, errors[-3000:]
-    return errors
 
 
 @pytest.fixture
@@ -84,50 +65,49 @@ def wait_for_part(process, size=0):
         time.sleep(0.001)
 
 
-def check_resumed(command, expected, *launcher):
-    finish(start(*launcher, *command, "--output", "out", "--resume"))
+def check_resumed(command, expected, num_processes=1):
+    status, _, errors = processes.run([*command, "--output", "out", "--resume"], Path.cwd(), num_processes)
+    assert status == 0, errors
     assert Path("out").read_bytes() == expected
     assert not list(Path().glob("out.*"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "code", "says", "launcher"),
+    ("number", "code", "says", "num_processes"),
     [
-        (signal.SIGINT, 130, "interrupted\nWhat is translated is kept", []),
-        pytest.param(signal.SIGKILL, -9, "", TORCHRUN, marks=pytest.mark.multi_process),
-        pytest.param(signal.SIGTERM, -15, "", [], marks=pytest.mark.heavy),
+        (signal.SIGINT, 130, "interrupted\nWhat is translated is kept", 1),
+        pytest.param(signal.SIGKILL, -9, "", 2, marks=pytest.mark.multi_process),
+        pytest.param(signal.SIGTERM, -15, "", 1, marks=pytest.mark.heavy),
     ],
 )
-def test_translation_that_is_stopped_goes_on_as_if_it_had_not_been(small_chunks, number, code, says, launcher):
+def test_translation_that_is_stopped_goes_on_as_if_it_had_not_been(small_chunks, number, code, says, num_processes):
     command, expected = small_chunks
-    process = start(*command, "--output", "out")
+    process = Fork([*command, "--output", "out"], Path.cwd())
     wait_for_part(process)
     process.send_signal(number)
-    errors = process.communicate(timeout=60)[1]
-    assert process.returncode == code
-    assert says in errors
-    assert "Traceback" not in errors
+    assert process.wait(60) == code
+    assert says in process.errors()
+    assert "Traceback" not in process.errors()
     assert not Path("out").exists()
     assert 0 < Path("out.part").stat().st_size < len(expected)
-    check_resumed(command, expected, *launcher)
+    check_resumed(command, expected, num_processes)
 
 
 @pytest.mark.heavy
-def test_translation_killed_at_twenty_moments_has_every_line_once_and_in_order(small_chunks):
+def test_translation_killed_at_ten_moments_has_every_line_once_and_in_order(small_chunks):
     command, expected = small_chunks
     part, generator, num_kills = Path("out.part"), random.Random(0), 0
-    while num_kills < 20:
+    while num_kills < 10:
         resume = ["--resume"] if part.exists() else []
-        process = start(*command, "--output", "out", *resume)
+        process = Fork([*command, "--output", "out", *resume], Path.cwd())
         if generator.random() < 0.8:
             wait_for_part(process, part.stat().st_size if resume else 0)
             time.sleep(generator.uniform(0, 0.01))
         else:
             time.sleep(generator.uniform(0, 5))  # while it starts
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=60)
-        num_kills += process.returncode == -signal.SIGKILL
+        num_kills += process.wait(60) == -signal.SIGKILL
         if Path("out").exists():  # it was faster
             assert Path("out").read_bytes() == expected
             Path("out").unlink()
@@ -136,43 +116,20 @@ def test_translation_killed_at_twenty_moments_has_every_line_once_and_in_order(s
     check_resumed(command, expected)
 
 
-@pytest.mark.heavy
-@pytest.mark.multi_process
-def test_two_processes_of_which_one_is_killed_end_and_go_on(small_chunks):
-    command, expected = small_chunks
-    process = start(*TORCHRUN, *command, "--output", "out")
-    wait_for_part(process)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    os.kill(int(children[-1]), signal.SIGKILL)
-    process.communicate(timeout=100)
-    assert process.returncode != 0
-    assert not Path("out").exists()
-    check_resumed(command, expected, *TORCHRUN)
-
-
-def in_shell(command, **options):
-    """Exit codes of a pipeline of the shell, its output and errors."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    script = f'{command}\necho "codes: ${{PIPESTATUS[*]}}" >&2'
-    done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, timeout=200, **options)
-    errors, _, codes = done.stderr.decode().rpartition("codes: ")
-    return [int(code) for code in codes.split()], done.stdout, errors
-
-
 @pytest.mark.slow
-def test_head_gets_its_line_and_the_rest_is_left_quietly(small_chunks):
-    command, expected = small_chunks
-    codes, output, errors = in_shell(f"{sys.executable} {' '.join(command)} | head -1")
-    assert codes == [141, 0]
-    assert output == expected.splitlines(keepends=True)[0]
-    assert errors == ""
+def test_reader_that_leaves_gets_its_line_and_the_rest_is_left_quietly(arguments):
+    os.mkfifo("pipe")
+    process = Fork([*arguments, "--n-best", "4"], Path.cwd(), stdout="pipe")  # more than a pipe holds
+    with Path("pipe").open("rb") as pipe:
+        assert json.loads(pipe.readline())["source"] == Path("in").read_text().splitlines()[0]
+    assert (process.wait(60), process.errors()) == (141, "")
 
 
-@pytest.mark.slow
-def test_full_stdout_is_named_in_one_line(small_chunks):
-    codes, _, errors = in_shell(f"{sys.executable} {' '.join(small_chunks[0])} > /dev/full")
-    assert codes == [2]
-    assert errors == "error: [Errno 28] No space left on device\n"
+def test_full_stdout_is_named_in_one_line(arguments, monkeypatch, capsys):
+    with contextlib.suppress(OSError), open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(arguments) == 2
+    assert capsys.readouterr().err == "error: [Errno 28] No space left on device\n"
 
 
 @pytest.mark.slow
@@ -181,12 +138,11 @@ def test_a_line_of_stdin_that_is_no_text_is_named_behind_the_translations_before
     lines = Path("in").read_bytes().splitlines(keepends=True)
     lines[49] = b"A \xff dog\n"
     Path("bad").write_bytes(b"".join(lines))
-    bad = [word for word in command if word not in ("--input", "in")]
-    codes, output, errors = in_shell(f"{sys.executable} {' '.join(bad)} < bad")
-    assert codes == [2]
-    assert output == b"".join(expected.splitlines(keepends=True)[:40])  # two chunks of 20
-    assert errors.startswith("error: `stdin` must be UTF-8 text, got byte 0xff in line 50 ")
-    assert errors.count("\n") == 1
+    process = Fork([word for word in command if word not in ("--input", "in")], Path.cwd(), stdin="bad")
+    assert process.wait(60) == 2
+    assert process.output.read_bytes() == b"".join(expected.splitlines(keepends=True)[:40])  # two chunks of 20
+    assert process.errors().startswith("error: `stdin` must be UTF-8 text, got byte 0xff in line 50 ")
+    assert process.errors().count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -231,15 +187,14 @@ def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(small
     assert main([*command[1:], "whole"]) == 0
     expected = Path("whole").read_bytes()
     disk(f"size={len(expected) // 2048}k")
-    process = start(*command, "disk/out")
-    errors = process.communicate(timeout=100)[1]
-    assert process.returncode == 2
-    assert "\nerror: [Errno 28] No space left on device\nWhat is translated is kept in " in errors
+    process = Fork([*command, "disk/out"], Path.cwd())
+    assert process.wait(100) == 2
+    assert "\nerror: [Errno 28] No space left on device\nWhat is translated is kept in " in process.errors()
     kept = Path("disk/out.part").read_bytes()
     assert len(kept) > 4096
     assert expected.startswith(kept)
     disk("-o", "remount", "size=1M")
-    finish(start(*command, "disk/out", "--resume"))
+    assert processes.run([*command, "disk/out", "--resume"], Path.cwd())[0] == 0
     assert Path("disk/out").read_bytes() == expected
     assert os.listdir("disk") == ["out"]
 
@@ -253,10 +208,11 @@ def test_read_only_folder_is_refused_before_the_model_is_loaded(corpus, disk, ca
 @pytest.mark.slow
 @pytest.mark.multi_process
 def test_two_processes_write_what_one_writes_and_only_one_of_them_speaks(arguments):
-    command = [*COMMAND, *arguments, "--n-best", "2", "--output"]
-    finish(start(*command, "one"))
+    command = [*arguments, "--n-best", "2", "--output"]
+    assert main([*command, "one"]) == 0
     Path("two.part").write_text("old\n")
-    errors = finish(start(*TORCHRUN, *command, "two"))
+    status, _, errors = processes.run([*command, "two"], Path.cwd(), 2)
+    assert status == 0, errors
     assert Path("two").read_bytes() == Path("one").read_bytes()
     assert errors.count("two.part is replaced") == 1
     assert not list(Path().glob("two.*"))

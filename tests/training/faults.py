@@ -1,13 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The real command `train` as a process that something happens to, and what a run leaves at its end.
-
-Where the environment of a process does not matter it is forked from a server that has imported all, which saves the
-seconds that Python takes to start.
-"""
+"""The real command `train` as a process that something happens to, and what a run leaves at its end."""
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -15,11 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-import datasets
 import pytest
 from cli_runs import train_arguments
-
-from vaswani_transformer.cli import main
+from processes import Fork
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "vaswani_transformer.cli"]
@@ -64,42 +57,6 @@ def environment(folder, **changes):
     return {**os.environ, **own, **changes}
 
 
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    ["vaswani_transformer.cli", "vaswani_transformer.training.run", "vaswani_transformer.evaluation.metrics"]
-)
-
-
-class ForkedCommand(_FORKS.Process):
-    """A console command with what of `subprocess.Popen` is used here."""
-
-    def __init__(self, arguments, folder):
-        super().__init__(target=_run_main, args=(arguments, folder), daemon=False)
-        self.arguments = arguments
-
-    returncode = property(lambda self: self.exitcode)
-
-    def poll(self):
-        return self.exitcode
-
-    def wait(self, timeout=None):
-        self.join(timeout)
-        if self.exitcode is None:
-            raise subprocess.TimeoutExpired(self.arguments, timeout)
-        return self.exitcode
-
-
-def _run_main(arguments, folder):
-    """Runs a console command in this process, which was forked for it."""
-    os.setsid()
-    _give_way()
-    os.chdir(folder)
-    for name, descriptor in (("errors.txt", 2), (os.devnull, 1)):
-        os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
-    datasets.config.HF_DATASETS_CACHE = folder / "cache"
-    sys.exit(main(arguments))
-
-
 def start(command, folder, **changes):
     """A process in a session of its own, with its errors in `errors.txt` of its working folder.
 
@@ -109,9 +66,7 @@ def start(command, folder, **changes):
         **changes: Environment variables; with them the process is no fork.
     """
     if command[: len(COMMAND)] == COMMAND and not changes:
-        process = ForkedCommand(command[len(COMMAND) :], folder)
-        process.start()
-        return process
+        return Fork(command[len(COMMAND) :], folder)
     with open(folder / "errors.txt", "w", encoding="utf-8") as errors:
         return subprocess.Popen(
             command,
@@ -120,14 +75,7 @@ def start(command, folder, **changes):
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,
-            preexec_fn=_give_way,
         )
-
-
-def _give_way():
-    """Makes a new process heed SIGINT, which a script's children ignore, and leave the cores to who watches it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.nice(5)
 
 
 def finish(process, folder, timeout=300):

@@ -5,11 +5,9 @@
 import dataclasses
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+import processes
 import pytest
 import torch
 from tiny import make_config, make_model
@@ -271,11 +269,9 @@ def test_control_results_name_it_with_its_size_and_survive_resuming_a_finished_r
 @pytest.mark.slow
 def test_script_starts_as_a_file_and_refuses_a_checkpoint_of_another_network(recipe, tmp_path):
     script.train_control("marian", recipe, tmp_path, use_cpu=True)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    arguments = [sys.executable, str(SCRIPT), *command(recipe, "torch", tmp_path, "--resume")]
-    done = subprocess.run(arguments, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 2
-    assert "error: `control` must be the network of the run to resume, got torch" in done.stderr
+    status, _, errors = processes.run([SCRIPT, *command(recipe, "torch", tmp_path, "--resume")], tmp_path)
+    assert status == 2
+    assert "error: `control` must be the network of the run to resume, got torch" in errors
 
 
 @pytest.mark.parametrize("fields", [{"d_k": 4}, {"position_encoding": "learned"}])

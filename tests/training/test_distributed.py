@@ -3,12 +3,10 @@
 """One process against two: the same training, evaluation and resuming."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import processes
 import pytest
 import torch
 
@@ -18,20 +16,16 @@ pytestmark = [pytest.mark.multi_process, pytest.mark.slow]
 
 
 def start(output_dir, num_processes, **options):
-    """One run of the script to its end."""
-    command = [sys.executable, str(SCRIPT), str(output_dir), json.dumps(options)]
-    if num_processes > 1:
-        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_processes}"]
-        command[1:1] = launcher
-    root = str(SCRIPT.parents[2])
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": root}
-    return subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, timeout=300)
+    """Exit status and errors of one run of the script."""
+    output_dir.mkdir(exist_ok=True)
+    status, _, errors = processes.run([SCRIPT, output_dir, json.dumps(options)], output_dir, num_processes)
+    return status, errors
 
 
 def run(output_dir, num_processes, **options):
     """Results and weights of one run of the script."""
-    finished = start(output_dir, num_processes, **options)
-    assert finished.returncode == 0, finished.stderr[-3000:]
+    status, errors = start(output_dir, num_processes, **options)
+    assert status == 0, errors[-3000:]
     results = json.loads((Path(output_dir) / "results.json").read_text(encoding="utf-8"))
     return results, torch.load(Path(output_dir) / "weights.pt", weights_only=True)
 
@@ -89,13 +83,13 @@ def test_two_processes_resume_bit_for_bit(tmp_path, stream):
 
 
 def test_two_processes_both_name_an_id_outside_the_vocabulary_before_they_train(tmp_path):
-    finished = start(tmp_path, 2, max_steps=7, wrong_row=17)
+    status, errors = start(tmp_path, 2, max_steps=7, wrong_row=17)
     message = r"ValueError: `labels` must hold token ids in \[0, 290\), got 5000 in row 17\."
-    assert finished.returncode != 0
-    assert {*re.findall(rf"rank(\d)\]: {message}", finished.stderr)} == {"0", "1"}, finished.stderr[-3000:]
+    assert status != 0
+    assert {*re.findall(rf"rank(\d)\]: {message}", errors)} == {"0", "1"}, errors[-3000:]
 
 
 def test_two_processes_end_at_an_id_outside_the_vocabulary_in_a_stream(tmp_path):
-    finished = start(tmp_path, 2, max_steps=7, wrong_row=17, stream=True)
-    assert finished.returncode != 0
-    assert "ValueError: `labels` must hold token ids in [0, 290), got 5000 in the row [5000, " in finished.stderr
+    status, errors = start(tmp_path, 2, max_steps=7, wrong_row=17, stream=True)
+    assert status != 0
+    assert "ValueError: `labels` must hold token ids in [0, 290), got 5000 in the row [5000, " in errors

@@ -2,12 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The same training on any layout: processes x accumulation against one process on whole effective batches."""
 
-import os
-import subprocess
-import sys
 from itertools import chain
 from pathlib import Path
 
+import processes
 import pytest
 import torch
 
@@ -20,12 +18,8 @@ pytestmark = [pytest.mark.multi_process, pytest.mark.slow]
 
 def run(output_dir, num_processes, steps):
     """What the script leaves on one layout, by dtype."""
-    command = [sys.executable, str(SCRIPT), str(output_dir), str(steps)]
-    if num_processes > 1:
-        command[1:1] = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={num_processes}"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPT.parents[2])}
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
-    assert finished.returncode == 0, finished.stderr[-3000:]
+    status, _, errors = processes.run([SCRIPT, output_dir, steps], output_dir, num_processes)
+    assert status == 0, errors[-3000:]
     found = {}
     for dtype, tolerance in TOLERANCE.items():
         results = torch.load(output_dir / dtype / "results.pt", weights_only=True)

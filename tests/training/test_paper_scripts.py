@@ -6,14 +6,13 @@ import dataclasses
 import itertools
 import json
 import math
-import os
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
 import measure_layers
 import numpy as np
+import processes
 import pytest
 import torch
 import train_table3
@@ -185,15 +184,11 @@ def test_made_up_sentences_end_in_eos_alone():
 @pytest.mark.slow
 @pytest.mark.multi_process
 def test_two_processes_are_measured_together_and_one_speaks(tmp_path):
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", SCRIPTS / "measure_speed.py"]
-    words = ["--recipe", "quickstart", "--updates", "1", "--use-cpu"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SCRIPTS.parents[1])}
-    done = subprocess.run(
-        [sys.executable, *launcher, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.replace("\n", " ").count("Measured on 2 x CPU") == 1
-    assert not list(tmp_path.iterdir())
+    words = [SCRIPTS / "measure_speed.py", "--recipe", "quickstart", "--updates", "1", "--use-cpu"]
+    status, printed, errors = processes.run(words, tmp_path, 2)
+    assert status == 0, errors
+    assert printed.replace("\n", " ").count("Measured on 2 x CPU") == 1
+    assert {path.suffix for path in tmp_path.iterdir()} == {".txt"}  # what was printed
 
 
 # ---- sweep ----

@@ -10,6 +10,7 @@ import signal
 import pytest
 import safetensors.torch
 import torch
+from torch.utils._pytree import tree_map_only
 from toy_language import build_trainer
 from transformers import EarlyStoppingCallback, TrainerCallback
 
@@ -50,7 +51,7 @@ def result(trainer):
     return {
         "log": without_times(trainer.state.log_history),
         "weights": {name: tensor.tolist() for name, tensor in trainer.model.state_dict().items()},
-        "optimizer": str(trainer.optimizer.state_dict()),
+        "optimizer": tree_map_only(torch.Tensor, torch.Tensor.tolist, trainer.optimizer.state_dict()),
         "schedule": trainer.lr_scheduler.state_dict(),
     }
 

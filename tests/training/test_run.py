@@ -3,15 +3,14 @@
 import dataclasses
 import json
 import math
-import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
+import processes
 import pytest
 import sacrebleu
 import torch
@@ -64,6 +63,13 @@ def recipe(tmp_path_factory):
 
 def replace(recipe, **fields):
     return dataclasses.replace(recipe, **fields)
+
+
+def command(recipe, output_dir):
+    """Words of the command that trains a recipe."""
+    values = {name: value for name, value in vars(recipe).items() if value not in (None, "")}
+    flags = [part for name, value in values.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    return ["train", "--use-cpu", "--output-dir", str(output_dir), *flags]
 
 
 @pytest.fixture(scope="module")
@@ -307,20 +313,13 @@ def test_train_without_validation_needs_no_metrics(recipe, tmp_path, monkeypatch
 @pytest.mark.slow
 @pytest.mark.multi_process
 def test_two_processes_measure_the_average_that_they_leave(recipe, tmp_path):
-    values = {name: value for name, value in vars(recipe).items() if value not in (None, "")}
-    flags = [part for name, value in values.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-    root = Path(__file__).resolve().parents[2]
-    script = str(root / "scripts" / "train.py")
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", script]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
-    command = [sys.executable, *launcher, "--use-cpu", "--output-dir", str(tmp_path / "run"), *flags]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
+    status, printed, errors = processes.run(command(recipe, tmp_path / "run"), tmp_path, 2)
+    assert status == 0, errors[-3000:]
     results = json.loads((tmp_path / "run" / "train_results.json").read_text(encoding="utf-8"))
     expected = naive_validation(tmp_path / "run", recipe)
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-4)
     assert (results["train_num_devices"], results["num_averaged_snapshots"]) == (2, 3)
-    assert done.stdout.count("average") == 1
+    assert printed.count("average") == 1
 
 
 def test_best_checkpoint_becomes_the_final_model(recipe, tmp_path):
@@ -407,18 +406,13 @@ def test_plan_names_batches_devices_and_learning_rate(make_trainer):
 @pytest.mark.slow
 def test_ctrl_c_saves_a_checkpoint_to_resume_and_exits_130(recipe, tmp_path):
     long = replace(recipe, max_steps=100_000, eval_steps=100_000, save_steps=100_000)
-    values = {name: value for name, value in vars(long).items() if value not in (None, "")}
-    flags = [part for name, value in values.items() for part in (f"--{name.replace('_', '-')}", str(value))]
-    command = ["-m", "vaswani_transformer.cli", "train", "--use-cpu", "--output-dir", str(tmp_path / "run"), *flags]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    process = subprocess.Popen([sys.executable, *command], env=environment, stderr=subprocess.PIPE, text=True)
+    process = processes.Fork(command(long, tmp_path / "run"), tmp_path)
     deadline = time.monotonic() + 120
     while not list_snapshots(tmp_path / "run") and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    errors = process.communicate(timeout=60)[1]
-    assert process.returncode == 130, errors
-    assert "Traceback" not in errors
+    assert process.wait(60) == 130, process.errors()
+    assert "Traceback" not in process.errors()
     state = next((tmp_path / "run").glob("checkpoint-*/trainer_state.json"))
     longer = replace(long, max_steps=json.loads(state.read_text(encoding="utf-8"))["global_step"] + 1)
     assert train(longer, tmp_path / "run", resume=True, use_cpu=True)["train_steps"] == longer.max_steps
