@@ -49,20 +49,7 @@ def load_ctranslate2(folder: str, threads: int, num_beams: int) -> Translate:
     return lambda texts: [found["translation_text"] for found in translator(texts, num_beams=num_beams)]
 
 
-def load_onnx(folder: str, threads: int, num_beams: int) -> Translate:
-    import torch
-    from transformers import AutoTokenizer
-
-    from vaswani_transformer.evaluation.translate import translate
-    from vaswani_transformer.export import VaswaniTransformerOnnxModel
-
-    torch.set_num_threads(threads)
-    model = VaswaniTransformerOnnxModel.from_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    return lambda texts: list(translate(model, tokenizer, texts, num_beams=num_beams))
-
-
-LOADERS = {PYTORCH: load_pytorch, "ctranslate2": load_ctranslate2, "onnx": load_onnx}
+LOADERS = {PYTORCH: load_pytorch, "ctranslate2": load_ctranslate2}
 
 
 def measure(engine: str, folder: str, source: str, threads: int, num_beams: int, num_sentences: int) -> dict:
@@ -93,16 +80,12 @@ def make_contestants(model: str, folder: Path) -> dict[str, tuple[str, str]]:
             name = f"ctranslate2 {quantization}"
             made = export_ctranslate2(model, folder / name.replace(" ", "-"), quantization=quantization)
             contestants[name] = "ctranslate2", str(made)
-    if importlib.util.find_spec("onnxruntime"):
-        from vaswani_transformer.export import export_onnx
-
-        contestants["onnx"] = "onnx", str(export_onnx(model, folder / "onnx"))
     return contestants
 
 
 def weights_size(folder: str) -> float:
     """MB of the files of weights in a folder."""
-    endings = (".safetensors", ".bin", ".onnx", ".data")
+    endings = (".safetensors", ".bin")
     return sum(path.stat().st_size for path in Path(folder).iterdir() if path.name.endswith(endings)) / 1e6
 
 

@@ -4,6 +4,7 @@
 
 import gc
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 from tiny import SENTENCES, make_model
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration, VaswaniTransformerTokenizer
+
+# Without a sandbox, which containers lack, and without requests of the browser's own.
+_BROWSER_FLAGS = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+_BROWSER_FLAGS += "--disable-component-update --disable-sync"
 
 
 def pytest_collection_finish():
@@ -60,3 +65,16 @@ def tiny_batch(tiny_tokenizer):
     )
     batch["labels"] = batch["labels"].masked_fill(batch["labels"] == 0, -100)
     return batch
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Headless Chromium, as playwright drives it."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("no chromium found on this machine")
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=chromium, args=_BROWSER_FLAGS.split(), timeout=60_000)
+        yield browser
+        browser.close()

@@ -83,6 +83,6 @@ def test_files_that_travel_import_torch_transformers_and_each_other_only(path):
 
 def test_importing_the_package_needs_no_extra():
     blocked = ["datasets", "accelerate", "evaluate", "sacrebleu", "sacremoses", "pandas", "pyarrow"]
-    blocked += ["ctranslate2", "onnx", "onnxruntime", "gradio"]
+    blocked += ["ctranslate2", "gradio"]
     program = f"import sys\nfor name in {blocked!r}: sys.modules[name] = None\nimport vaswani_transformer"
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

@@ -53,6 +53,7 @@ RUN_HERE = {
     "vaswani-transformer score": "",
     "vaswani-transformer align": "",
     "vaswani-transformer plot": "",
+    "vaswani-transformer export --model runs/my-model --to marian": "",
     "python scripts/paper/sweep.py": "--values 1 2 --num-beams 1",
     "python scripts/paper/measure_layers.py": "--d 8 --lengths 4 8 16 --repeats 1",
     "python scripts/paper/tables.py": "",

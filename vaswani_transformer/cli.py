@@ -293,15 +293,19 @@ _FORMATS = {
         "export_ctranslate2",
         "from vaswani_transformer.export import Translator; translate = Translator({!r})",
     ),
-    "onnx": (
-        "export_onnx",
-        "from vaswani_transformer.export import VaswaniTransformerOnnxModel; "
-        "model = VaswaniTransformerOnnxModel.from_pretrained({!r})",
+    "marian": (
+        "export_marian",
+        "from transformers import AutoModelForSeq2SeqLM; model = AutoModelForSeq2SeqLM.from_pretrained({!r})",
     ),
 }
 
 
 def _export(args: argparse.Namespace) -> None:
+    if args.to == "onnx":
+        raise ValueError(
+            "`to` must be ctranslate2 or marian, got onnx. Export --to marian; from that folder `bash "
+            "scripts/export_onnx.sh` of the repository, or optimum-cli, makes ONNX files."
+        )
     if args.to != "ctranslate2" and args.quantization is not None:
         raise ValueError(
             f"`quantization` must be left out with --to {args.to}, whose weights stay float32, got "
@@ -471,7 +475,9 @@ _ALIGN = {
 }
 _EXPORT = {
     **_MODEL,
-    f"--to {'|'.join(_FORMATS)}!": "engine to export for (needs the extra export)",
+    f"--to {'|'.join(_FORMATS)}|onnx!": (
+        "marian: plain transformers, without this package; ctranslate2: its engine (needs the extra export); onnx: says how"
+    ),
     "--output-dir DIR!": "folder to make, new or empty",
     "--quantization TYPE": (
         "how CTranslate2 stores weights: float32, float16, bfloat16, int16, int8, int8_float32, int8_float16 or "
@@ -512,7 +518,7 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], dict[str, str],
     "score": (_score, _SCORE, "Score given translations by the model's probability"),
     "align": (_align, _ALIGN, "Align the words of given translations by the model's attention"),
     "push": (_push, _PUSH, "Upload a model to the Hub, with its code and card, in one commit"),
-    "export": (_export, _EXPORT, "Write a model for another engine, CTranslate2 or ONNX"),
+    "export": (_export, _EXPORT, "Write a model for plain transformers (Marian) or CTranslate2"),
     "demo": (_demo, _DEMO, "Show a model on a page: its translations and its attention"),
     "plot attention": (
         _plot_attention,

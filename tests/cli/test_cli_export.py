@@ -40,7 +40,8 @@ def test_export_stores_float32_by_default(model_folder, tmp_path):
     [
         (["--quantization", "int4"], "error: `--quantization` must be one of float32, float16"),
         (["--model", "nowhere"], "error: `--model` must be the folder of a trained model"),
-        (["--to", "onnx", "--quantization", "int8"], "error: `--quantization` must be left out with --to onnx"),
+        (["--to", "marian", "--quantization", "int8"], "error: `--quantization` must be left out with --to marian"),
+        (["--to", "onnx"], "error: `--to` must be ctranslate2 or marian, got onnx. Export --to marian"),
     ],
     ids=str,
 )

@@ -3,7 +3,6 @@
 """The demo's page in a browser, end to end."""
 
 import re
-import shutil
 import socket
 
 import numpy as np
@@ -18,9 +17,6 @@ from vaswani_transformer.evaluation.translate import translate_n_best
 pytestmark = pytest.mark.slow
 
 SENTENCE, N_BEST = SENTENCES[0], 4
-# Without a sandbox, which containers lack, and without requests of the browser's own.
-_FLAGS = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-_FLAGS += "--disable-component-update --disable-sync"
 _TIMEOUT = 20_000  # milliseconds, for a machine under load
 
 
@@ -33,18 +29,6 @@ def address(model, tiny_tokenizer):
     demo = create_demo(model, tiny_tokenizer, name="tiny")
     yield launch(demo, host="127.0.0.1", port=port)
     demo.close(verbose=False)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no chromium found on this machine")
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=chromium, args=_FLAGS.split(), timeout=60_000)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

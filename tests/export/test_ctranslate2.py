@@ -221,7 +221,7 @@ def test_a_missing_ctranslate2_names_the_extra(monkeypatch, tmp_path):
 
 def test_the_exports_can_be_imported_without_their_engines():
     program = (
-        "import sys\nfor name in ('ctranslate2', 'onnx', 'onnxruntime', 'onnxscript'): sys.modules[name] = None\n"
+        "import sys\nsys.modules['ctranslate2'] = None\n"
         "import vaswani_transformer.export\nfrom vaswani_transformer.export import Translator, export_ctranslate2"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

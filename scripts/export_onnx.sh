@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Writes ONNX files of a stock model for onnxruntime, optimum and transformers.js.
+#
+#   vaswani-transformer export --model runs/my-model --to marian --output-dir runs/my-model-stock
+#   bash scripts/export_onnx.sh runs/my-model-stock runs/my-model-onnx
+#
+# The new folder holds config and tokenizer, and in onnx/ the encoder and the decoder, in fp32 and in int8 (*_quantized).
+# optimum needs an older transformers than this package, so it gets an environment of its own, .venv-onnx.
+set -euo pipefail
+stock=${1:?usage: bash scripts/export_onnx.sh STOCK OUTPUT} output=${2:?usage: bash scripts/export_onnx.sh STOCK OUTPUT}
+if ! grep -qs '"model_type": "marian"' "$stock/config.json"; then
+    echo "error: STOCK must be a folder of vaswani-transformer export --to marian, got $stock." >&2
+    exit 2
+fi
+if [ -e "$output" ]; then
+    echo "error: OUTPUT must be a new folder, got $output. Pass another name, or delete it first." >&2
+    exit 2
+fi
+python=${ONNX_PYTHON:-$(dirname "$0")/../.venv-onnx/bin/python}
+if [ ! -x "$python" ]; then
+    "${PYTHON:-python3}" -m venv "$(dirname "$python")/.."
+    "$python" -m pip install --quiet torch==2.13.0
+    "$python" -m pip install --quiet "optimum-onnx[onnxruntime]==0.1.0" transformers==4.57.1 accelerate
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$python" -m optimum.exporters.onnx --model "$stock" --task text2text-generation-with-past "$work/all"
+mkdir -p "$work/new/onnx"
+cp "$stock"/*.json "$work/new"
+mv "$work"/all/{encoder_model,decoder_model_merged}.onnx "$work/new/onnx"
+"$python" - "$work/new/onnx" << 'PYTHON'
+import sys
+from pathlib import Path
+
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+for path in sorted(Path(sys.argv[1]).iterdir()):
+    target = path.with_name(f"{path.stem}_quantized.onnx")
+    quantize_dynamic(path, target, weight_type=QuantType.QInt8, extra_options={"EnableSubgraph": True})
+PYTHON
+mkdir -p "$(dirname "$output")"
+mv "$work/new" "$output"
+echo "written: $output ($(du -sh "$output" | cut -f1))"

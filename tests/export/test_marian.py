@@ -1,0 +1,116 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The stock form computes what the model computes, and needs transformers alone."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from huggingface_hub import ModelCard
+from torch import nn
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel
+
+from vaswani_transformer import PRESETS, VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+from vaswani_transformer.export import export_marian
+from vaswani_transformer.export.marian import to_marian
+
+# Every preset with heads of d_model / num_heads and sinusoids, at a sixteenth of its width.
+QUALIFIED = [
+    name
+    for name in PRESETS
+    if (config := VaswaniTransformerConfig.from_preset(name)).d_k == config.d_v == config.d_model // config.num_heads
+    and config.position_encoding == "sinusoidal"
+]
+
+
+def small(name, **overrides):
+    """A random model of a preset's form in float64, in which no bias or norm is trivial."""
+    torch.manual_seed(0)
+    heads = VaswaniTransformerConfig.from_preset(name).num_heads
+    sizes = {"vocab_size": 50, "d_model": 2 * heads, "d_ff": 24, "d_k": None, "d_v": None, **overrides}
+    model = VaswaniTransformerForConditionalGeneration(VaswaniTransformerConfig.from_preset(name, **sizes)).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    return model.eval()
+
+
+def logits(model):
+    source = torch.tensor([[5, 6, 7, 8, 9, 2], [11, 12, 13, 2, 0, 0]])
+    target = torch.tensor([[1, 20, 21, 22], [1, 30, 31, 32]])
+    with torch.no_grad():
+        return model(input_ids=source, attention_mask=(source != 0).long(), decoder_input_ids=target).logits
+
+
+def with_epsilon(model, epsilon):
+    for module in model.modules():
+        if isinstance(module, nn.LayerNorm):
+            module.eps = epsilon
+    return model
+
+
+@pytest.mark.parametrize(("name", "bias"), [*((name, False) for name in QUALIFIED), ("base", True)])
+def test_logits_are_the_models_but_for_the_epsilon(name, bias):
+    model = small(name, attention_bias=bias)
+    stock = to_marian(model)
+    assert (logits(stock) - logits(model)).abs().max() < 1e-3
+    # Marian's table of sinusoids is rounded to fp32
+    assert (logits(with_epsilon(stock, 1e-6)) - logits(model)).abs().max() < 1e-6
+
+
+def test_the_papers_base_and_big_qualify():
+    assert {"base", "big"} <= set(QUALIFIED)
+
+
+@pytest.mark.parametrize("overrides", [{"d_k": 4}, {"d_v": 8}, {"position_encoding": "learned"}])
+def test_what_marian_does_not_have_is_refused(overrides):
+    with pytest.raises(ValueError, match=r"must have heads of d_model / num_heads and sinusoidal positions"):
+        to_marian(small("base", **overrides))
+
+
+def test_a_plain_process_translates_as_the_model_does(save_model, texts, tmp_path):
+    model, folder = save_model(max_position_embeddings=64)
+    (folder / "README.md").write_text("---\nlicense: mit\nlanguage: [en, de]\n---\n", encoding="utf-8")
+    stock = export_marian(folder, tmp_path / "stock")
+    program = f"""
+import json, sys
+sys.modules["vaswani_transformer"] = None  # importing it would raise
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+tokenizer, model = AutoTokenizer.from_pretrained({str(stock)!r}), AutoModelForSeq2SeqLM.from_pretrained({str(stock)!r})
+batch = tokenizer(json.loads(sys.argv[1]), padding=True, return_tensors="pt")
+ids = model.generate(**batch, num_beams=4, length_penalty=0.0, early_stopping="never", max_new_tokens=12)
+print(json.dumps([type(model).__name__, tokenizer.model_max_length, sorted(batch), batch.input_ids.tolist(),
+                  tokenizer.batch_decode(ids, skip_special_tokens=True)]))
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(texts)], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    batch = tokenizer(texts, padding=True, return_tensors="pt")
+    ids = model.generate(**batch, num_beams=4, length_penalty=0.0, max_new_tokens=12)
+    expected = tokenizer.batch_decode(ids, skip_special_tokens=True)
+    names = ["attention_mask", "input_ids"]
+    assert json.loads(run.stdout.splitlines()[-1]) == [
+        "MarianMTModel",
+        2048,
+        names,
+        batch.input_ids.tolist(),
+        expected,
+    ]
+    assert not list(stock.glob("*.py"))
+    card = ModelCard.load(stock / "README.md")
+    assert (card.data.license, card.data.language, card.data.library_name) == ("mit", ["en", "de"], "transformers")
+    assert 'from_pretrained("path/to/stock")' in card.text
+
+
+def test_search_is_near_the_papers(save_model, tmp_path):
+    model, folder = save_model()
+    stock = AutoModelForSeq2SeqLM.from_pretrained(export_marian(folder, tmp_path / "stock"))
+    assert isinstance(stock, MarianMTModel)
+    search = stock.generation_config
+    assert (search.num_beams, search.early_stopping) == (4, "never")
+    assert search.max_new_tokens == 256
+    # at twelve tokens both penalties grow alike: d/dn of log((5 + n) / 6)^0.6 and of log n^penalty
+    assert search.length_penalty / 12 == pytest.approx(model.generation_config.length_penalty / (5 + 12), rel=0.01)

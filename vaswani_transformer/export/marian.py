@@ -1,0 +1,172 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The stock form: a trained model as `MarianMTModel` of transformers, which loads everywhere without this package.
+
+Marian computes what the paper's model computes, with the entries of d_model in another order: its sinusoids are first
+all sines, then all cosines, where the paper's take turns. So every axis of d_model is reordered, and nothing else.
+
+Deviation: Marian's LayerNorm has a fixed epsilon of 1e-5, ours 1e-6. It cannot be folded into the weights: the residual
+stream would have to be scaled, and with it Marian's sinusoids, which are not stored.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import ModelCard, ModelCardData
+from transformers import GenerationConfig, MarianConfig, MarianMTModel
+
+from ..evaluation.loading import load_for_inference
+from ..files import CARD_FILE, write_json, write_text
+from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from .ctranslate2 import writing_folder
+
+MAX_POSITIONS = 2048  # Marian's table ends; a longer text is an IndexError there
+MAX_NEW_TOKENS = 256  # transformers has no limit that grows with the source
+
+_READS_D_MODEL = ("q_proj", "k_proj", "v_proj", "fc1", "shared")
+_WRITES_D_MODEL = ("out_proj", "fc2", "layer_norm")
+_CARD = """\
+---
+{data}
+---
+
+# {name}, the stock form
+
+A translation model as `MarianMTModel`: it needs transformers alone, and no `trust_remote_code`.
+
+```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("path/to/{name}")
+model = AutoModelForSeq2SeqLM.from_pretrained("path/to/{name}")
+batch = tokenizer(["..."], return_tensors="pt")
+print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
+```
+
+`vaswani-transformer export --to marian` made it from a model of that package, the original Transformer; data, scores and
+limits are on that model's card. What differs:
+
+- A hypothesis is scored by its log-probability / length^{length_penalty:.2g} instead of section 6.1's
+  ((5 + length) / 6)^alpha, and has at most {new_tokens} tokens.
+- A text has at most {positions:,} tokens; a longer one is an error (IndexError).
+- LayerNorm's epsilon is 1e-5 instead of 1e-6, which changes logits by about 1e-4.
+"""
+
+
+def export_marian(model: str | Path, output_dir: str | Path) -> Path:
+    """Writes a trained model as a folder of a plain `MarianMTModel`, with tokenizer and card, and returns the folder.
+
+    Args:
+        model: Folder of a model, or its id on the Hub.
+        output_dir: Folder to make; it may exist if it is empty.
+
+    Raises:
+        FileNotFoundError: There is no such model, or its folder lacks a file.
+        ValueError: Marian has no such model (`to_marian`), or `output_dir` holds something.
+
+    Example:
+        >>> export_marian("runs/quickstart", "runs/quickstart-marian")
+    """
+    with writing_folder(output_dir) as folder:
+        loaded, tokenizer = load_for_inference(model, device="cpu")
+        stock = to_marian(loaded.float())
+        stock.save_pretrained(folder)
+        tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
+        write_json(
+            folder / "tokenizer_config.json",
+            {
+                "tokenizer_class": "PreTrainedTokenizerFast",
+                "model_max_length": stock.config.max_position_embeddings,
+                "model_input_names": tokenizer.model_input_names,
+                "clean_up_tokenization_spaces": False,
+                "split_special_tokens": tokenizer.split_special_tokens,
+                **{name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)},
+            },
+        )
+        write_text(folder / CARD_FILE, _card(Path(model), Path(output_dir).name, stock))
+    return Path(output_dir)
+
+
+def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTModel:
+    """Makes the `MarianMTModel` that computes the same logits, with a search as near as its options allow.
+
+    Raises:
+        ValueError: `d_k` or `d_v` is not d_model / num_heads, or positions are learned.
+    """
+    config = model.config
+    if (config.d_k, config.d_v) != (
+        config.d_model / config.num_heads,
+    ) * 2 or config.position_encoding != "sinusoidal":
+        raise ValueError(
+            "`model` must have heads of d_model / num_heads and sinusoidal positions to become a Marian model, got "
+            f"d_model {config.d_model}, num_heads {config.num_heads}, d_k {config.d_k}, d_v {config.d_v} and "
+            f"{config.position_encoding} positions. Share the folder as it is, with trust_remote_code."
+        )
+    stock = MarianMTModel(
+        MarianConfig(
+            vocab_size=config.vocab_size,
+            d_model=config.d_model,
+            encoder_layers=config.num_encoder_layers,
+            decoder_layers=config.num_decoder_layers,
+            encoder_ffn_dim=config.d_ff,
+            decoder_ffn_dim=config.d_ff,
+            encoder_attention_heads=config.num_heads,
+            decoder_attention_heads=config.num_heads,
+            dropout=config.dropout,
+            attention_dropout=config.attention_dropout,
+            activation_dropout=config.activation_dropout,
+            activation_function="relu",
+            scale_embedding=True,
+            max_position_embeddings=max(MAX_POSITIONS, config.max_position_embeddings),
+            pad_token_id=config.pad_token_id,
+            bos_token_id=config.bos_token_id,
+            eos_token_id=config.eos_token_id,
+            decoder_start_token_id=config.decoder_start_token_id,
+            forced_eos_token_id=None,
+        )
+    ).to(model.dtype)
+    order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
+    weights = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, parameter in stock.named_parameters():  # without final_logits_bias, which is a buffer of zeros
+            layer = name.split(".")[-2]
+            if layer == "embed_positions":
+                continue
+            weight = weights.get(name, torch.zeros_like(parameter))  # the paper's attention has no biases
+            if layer.endswith(_WRITES_D_MODEL):
+                weight = weight[order]
+            elif layer.endswith(_READS_D_MODEL) and weight.dim() == 2:
+                weight = weight[:, order]
+            parameter.copy_(weight)
+    stock.generation_config = _search(model.generation_config)
+    return stock.eval()
+
+
+def _search(own: GenerationConfig) -> GenerationConfig:
+    """The options of transformers' own search that come nearest to section 6.1's."""
+    values: dict[str, Any] = {"num_beams": own.num_beams or 1}
+    if values["num_beams"] > 1:
+        # log((5 + n) / 6) grows with log(n) as n / (5 + n) says: 0.7 for the sentences of 12 tokens
+        penalty = own.length_penalty * (1.0 if own.length_penalty_offset == 0 else 0.7)
+        values |= {"length_penalty": penalty, "early_stopping": "never"}
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
+        values[name] = getattr(own, name)
+    return GenerationConfig(max_new_tokens=MAX_NEW_TOKENS, **values)
+
+
+def _card(folder: Path, name: str, stock: MarianMTModel) -> str:
+    """The card, with language, licence and data set of the model's own."""
+    own = ModelCard.load(folder / CARD_FILE).data.to_dict() if (folder / CARD_FILE).is_file() else {}
+    kept = {key: own[key] for key in ("language", "license", "datasets") if own.get(key)}
+    data = ModelCardData(library_name="transformers", pipeline_tag="translation", **kept)
+    search = stock.generation_config
+    return _CARD.format(
+        data=data.to_yaml(),
+        name=name,
+        length_penalty=search.length_penalty,
+        new_tokens=search.max_new_tokens,
+        positions=stock.config.max_position_embeddings,
+    )
