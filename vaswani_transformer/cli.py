@@ -476,7 +476,7 @@ _ALIGN = {
 _EXPORT = {
     **_MODEL,
     f"--to {'|'.join(_FORMATS)}|onnx!": (
-        "marian: plain transformers, without this package; ctranslate2: its engine (needs the extra export); onnx: says how"
+        "marian: transformers without this package; ctranslate2: its engine (needs the extra export); onnx: says how"
     ),
     "--output-dir DIR!": "folder to make, new or empty",
     "--quantization TYPE": (

@@ -24,7 +24,9 @@ env.allowRemoteModels = false;
 env.localModelPath = "./";
 const translate = await pipeline("translation", "model", { dtype: "fp32" });
 const found = [];
-for (const text of JSON.parse(process.argv[2])) found.push((await translate(text, { num_beams: 1 }))[0].translation_text);
+for (const text of JSON.parse(process.argv[2])) {
+  found.push((await translate(text, { num_beams: 1 }))[0].translation_text);
+}
 console.log(JSON.stringify(found));
 """
 

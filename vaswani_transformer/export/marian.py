@@ -5,14 +5,15 @@
 Marian computes what the paper's model computes, with the entries of d_model in another order: its sinusoids are first
 all sines, then all cosines, where the paper's take turns. So every axis of d_model is reordered, and nothing else.
 
-Deviation: Marian's LayerNorm has a fixed epsilon of 1e-5, ours 1e-6. It cannot be folded into the weights: the residual
-stream would have to be scaled, and with it Marian's sinusoids, which are not stored.
+Deviation: Marian's LayerNorm has a fixed epsilon of 1e-5, ours 1e-6, which moves logits by about 1e-4. It cannot be
+folded into the weights: the residual stream would have to be scaled, and with it Marian's sinusoids, which are not
+stored.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from huggingface_hub import ModelCard, ModelCardData
@@ -46,8 +47,8 @@ batch = tokenizer(["..."], return_tensors="pt")
 print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 ```
 
-`vaswani-transformer export --to marian` made it from a model of that package, the original Transformer; data, scores and
-limits are on that model's card. What differs:
+`vaswani-transformer export --to marian` made it from a model of that package, the original Transformer; data, scores
+and limits are on that model's card. What differs:
 
 - A hypothesis is scored by its log-probability / length^{length_penalty:.2g} instead of section 6.1's
   ((5 + length) / 6)^alpha, and has at most {new_tokens} tokens.
@@ -94,18 +95,17 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
     """Makes the `MarianMTModel` that computes the same logits, with a search as near as its options allow.
 
     Raises:
-        ValueError: `d_k` or `d_v` is not d_model / num_heads, or positions are learned.
+        ValueError: `d_k` or `d_v` is not d_model / num_heads, positions are learned, or embeddings untied.
     """
-    config = model.config
-    if (config.d_k, config.d_v) != (
-        config.d_model / config.num_heads,
-    ) * 2 or config.position_encoding != "sinusoidal":
+    config: Any = model.config
+    width = config.d_model / config.num_heads
+    needed = {"d_k": width, "d_v": width, "position_encoding": "sinusoidal", "tie_word_embeddings": True}
+    if others := {name: getattr(config, name) for name in needed if getattr(config, name) != needed[name]}:
         raise ValueError(
-            "`model` must have heads of d_model / num_heads and sinusoidal positions to become a Marian model, got "
-            f"d_model {config.d_model}, num_heads {config.num_heads}, d_k {config.d_k}, d_v {config.d_v} and "
-            f"{config.position_encoding} positions. Share the folder as it is, with trust_remote_code."
+            "`model` must have heads of d_model / num_heads, sinusoidal positions and tied embeddings to become a "
+            f"Marian model, got {others}. Share the folder as it is, with trust_remote_code."
         )
-    stock = MarianMTModel(
+    stock: Any = MarianMTModel(
         MarianConfig(
             vocab_size=config.vocab_size,
             d_model=config.d_model,
@@ -127,7 +127,8 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
             decoder_start_token_id=config.decoder_start_token_id,
             forced_eos_token_id=None,
         )
-    ).to(model.dtype)
+    )
+    stock.to(model.dtype)
     order = torch.cat([torch.arange(0, config.d_model, 2), torch.arange(1, config.d_model, 2)])
     weights = dict(model.named_parameters())
     with torch.no_grad():
@@ -142,10 +143,11 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
                 weight = weight[:, order]
             parameter.copy_(weight)
     stock.generation_config = _search(model.generation_config)
-    return stock.eval()
+    stock.eval()
+    return cast("MarianMTModel", stock)
 
 
-def _search(own: GenerationConfig) -> GenerationConfig:
+def _search(own: Any) -> GenerationConfig:
     """The options of transformers' own search that come nearest to section 6.1's."""
     values: dict[str, Any] = {"num_beams": own.num_beams or 1}
     if values["num_beams"] > 1:
