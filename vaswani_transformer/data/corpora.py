@@ -5,14 +5,11 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import datasets
-import numpy as np
-import pyarrow as pa
 
 from ..files import decode_lines
 from . import builtin
@@ -42,13 +39,12 @@ def load_corpus(
 ) -> datasets.Dataset:
     """Sentence pairs as a memory-mapped dataset with the string columns `source` and `target`.
 
-    Exactly one origin is given: two aligned text files, one file of pairs, or a dataset. Files are read once into an
-    Arrow file in the cache of `datasets`, by their paths, sizes and times of change.
+    Exactly one origin is given: two aligned text files with one sentence a line, one file of pairs, or a dataset.
+    Files are read once into an Arrow file in the cache, and again when they change.
 
-    Text files hold one sentence a line; only a line feed, or a carriage return and line feed, ends a line, so that
-    U+2028 and the like stay inside sentences. Files and datasets of pairs have the columns `source` and `target`, or
-    columns named by the two languages, or a column `translation` like `{"en": "...", "de": "..."}`. CSV and TSV files
-    have a header; quotation marks in TSV are part of the text.
+    Files and datasets of pairs have the columns `source` and `target`, or columns named by the two languages, or a
+    column `translation` like `{"en": "...", "de": "..."}`. CSV and TSV files have a header; quotation marks in TSV are
+    part of the text.
 
     Args:
         source_file: Source sentences.
@@ -66,8 +62,8 @@ def load_corpus(
         The pairs in the order of their origin, blank sentences included.
 
     Raises:
-        ValueError: Not exactly one origin is given, a file is empty or not UTF-8 (file, line and byte offset are
-            named), text files differ in lines, or columns or texts are missing.
+        ValueError: Not exactly one origin is given, a file is empty or not UTF-8, text files differ in lines, or
+            columns or texts are missing.
         FileNotFoundError: A file does not exist.
 
     Example:
@@ -82,16 +78,14 @@ def load_corpus(
         return _select(lambda: _load_split(origin, dataset_config, split, cache_dir), languages, origin)
     if len(origin) == 2:
         return _store(_read_text, origin, cache_dir)
-    (path,) = origin
-    suffix = path.suffix.lower()
+    path, suffix = origin[0], origin[0].suffix.lower()
     if suffix in _TABLES:
         return _store(_read_table, origin, cache_dir, languages=languages)
-    kind = _KINDS.get(suffix)
-    if kind is None:
+    if suffix not in _KINDS:
         formats = ", ".join([*_KINDS, *_TABLES])
         raise ValueError(f"`pairs_file` must end in one of {formats}, got {path}. Rename or convert it.")
     options = {"data_files": str(path), "split": "train", "cache_dir": cache_dir and str(cache_dir)}
-    return _select(lambda: datasets.load_dataset(kind, **options), languages, str(path))
+    return _select(lambda: datasets.load_dataset(_KINDS[suffix], **options), languages, str(path))
 
 
 def stream_corpus(
@@ -107,14 +101,9 @@ def stream_corpus(
 ) -> datasets.IterableDataset:
     """Sentence pairs as a stream with the string columns `source` and `target`; nothing is written.
 
-    The arguments are those of `load_corpus`. Text files are divided into shards of 50,000 lines, Parquet files into
-    their row groups, so that several processes and workers read different parts and a training that is resumed need
-    not read what lies before; a JSON lines file is one shard.
-
-    Raises:
-        ValueError: Not exactly one origin is given, a file is empty or of a kind that cannot be streamed, text files
-            differ in lines, or columns are missing.
-        FileNotFoundError: A file does not exist.
+    The arguments and errors are those of `load_corpus`; files of pairs are JSON lines or Parquet. Text files are
+    divided into shards of 50,000 lines, Parquet files into their row groups, so that processes and workers read
+    different parts and a resumed training does not read what lies before; a JSON lines file is one shard.
 
     Example:
         >>> stream = stream_corpus(dataset="wmt/wmt14", dataset_config="de-en", source_language="en",
@@ -124,9 +113,8 @@ def stream_corpus(
     languages = (source_language, target_language)
     if isinstance(origin, str):
         if origin == BUILTIN or _is_saved_to_disk(origin):
-            stored = load_corpus(
-                dataset=origin, split=split, source_language=source_language, target_language=target_language
-            )
+            sides = {"source_language": source_language, "target_language": target_language}
+            stored = load_corpus(dataset=origin, split=split, **sides)
             return stored.to_iterable_dataset(num_shards=min(_SHARDS_OF_STORED, len(stored)))
         return _pick(datasets.load_dataset(origin, dataset_config, split=split, streaming=True), languages, origin)
     if len(origin) == 2:
@@ -134,13 +122,12 @@ def stream_corpus(
         shards = index_aligned(source, target, _LINES_PER_SHARD)
         arguments = {"source": str(source), "target": str(target), "shards": shards}
         return datasets.IterableDataset.from_generator(_read_shards, features=_TEXT, gen_kwargs=arguments)
-    (path,) = origin
+    path, kind = origin[0], _KINDS.get(origin[0].suffix.lower())
     if path.suffix.lower() not in _STREAMED:
         raise ValueError(
             f"`pairs_file` must end in one of {', '.join(_STREAMED)} to be streamed, got {path}. Convert it, or train "
             "without `streaming`."
         )
-    kind = _KINDS[path.suffix.lower()]
     stream = datasets.load_dataset(kind, data_files=str(path), split="train", streaming=True)
     return _pick(stream.reshard() if kind == "parquet" else stream, languages, str(path))
 
@@ -178,7 +165,7 @@ def check_sides(sides: Mapping[str, str | Path | None]) -> None:
     """Raises ValueError when one of two aligned files, by their names in the error, is given without the other."""
     missing = [name for name, file in sides.items() if file is None]
     if len(missing) == 1:
-        (given,) = (file for file in sides.values() if file is not None)
+        given = next(file for file in sides.values() if file is not None)
         raise ValueError(f"`{missing[0]}` must be given beside {given}, got none. Name the file of the other side.")
 
 
@@ -186,8 +173,7 @@ def existing_file(path: str | Path, name: str) -> Path:
     """The path, if it is a file that is not empty; `name` is the file's in errors."""
     path = Path(path)
     if not path.is_file():
-        reason = "a folder" if path.is_dir() else "a stream" if path.exists() else "no such file"
-        raise FileNotFoundError(f"`{name}` must be an existing file, got {path} ({reason}). Check the path.")
+        raise FileNotFoundError(f"`{name}` must be an existing file, got {path}. Check the path.")
     if path.stat().st_size == 0:
         raise ValueError(f"`{name}` must hold text, got the empty file {path}. Check how it was written.")
     return path
@@ -213,13 +199,7 @@ def _is_saved_to_disk(name: str) -> bool:
 
 
 def _find_columns(columns: Sequence[str], languages: tuple[str | None, str | None], origin: str) -> list[str]:
-    """Names of the source and the target column.
-
-    Args:
-        columns: Columns of the corpus; the keys of a column `translation` as "translation.en".
-        languages: The languages asked for.
-        origin: Name of the corpus, for the error.
-    """
+    """Names of the source and the target column; keys of a column `translation` are named "translation.en"."""
     prefix = "translation." if any(name.startswith("translation.") for name in columns) else ""
     if not prefix and {"source", "target"} <= set(columns):
         return ["source", "target"]
@@ -239,51 +219,28 @@ def _select(
     """The two columns of text of what `datasets` loads, without missing texts."""
     try:
         loaded = load()
+        for column in loaded.data.columns:  # JSON and Parquet may hold any bytes
+            column.validate(full=True)
     except (datasets.exceptions.DatasetGenerationError, ValueError, OSError) as error:
         if isinstance(error, OSError) and not Path(origin).is_file():  # of the Hub
             raise
         cause = " ".join(str(error.__cause__ or error).split())
         raise ValueError(
-            f"`{origin}` must hold pairs that can be read, got an error{_bad_line(origin)}: {cause} Correct its "
-            "files, or what was asked of them."
+            f"`{origin}` must hold pairs that can be read, got an error: {cause} Correct its files, or what was asked "
+            "of them."
         ) from error
     if "translation" in loaded.column_names:
         loaded = loaded.select_columns("translation").flatten()
     names = _find_columns(loaded.column_names, languages, origin)
     loaded = loaded.select_columns(names)
     for name in names:
-        texts = loaded.data.column(name)
-        if not (pa.types.is_string(texts.type) or pa.types.is_large_string(texts.type)):
+        missing = loaded.data.column(name).null_count
+        if missing or loaded.features[name] not in (datasets.Value("string"), datasets.Value("large_string")):
             raise ValueError(
-                f"`{origin}` must hold text in every row of {name!r}, got {loaded.features[name]}. Choose another "
-                "column."
+                f"`{origin}` must hold text in every row of {name!r}, got {loaded.features[name]}, {missing} of them "
+                "missing. Complete or remove such rows, or choose another column."
             )
-        try:
-            texts.validate(full=True)  # JSON and Parquet may hold any bytes
-        except pa.ArrowInvalid as error:
-            raise ValueError(
-                f"`{origin}` must be UTF-8 text, got other bytes{_bad_line(origin)} ({error}). Convert it to UTF-8."
-            ) from error
-        if texts.null_count:
-            row = 1 + int(np.argmax(texts.is_null()))
-            raise ValueError(
-                f"`{origin}` must hold text in every row of {name!r}, got none in row {row}. Complete or remove "
-                "such rows."
-            )
-    return loaded.rename_columns({old: new for old, new in zip(names, _TEXT, strict=True) if old != new})
-
-
-def _bad_line(origin: str) -> str:
-    """Which line of a JSON lines file is broken, as `datasets` counts from the middle of a file."""
-    if not origin.endswith(".jsonl") or not Path(origin).is_file():
-        return ""
-    with open(origin, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                json.loads(line.strip() or b"{}")
-            except (ValueError, RecursionError):
-                return f" in line {number}"
-    return ""
+    return loaded.rename_columns(dict(zip(names, _TEXT, strict=True)))
 
 
 def _pick(
@@ -318,11 +275,9 @@ def _store(
 ) -> datasets.Dataset:
     """The pairs that `read` yields from files, read again only if the files change."""
     known = tuple((str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
-    arguments = {"paths": tuple(map(str, files)), "known": known, **options}
+    arguments, folder = {"paths": tuple(map(str, files)), "known": known, **options}, cache_dir and str(cache_dir)
     try:
-        return datasets.Dataset.from_generator(
-            read, features=_TEXT, cache_dir=cache_dir and str(cache_dir), gen_kwargs=arguments
-        )
+        return datasets.Dataset.from_generator(read, features=_TEXT, cache_dir=folder, gen_kwargs=arguments)
     except datasets.exceptions.DatasetGenerationError as error:
         raise error.__cause__ or error from None
 
@@ -337,7 +292,7 @@ def _read_builtin(split: str, **_: Any) -> Iterator[dict[str, str]]:
 def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[str]:
     r"""Lines of a UTF-8 text file, one at a time, without their line ends.
 
-    Lines end in `\n` or `\r\n`; no other character ends a line. A byte order mark at the start is skipped.
+    Lines end in `\n` or `\r\n`, not in U+2028 and the like. A byte order mark at the start is skipped.
 
     Args:
         path: The text file.
@@ -366,25 +321,19 @@ def _read_table(paths: tuple[str], languages: tuple[str | None, str | None], **_
     rows: Any = (line.split("\t") for line in read_lines(path))
     if path.lower().endswith(".csv"):
         rows = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
-    num_pairs = 0
+    number = 0
     try:
-        header = next(rows)
-        places = [header.index(name) for name in _find_columns(header, languages, path)]
-        for number, row in enumerate(rows, start=2):
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise ValueError(
-                    f"`{path}` must have {len(header)} columns in every row, got {len(row)} in line "
-                    f"{getattr(rows, 'line_num', number)}. Separate them by one comma in CSV, by one tab in TSV."
-                )
-            num_pairs += 1
-            yield dict(zip(_TEXT, (row[place] for place in places), strict=True))
+        for number, row in enumerate(filter(None, rows), start=1):
+            if number == 1:
+                header, places = row, [row.index(name) for name in _find_columns(row, languages, path)]
+            elif len(row) != len(header):
+                raise csv.Error(f"{len(row)} columns instead of {len(header)}")
+            else:
+                yield dict(zip(_TEXT, (row[place] for place in places), strict=True))
     except csv.Error as error:
-        raise ValueError(
-            f"`{path}` must be valid CSV, got an error in line {rows.line_num}: {error}. Correct it."
-        ) from error
-    if not num_pairs:
+        line = getattr(rows, "line_num", number)
+        raise ValueError(f"`{path}` must be a table, got an error in line {line}: {error}. Correct it.") from error
+    if number < 2:
         raise ValueError(f"`{path}` must hold at least one pair, got none. Check how it was written.")
 
 
@@ -400,10 +349,8 @@ def _read_shards(source: str, target: str, shards: Sequence[tuple[int, int, int,
 def index_aligned(source: str | Path, target: str | Path, lines_per_part: int) -> list[tuple[int, int, int, int]]:
     """Parts of two text files: first line (from 1), number of lines, and byte offset in both files, of each.
 
-    Args:
-        source: Source sentences.
-        target: Target sentences; raises ValueError if it differs in lines.
-        lines_per_part: Lines of each part but the last.
+    Raises:
+        ValueError: The files differ in lines.
     """
     counts, offsets = [], []
     for path in (source, target):
