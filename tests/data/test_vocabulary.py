@@ -85,8 +85,3 @@ def test_bytes_that_are_not_utf8_are_refused(files, tmp_path):
 def test_training_needs_files_or_sentences(options):
     with pytest.raises(ValueError, match="`files` or `sentences` must be given, and not both"):
         train(**options)
-
-
-def test_one_file_in_place_of_a_list_is_refused():
-    with pytest.raises(TypeError, match="`files` must be a list of files, got 'train.en'"):
-        train("train.en")

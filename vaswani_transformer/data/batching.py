@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from torch.utils.data import Sampler
@@ -24,15 +23,13 @@ class TokenBatchSampler(Sampler[list[int]]):
 
     An effective batch, which makes one update, holds at most `max_source_tokens` and `max_target_tokens` real tokens
     of pairs of similar length. It depends on the lengths, the seed and the epoch only, so that any number of
-    processes and accumulation steps trains the same. It is then split into exactly `world_size * accumulation_steps`
-    micro-batches so that the largest padded one is as small as possible. Micro-batch g * world_size + p of an
-    effective batch is for process p at accumulation step g, which is how accelerate deals them out.
+    processes and accumulation steps trains the same. It is split into exactly `world_size * accumulation_steps`
+    micro-batches, some of them empty lists if it has fewer pairs, so that the largest padded one is as small as
+    possible. Micro-batch g * world_size + p is for process p at accumulation step g, as accelerate deals them out.
 
-    Every epoch has the same number of micro-batches: a plan made from the lengths alone fixes how long the pairs of
-    each batch are, and an epoch draws which pair of these lengths goes where, and the order of the batches. Pairs of
-    the same two lengths have places in several batches, so that they meet other pairs in every epoch. No pair is lost
-    or repeated, and the last 20 batches share what would be a small remainder. A micro-batch is an empty list if an
-    effective batch has fewer pairs than micro-batches.
+    The lengths alone fix how many batches an epoch has and how long the pairs at each place of a batch are. An epoch
+    draws which pair of these lengths goes where, and the order of the batches. No pair is lost or repeated, and the
+    last 20 batches share what would be a small remainder.
 
     Args:
         source_lengths: Tokens of each source sentence, with `</s>`.
@@ -71,9 +68,19 @@ class TokenBatchSampler(Sampler[list[int]]):
         accumulation_steps: int = 1,
         seed: int = 0,
     ):
-        self._plan = _Plan.make(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
+        lengths = _stack_lengths(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
+        limits = np.array([max_source_tokens, max_target_tokens])
+        order = _order_by_length(lengths, limits)
+        self._starts = _cut_evenly(lengths[order], limits)  # first place of each batch, then N
+        batch_of_place = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
+        order = order[np.lexsort((*-shape_keys(lengths[order]), batch_of_place))]
+        self._lengths = lengths[order]  # of each place, (N, 2), the longer side falling within a batch
+        length_ids = lengths[:, 0] * (lengths[:, 1].max() + 1) + lengths[:, 1]
+        # one for each pair of lengths, (N,)
+        self._length_ids = np.unique(length_ids, return_inverse=True)[1].astype(np.int32)
+        self._places_by_length = np.argsort(self._length_ids[order], kind="stable")
         if max_padded_tokens is not None:
-            accumulation_steps = max(accumulation_steps, self._plan.accumulation_steps(max_padded_tokens, world_size))
+            accumulation_steps = max(accumulation_steps, self._steps_within(max_padded_tokens, world_size))
         self.accumulation_steps = accumulation_steps
         self._num_parts = world_size * accumulation_steps
         self._splits: dict[int, list[int]] = {}
@@ -84,12 +91,12 @@ class TokenBatchSampler(Sampler[list[int]]):
     @property
     def num_pairs(self) -> int:
         """Pairs of every epoch."""
-        return len(self._plan.slot_lengths)
+        return len(self._lengths)
 
     @property
     def num_tokens(self) -> tuple[int, int]:
         """Real source and target tokens of every epoch, with `</s>`."""
-        source, target = self._plan.slot_lengths.sum(axis=0).tolist()
+        source, target = self._lengths.sum(axis=0).tolist()
         return source, target
 
     @property
@@ -101,7 +108,7 @@ class TokenBatchSampler(Sampler[list[int]]):
     @property
     def num_effective_batches(self) -> int:
         """Effective batches, which is updates, of every epoch."""
-        return len(self._plan.starts) - 1
+        return len(self._starts) - 1
 
     @property
     def padding_fraction(self) -> float:
@@ -111,7 +118,7 @@ class TokenBatchSampler(Sampler[list[int]]):
         """
         padded = real = 0
         for batch in range(0, self.num_effective_batches, -(-self.num_effective_batches // _SAMPLED_BATCHES)):
-            lengths = self._plan.batch_lengths(batch)
+            lengths = self._batch_lengths(batch)
             real += int(lengths.sum())
             for part in np.split(lengths, np.cumsum(self._split(batch))[:-1]):
                 padded += len(part) * int(part.max(axis=0, initial=0).sum())
@@ -131,10 +138,12 @@ class TokenBatchSampler(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         rng = np.random.default_rng([self.seed, self.epoch])
-        rows = self._plan.draw(rng)
+        drawn = rng.permutation(len(self._lengths))
+        rows = np.empty_like(drawn)  # pairs of equal lengths exchange their places at random
+        rows[self._places_by_length] = drawn[np.argsort(self._length_ids[drawn], kind="stable")]
         first, self._first_update = self._first_update, 0
         for batch in rng.permutation(self.num_effective_batches)[first:].tolist():
-            start = int(self._plan.starts[batch])
+            start = int(self._starts[batch])
             for size in self._split(batch):
                 yield rows[start : start + size].tolist()
                 start += size
@@ -142,64 +151,24 @@ class TokenBatchSampler(Sampler[list[int]]):
     def _split(self, batch: int) -> list[int]:
         """Rows of each micro-batch of one effective batch; the same in every epoch."""
         if batch not in self._splits:
-            self._splits[batch] = _split_evenly(self._plan.batch_lengths(batch), self._num_parts)
+            self._splits[batch] = _split_evenly(self._batch_lengths(batch), self._num_parts)
         return self._splits[batch]
 
-
-@dataclass(frozen=True)
-class _Plan:
-    """Which lengths stand where in every epoch, and where the effective batches start.
-
-    Attributes:
-        slot_lengths: Source and target length of each place, (N, 2), the longer side falling within a batch.
-        starts: First place of each batch, then N, (num_batches + 1,).
-        slots_by_length: Places ordered by their pair of lengths, (N,).
-        length_ids: Number of each row's pair of lengths, in the same order, (N,).
-    """
-
-    slot_lengths: np.ndarray
-    starts: np.ndarray
-    slots_by_length: np.ndarray
-    length_ids: np.ndarray
-
-    @classmethod
-    def make(
-        cls, source_lengths: Lengths, target_lengths: Lengths, max_source_tokens: int, max_target_tokens: int
-    ) -> _Plan:
-        """Plans the batches of a corpus; the same for every seed."""
-        lengths = _stack_lengths(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
-        limits = np.array([max_source_tokens, max_target_tokens])
-        order = _order_by_length(lengths, limits)
-        starts = _cut_evenly(lengths[order], limits)
-        batch_of_slot = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        order = order[np.lexsort((*-shape_keys(lengths[order]), batch_of_slot))]
-        length_ids = lengths[:, 0] * (lengths[:, 1].max() + 1) + lengths[:, 1]
-        length_ids = np.unique(length_ids, return_inverse=True)[1].astype(np.int32)
-        return cls(lengths[order], starts, np.argsort(length_ids[order], kind="stable"), length_ids)
-
-    def draw(self, rng: np.random.Generator) -> np.ndarray:
-        """A row for each place, (N,): pairs of equal lengths exchange their places at random."""
-        rows = rng.permutation(len(self.length_ids))
-        rows_by_length = rows[np.argsort(self.length_ids[rows], kind="stable")]
-        drawn = np.empty_like(rows_by_length)
-        drawn[self.slots_by_length] = rows_by_length
-        return drawn
-
-    def batch_lengths(self, batch: int) -> np.ndarray:
+    def _batch_lengths(self, batch: int) -> np.ndarray:
         """Source and target lengths of one effective batch, (rows, 2), the longer side falling."""
-        return self.slot_lengths[self.starts[batch] : self.starts[batch + 1]]
+        lengths: np.ndarray = self._lengths[self._starts[batch] : self._starts[batch + 1]]
+        return lengths
 
-    def accumulation_steps(self, max_padded_tokens: int, world_size: int) -> int:
-        """The fewest steps that keep every micro-batch of every epoch within `max_padded_tokens`."""
-        longest = int(self.slot_lengths.sum(axis=1).max())
+    def _steps_within(self, max_padded_tokens: int, world_size: int) -> int:
+        """The fewest accumulation steps that keep every micro-batch of every epoch within `max_padded_tokens`."""
+        longest = int(self._lengths.sum(axis=1).max())
         if longest > max_padded_tokens:
             raise ValueError(
                 f"`max_padded_tokens` must be at least {longest}, the source and target tokens of the longest pair, "
                 f"got {max_padded_tokens}. Drop long pairs with `clean_corpus` or choose a larger budget."
             )
-        batches = range(len(self.starts) - 1)
-        parts = max(len(_split_greedily(self.batch_lengths(batch), max_padded_tokens)) for batch in batches)
-        return -(-parts // world_size)
+        batches = map(self._batch_lengths, range(self.num_effective_batches))
+        return -(-max(len(_split_greedily(lengths, max_padded_tokens)) for lengths in batches) // world_size)
 
 
 def _stack_lengths(
@@ -211,10 +180,9 @@ def _stack_lengths(
         ("source", "target"), lengths.T, (max_source_tokens, max_target_tokens), strict=True
     ):
         if column.min() < 1 or column.max() > limit:
-            row = int(np.argmax((column < 1) | (column > limit)))
             raise ValueError(
-                f"`{side}_lengths` must lie between 1 and `max_{side}_tokens` = {limit}, got {column[row]} in row "
-                f"{row}. Drop such pairs with `clean_corpus` or choose a larger limit."
+                f"`{side}_lengths` must lie between 1 and `max_{side}_tokens` = {limit}, got {column.min()} to "
+                f"{column.max()}. Drop long pairs with `clean_corpus` or choose a larger limit."
             )
     return lengths
 
@@ -284,24 +252,15 @@ def _cut_evenly(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def _num_within(lengths: np.ndarray, max_padded_tokens: int) -> int:
-    """First rows, (rows, 2), that make one micro-batch whose padded size stays within the bound."""
+    """First rows of (rows, 2) that make one micro-batch whose padded size stays within the bound."""
+    lengths = lengths[: max_padded_tokens // int(lengths[0].sum())]
     widths = np.maximum.accumulate(lengths, axis=0).sum(axis=1)
     return int(np.searchsorted(widths * np.arange(1, len(widths) + 1), max_padded_tokens, side="right"))
 
 
 def _split_greedily(lengths: np.ndarray, max_padded_tokens: int) -> list[int]:
-    """Rows of the fewest contiguous micro-batches whose padded size stays within the bound.
-
-    Args:
-        lengths: (rows, 2), each row's sum within the bound.
-        max_padded_tokens: Bound of rows x (longest source + longest target).
-    """
-    sizes, start = [], 0
-    while start < len(lengths):
-        # no micro-batch holds more rows than its first row's length allows
-        end = start + max_padded_tokens // int(lengths[start].sum())
-        sizes.append(_num_within(lengths[start:end], max_padded_tokens))
-        start += sizes[-1]
+    """Rows of the fewest contiguous micro-batches whose padded size stays within the bound."""
+    sizes: list[int] = np.diff(cut(lengths, np.array([np.inf, np.inf]), max_padded_tokens)).tolist()
     return sizes
 
 

@@ -183,12 +183,8 @@ def _load_split(name: str, config: str | None, split: str, cache_dir: str | Path
     """One split of a dataset of the Hub, of a folder of data files or of a folder written by `save_to_disk`."""
     if not _is_saved_to_disk(name):
         return datasets.load_dataset(name, config, split=split, cache_dir=cache_dir and str(cache_dir))
-    loaded = datasets.load_from_disk(name)
-    if isinstance(loaded, datasets.Dataset):
-        return loaded
-    if split not in loaded:
-        raise ValueError(f"`split` must be one of {', '.join(loaded)}, got {split!r}. Choose a split of {name}.")
-    return loaded[split]
+    has_splits = (Path(name) / "dataset_dict.json").is_file()
+    return datasets.Dataset.load_from_disk(str(Path(name, split) if has_splits else name))
 
 
 def _is_saved_to_disk(name: str) -> bool:

@@ -46,8 +46,6 @@ def train_tokenizer(
 
     Paper: section 5.1, one vocabulary for source and target.
     """
-    if isinstance(files, (str, Path)):
-        raise TypeError(f"`files` must be a list of files, got {files!r}. Put the file into a list.")
     if files is not None and sentences is None:
         sentences = chain.from_iterable(map(read_lines, files))
     elif files is not None or sentences is None:
