@@ -20,7 +20,6 @@ from vaswani_transformer.analysis.cost import (
     TABLE_1,
     Sizes,
     TrainingCost,
-    common_vocabulary,
     paper_flops,
     table_3,
 )
@@ -193,6 +192,12 @@ def _cells(row):
     difference = 100 * (row.num_parameters / (paper.num_millions * 1e6) - 1)
     counts = (f"{paper.num_millions}M", f"{row.num_parameters:,}", f"{difference:+.1f} %")
     return (*cells, *counts, _first_to_last(vocabulary))
+
+
+def common_vocabulary(rows):
+    """Vocabularies that give the paper's size in all these rows at once, as a range; empty if there is none."""
+    ranges = [row.implied_vocabulary for row in rows if row.implied_vocabulary]
+    return range(max(each.start for each in ranges), min(each.stop for each in ranges))
 
 
 def _first_to_last(numbers):

@@ -3,8 +3,6 @@
 """Drawn attention maps hold the weights and tokens of the pair, within bounds, with nothing cut off."""
 
 import io
-import logging
-import warnings
 
 import numpy as np
 import pytest
@@ -133,41 +131,6 @@ def test_dollars_are_no_formula():
     figure = draw_attention(make_maps(["$5^", "and_{", "$", "</s>"]), kinds=["cross"], layers=[0])
     figure.savefig(io.BytesIO(), format="svg")
     assert texts(drawn_maps(figure)[0].get_xticklabels())[0] == "$5^"
-
-
-@pytest.fixture
-def messages():
-    """What the drawing logs."""
-    found, handler = [], logging.Handler()
-    handler.emit = lambda record: found.append(record.getMessage())
-    logger = logging.getLogger("vaswani_transformer.analysis.attention")
-    logger.addHandler(handler)
-    yield found
-    logger.removeHandler(handler)
-
-
-def draw_without_warnings(maps):
-    """Fails where matplotlib warns by itself."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure = draw_attention(maps)
-        figure.savefig(io.BytesIO(), format="png")
-    return figure
-
-
-def test_characters_that_the_font_lacks_are_named_in_one_warning(messages):
-    draw_without_warnings(make_maps(["日本", "語", "dog", "</s>"]))
-    assert len(messages) == 1 and "(日 本 語)" in messages[0]
-
-
-def test_characters_that_the_font_lacks_become_boxes():
-    axes = drawn_maps(draw_without_warnings(make_maps(["日本", "語", "dog", "</s>"])))[-1]
-    assert texts(axes.get_xticklabels()) == ["□□", "□", "dog", "</s>"]
-
-
-def test_no_warning_for_what_the_font_has(messages):
-    draw_without_warnings(make_maps(["fährt", "␣", "₁", "ж…"]))
-    assert messages == []
 
 
 # --------------------------------------------------------------------------------------------------- what is refused

@@ -11,12 +11,11 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
-from transformers.utils import logging
 
 from ..extras import requiring
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
@@ -24,8 +23,6 @@ from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGener
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, FigureBase
-
-logger = logging.get_logger(__name__)
 
 KINDS = ("encoder", "decoder", "cross")
 MAX_TOKENS = 100  # of one side of a map that is drawn
@@ -170,8 +167,7 @@ def _without_dropout(model: torch.nn.Module) -> Iterator[None]:
 # ---- the picture ----
 
 
-@dataclass(frozen=True)
-class _Grid:
+class _Grid(NamedTuple):
     """The maps of one kind of attention that are drawn: weights (layers, heads, rows, columns)."""
 
     kind: str
@@ -193,8 +189,7 @@ def check_num_tokens(**counts: int) -> None:
     for name, count in counts.items():
         if count > MAX_TOKENS:
             raise ValueError(
-                f"`{name}` must have at most {MAX_TOKENS} tokens to be drawn, got {count} with </s>. Maps of longer "
-                "sentences cannot be read: pass a shorter one."
+                f"`{name}` must have at most {MAX_TOKENS} tokens to be drawn, got {count} with </s>. Shorten it."
             )
 
 
@@ -218,9 +213,7 @@ def draw_attention(
         heads: Heads, from 0; None takes all.
 
     Raises:
-        ImportError: If matplotlib is missing.
-        ValueError: A kind, layer or head does not exist, a sentence has more tokens than can be read in a map, or the
-            picture would be too large.
+        ValueError: A kind, layer or head does not exist, or the maps are too many or too large to be read.
 
     Paper: section 3.2.3.
     """
@@ -231,14 +224,13 @@ def draw_attention(
         got = wrong[0] if kinds else "none"
         raise ValueError(f"`kinds` must be one or more of {', '.join(KINDS)}, got {got}. Name what to draw.")
     check_num_tokens(source=len(maps.source_tokens), target=len(maps.predicted_tokens))
-    shown = _drawable({*maps.source_tokens, *maps.fed_tokens, *maps.predicted_tokens})
-    grids = [_chosen_grid(maps, kind, layers, heads, shown) for kind in KINDS if kind in kinds]
+    grids = [_chosen_grid(maps, kind, layers, heads) for kind in KINDS if kind in kinds]
     figure = Figure(dpi=120, layout="constrained")
     num_rows = sum(len(grid.layers) * len(grid.row_tokens) for grid in grids)
     num_columns = max(len(grid.heads) * len(grid.column_tokens) for grid in grids)
     cell = min(max(12 / max(num_rows, num_columns), 0.13), 0.42)
     font = min(max(54 * cell, 7), 11)
-    sizes = [_grid_size(figure, grid, cell, font) for grid in grids]
+    sizes = [_grid_size(grid, cell, font) for grid in grids]
     width, height = max(width for width, _ in sizes), sum(height for _, height in sizes)
     if max(width, height) > MAX_INCHES:
         raise ValueError(
@@ -255,9 +247,7 @@ def draw_attention(
     return figure
 
 
-def _chosen_grid(
-    maps: AttentionMaps, kind: str, layers: Sequence[int] | None, heads: Sequence[int] | None, shown: dict[str, str]
-) -> _Grid:
+def _chosen_grid(maps: AttentionMaps, kind: str, layers: Sequence[int] | None, heads: Sequence[int] | None) -> _Grid:
     weights, rows, columns = {
         "encoder": (maps.encoder, maps.source_tokens, maps.source_tokens),
         "decoder": (maps.decoder, maps.fed_tokens, maps.fed_tokens),
@@ -273,43 +263,20 @@ def _chosen_grid(
                 f"{wrong[0] if wrong else 'none'}. Count from 0, or leave it out for all."
             )
         chosen.append(sorted(set(numbers)))
-    row_tokens, column_tokens = ([shown[token] for token in side] for side in (rows, columns))
+    row_tokens, column_tokens = (
+        [token if len(token) <= _LONGEST_LABEL else f"{token[: _LONGEST_LABEL - 1]}…" for token in side]
+        for side in (rows, columns)
+    )
     return _Grid(kind, weights[np.ix_(*chosen)], row_tokens, column_tokens, *chosen)
 
 
-def _drawable(tokens: set[str]) -> dict[str, str]:
-    """Tokens, shortened, in characters that the font has; others become "□" and are named in one warning."""
-    import matplotlib
-    from matplotlib.font_manager import FontProperties, findfont, get_font
-
-    fonts = [get_font(findfont(FontProperties(family=[name]))) for name in matplotlib.rcParams["font.family"]]
-    characters = sorted(set("".join(tokens)))
-    missing = [each for each in characters if not any(font.get_char_index(ord(each)) for font in fonts)]
-    if missing:
-        named = " ".join(missing[:10]) + (" ..." if len(missing) > 10 else "")
-        logger.warning(
-            f"The font of the picture lacks {len(missing)} of the characters ({named}), drawn as □. Name a font that "
-            'has them in matplotlib\'s settings, for example "font.family: Noto Sans CJK JP" in a file matplotlibrc.'
-        )
-    table = str.maketrans(dict.fromkeys(missing, "□"))
-    shown = {token: token.translate(table) for token in tokens}
-    long = _LONGEST_LABEL
-    return {token: text if len(text) <= long else f"{text[: long - 1]}…" for token, text in shown.items()}
-
-
-def _grid_size(figure: Figure, grid: _Grid, cell: float, font: float) -> tuple[float, float]:
+def _grid_size(grid: _Grid, cell: float, font: float) -> tuple[float, float]:
     """Width and height in inches that leave cells about this side beside tokens, titles and labels."""
-
-    def widest(tokens: list[str]) -> float:
-        texts = [figure.text(0, 0, token, fontsize=font, parse_math=False) for token in set(tokens)]
-        width = max(text.get_window_extent().width for text in texts) / figure.dpi
-        for text in texts:
-            text.remove()
-        return float(width)
-
-    width = len(grid.heads) * (max(cell * len(grid.column_tokens), 1.2) + 0.16)
-    height = len(grid.layers) * (max(cell * len(grid.row_tokens), 0.5) + 0.4)
-    width, height = width + widest(grid.row_tokens) + 1.6, height + widest(grid.column_tokens) + 1.1
+    widest_row, widest_column = (
+        0.8 * font / 72 * max(map(len, tokens)) for tokens in (grid.row_tokens, grid.column_tokens)
+    )
+    width = len(grid.heads) * (max(cell * len(grid.column_tokens), 1.2) + 0.16) + widest_row + 1.6
+    height = len(grid.layers) * (max(cell * len(grid.row_tokens), 0.5) + 0.4) + widest_column + 1.1
     return max(width, 4.0), max(height, 3.0)
 
 

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -40,31 +40,19 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Order:
-    """An order of growth.
-
-    Args:
-        formula: As it is printed.
-        value: What is inside the O, at given sizes: the number with all constant factors 1.
-    """
+    """An order of growth, with all constant factors 1; infinite where no number of layers would do."""
 
     formula: str
     value: Callable[[Sizes], float]
 
     def __call__(self, sizes: Sizes) -> float:
-        """The number at these sizes; infinite where no number of layers would do."""
+        """The number at these sizes."""
         return self.value(sizes)
 
 
 @dataclass(frozen=True)
 class LayerType:
-    """A row of Table 1.
-
-    Args:
-        name: As the paper calls it.
-        complexity: Operations of a layer.
-        sequential_operations: Fewest operations that must wait for each other.
-        maximum_path_length: Steps from an input to an output position, of those that lie farthest apart.
-    """
+    """A row of Table 1: operations of a layer, how many of them must wait for each other, steps between positions."""
 
     name: str
     complexity: Order
@@ -115,11 +103,7 @@ SEPARABLE_COMPLEXITY = Order("O(k n d + n d^2)", lambda s: s.k * s.n * s.d + s.n
 
 
 def paper_flops(device_seconds: float, flops_per_second: float) -> float:
-    """Cost of a training the paper's way: time x number of devices x the rate one of them sustains.
-
-    Args:
-        device_seconds: Wall time of the training, idle or busy, times the number of devices.
-        flops_per_second: Rate of one device in matrix multiplications.
+    """Cost of a training the paper's way: time x number of devices x the matrix rate one of them sustains.
 
     Paper: Table 2, section 6.1.
     """
@@ -127,10 +111,7 @@ def paper_flops(device_seconds: float, flops_per_second: float) -> float:
 
 
 def layer_parameters(config: VaswaniTransformerConfig) -> tuple[int, int]:
-    """Parameters of the encoder's layers and of the decoder's, without embeddings and positions.
-
-    Paper: section 3.
-    """
+    """Parameters of the encoder's layers and of the decoder's, without embeddings and positions."""
     d, f, h = config.d_model, config.d_ff, config.num_heads
     attention = 2 * d * h * config.d_k + 2 * d * h * config.d_v
     if config.attention_bias:
@@ -149,11 +130,6 @@ def training_flops(config: VaswaniTransformerConfig, source_tokens: float, targe
     counts as V x d_model; embeddings and positions are looked up, not multiplied. Padding does not count. Products
     of queries, keys and values with each other are left out, and the keys and values of the encoder-decoder attention
     are counted by target instead of source tokens.
-
-    Args:
-        config: The model's configuration.
-        source_tokens: Real source tokens trained on, with `</s>`.
-        target_tokens: Real target tokens trained on, with `</s>`.
     """
     encoder, decoder = layer_parameters(config)
     output = config.vocab_size * config.d_model
@@ -167,8 +143,7 @@ class TrainingCost:
     Args:
         config: The model's configuration.
         num_steps: Updates.
-        source_tokens: Real source tokens, with `</s>`, of all updates.
-        target_tokens: Real target tokens, with `</s>`, of all updates.
+        source_tokens: Real source tokens, with `</s>`, of all updates; `target_tokens` likewise.
         seconds: Wall time.
         device_seconds: Wall time x number of devices.
         flops_per_second: Matrix rate of one device; None if it is not known.
@@ -210,14 +185,7 @@ class TrainingCost:
 
 @dataclass(frozen=True)
 class PaperTraining:
-    """A training of the paper, on 8 P100 that sustain 9.5 TFLOP/s each.
-
-    Args:
-        preset: Name of its model in `PRESETS`.
-        max_steps: Updates.
-        seconds_per_step: Time of an update as the paper gives it.
-        seconds: Time of the training as the paper gives it.
-        flops: Its cost as Table 2 prints it.
+    """A training of the paper on 8 P100 that sustain 9.5 TFLOP/s each; `flops` is its cost as Table 2 prints it.
 
     Paper: section 5.2, Table 2.
     """
@@ -253,15 +221,9 @@ PAPER_TRAININGS: tuple[PaperTraining, ...] = (
 
 @dataclass(frozen=True)
 class Variation:
-    """A row of Table 3 as the paper prints it; the model's own values are those of its preset.
+    """A row of Table 3 as the paper prints it: its training and, on newstest2013, perplexity per BPE token and BLEU.
 
-    Args:
-        name: Our name of the row: its letter, and its number within the letter's rows.
-        perplexity: Per BPE token, on newstest2013.
-        bleu: On newstest2013.
-        num_millions: Millions of parameters; None where the paper prints none.
-        label_smoothing: Label smoothing epsilon of the training.
-        max_steps: Updates of the training.
+    `num_millions` is None where the paper prints no number of parameters. The model's values are those of the preset.
     """
 
     name: str
@@ -303,13 +265,7 @@ VARIATIONS: tuple[Variation, ...] = (
 
 @dataclass(frozen=True)
 class Table3Row:
-    """A row of Table 3 beside our model.
-
-    Args:
-        variation: The row as the paper prints it.
-        config: Configuration of our model.
-        num_parameters: Exact number of parameters of our model, tied ones once.
-    """
+    """A row of Table 3 beside our model and its exact number of parameters, tied ones counted once."""
 
     variation: Variation
     config: VaswaniTransformerConfig
@@ -335,8 +291,6 @@ def table_3(vocab_size: int = 37_000) -> list[Table3Row]:
 
     Args:
         vocab_size: Entries of the shared vocabulary; the paper says "about 37,000".
-
-    Paper: Table 3.
     """
     rows = []
     for variation in VARIATIONS:
@@ -345,9 +299,3 @@ def table_3(vocab_size: int = 37_000) -> list[Table3Row]:
             model = VaswaniTransformerForConditionalGeneration(config)
         rows.append(Table3Row(variation, config, model.num_parameters()))
     return rows
-
-
-def common_vocabulary(rows: Sequence[Table3Row]) -> range:
-    """Vocabularies that give the paper's size in all these rows at once; empty if there is none."""
-    ranges = [row.implied_vocabulary for row in rows if row.implied_vocabulary]
-    return range(max(each.start for each in ranges), min(each.stop for each in ranges))
