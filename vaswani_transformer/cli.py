@@ -234,14 +234,13 @@ def _translate(args: argparse.Namespace) -> None:
     from transformers.utils.logging import disable_progress_bar
 
     from .evaluation.loading import load_for_inference
-    from .evaluation.translate import check_files, join_processes, translate_file
+    from .evaluation.translate import join_processes, translate_file
 
     processes = join_processes()
     if processes is not None and not processes.is_main_process:
         disable_progress_bar()
-    total = check_files(args.input, args.output, num_processes=processes.num_processes if processes else 1)
     model, tokenizer = load_for_inference(args.model, device=args.device or (processes and processes.device))
-    options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes, "total": total}
+    options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)
     if processes is not None:
         processes.destroy_process_group()
@@ -263,11 +262,8 @@ def _align(args: argparse.Namespace) -> None:
 
 
 def _compute_pairs(args: argparse.Namespace, compute: Callable[..., int], **options: Any) -> None:
-    """Checks the files, loads the model, and computes something for each pair of lines."""
     from .evaluation.loading import load_for_inference
-    from .evaluation.scoring import check_pair_files
 
-    options["total"] = check_pair_files(args.source, args.target, args.output)
     model, tokenizer = load_for_inference(args.model, device=args.device)
     options |= {"max_tokens_per_batch": args.max_tokens_per_batch, "progress": sys.stderr.isatty()}
     compute(model, tokenizer, args.source, args.target, args.output, **options)

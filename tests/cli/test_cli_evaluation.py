@@ -63,9 +63,9 @@ def test_learned_positions_exceeded_are_refused_and_the_old_output_stays(tmp_pat
     assert (tmp_path / "out").read_text() == "old"
 
 
-def test_translate_refuses_a_missing_input_before_it_loads_the_model(tmp_path, capsys):
+def test_translate_refuses_a_missing_input(model_folder, capsys):
     assert "No such file or directory: 'missing.txt'" in refused(
-        capsys, ["translate", "--model", "nowhere", "--input", "missing.txt"]
+        capsys, ["translate", "--model", str(model_folder), "--input", "missing.txt"]
     )
 
 
@@ -230,9 +230,19 @@ def test_align_writes_a_line_of_pairs_for_each_pair(model_folder, corpus, capsys
 
 
 @pytest.mark.parametrize("command", ["score", "align"])
-def test_files_of_different_length_are_refused_before_the_model_is_loaded(command, corpus, capsys):
+def test_files_of_different_length_are_refused(command, model_folder, corpus, capsys):
     Path("short.de").write_text("Ein Hund.\n", encoding="utf-8")
-    arguments = [command, "--model", "nowhere", "--source", "train.en", "--target", "short.de", "--output", "out"]
+    arguments = [
+        command,
+        "--model",
+        str(model_folder),
+        "--source",
+        "train.en",
+        "--target",
+        "short.de",
+        "--output",
+        "out",
+    ]
     assert "40 lines in train.en and 1 lines in short.de" in refused(capsys, arguments)
     assert not Path("out").exists()
 

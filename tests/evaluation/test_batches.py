@@ -17,11 +17,8 @@ def test_length_batches_hold_every_row_once_within_the_budget():
     assert batches[0] == [300]
 
 
-@pytest.mark.parametrize(
-    ("sources", "targets", "got"),
-    [("ab", "abc", "2 sources and more targets"), ("abc", "a", "more sources and 1 targets")],
-)
-def test_paired_refuses_a_side_that_ends_first(sources, targets, got):
+@pytest.mark.parametrize(("sources", "targets"), [("ab", "abc"), ("abc", "a")])
+def test_paired_refuses_a_side_that_ends_first(sources, targets):
     pairs = paired(iter(sources), iter(targets))
-    with pytest.raises(ValueError, match=f"`targets` must be as many as `sources`, got {got}"):
+    with pytest.raises(ValueError, match="`targets` must be as many as `sources`, got more of one"):
         list(pairs)

@@ -9,9 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from vaswani_transformer.evaluation import translate as translating
-from vaswani_transformer.evaluation.scoring import align_files, align_pairs, check_pair_files, score_files, score_pairs
-from vaswani_transformer.evaluation.translate import check_files, translate, translate_file, translate_n_best
+from vaswani_transformer.evaluation.scoring import align_files, align_pairs, score_files, score_pairs
+from vaswani_transformer.evaluation.translate import translate, translate_file, translate_n_best
 from vaswani_transformer.files import check_outputs, write_lines
 
 SHORT = {"max_new_tokens_over_source": 3}
@@ -63,36 +62,16 @@ def test_translate_file_reads_stdin_and_writes_stdout(tiny_model, tiny_tokenizer
     assert output.getvalue() == (tmp_path / "out").read_bytes()
 
 
-def test_check_files_counts_the_lines(tmp_path):
-    (tmp_path / "in").write_text("a\nb")
-    assert check_files(tmp_path / "in", tmp_path / "out") == 2
+def test_translate_file_refuses_several_processes_with_a_stream(tiny_model, tiny_tokenizer):
+    with pytest.raises(ValueError, match="`input` must be a file for several processes, got -, a stream"):
+        translate_file(tiny_model, tiny_tokenizer, processes=SimpleNamespace(is_main_process=True))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(b"\xff\n", "must be UTF-8 text"), (b"a" * (2**16 + 1), "at most 65536 bytes")],
-)
-def test_check_files_refuses_an_input_without_text(tmp_path, content, message):
-    (tmp_path / "in").write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        check_files(tmp_path / "in", "-")
-
-
-def test_check_files_refuses_a_missing_input(tmp_path):
-    with pytest.raises(FileNotFoundError, match="No such file or directory: .*nowhere"):
-        check_files(tmp_path / "nowhere", "-")
-
-
-def test_check_files_refuses_an_output_in_a_missing_folder(tmp_path):
-    with pytest.raises(FileNotFoundError, match="`output` must be in a folder that exists"):
-        check_files("-", tmp_path / "nowhere" / "out")
-
-
-def test_check_files_refuses_the_input_as_output(tmp_path):
+def test_translate_file_refuses_the_input_as_output(tiny_model, tiny_tokenizer, tmp_path):
     (tmp_path / "in").write_text("a\n")
     (tmp_path / "link").symlink_to(tmp_path / "in")
     with pytest.raises(ValueError, match="`output` must be a file of its own, got .*link"):
-        check_files(tmp_path / "in", tmp_path / "link")
+        translate_file(tiny_model, tiny_tokenizer, tmp_path / "in", tmp_path / "link")
 
 
 def test_check_outputs_refuses_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
@@ -169,11 +148,11 @@ def test_score_files_reads_stdin_and_writes_stdout(tiny_model, tiny_tokenizer, p
     assert output.getvalue() == (tmp_path / "out").read_bytes()
 
 
-def test_files_of_different_length_are_refused(pair_files, tmp_path):
-    source, target = pair_files
-    target.write_text("Ein Hund.\nPark\n")
+@pytest.mark.parametrize("compute", [score_files, align_files])
+def test_files_of_different_length_are_refused(tiny_model, tiny_tokenizer, pair_files, tmp_path, compute):
+    pair_files[1].write_text("Ein Hund.\nPark\n")
     with pytest.raises(ValueError, match="as many lines as `source`, got 3 lines in .*source and 2 lines in .*target"):
-        check_pair_files(source, target, tmp_path / "out")
+        compute(tiny_model, tiny_tokenizer, *pair_files, tmp_path / "out")
 
 
 @pytest.mark.parametrize("stdin", ["A dog.\n\n", "A dog.\n\nTwo women read.\nA\n"])
@@ -186,26 +165,10 @@ def test_a_stream_of_different_length_leaves_no_output_file(
     assert sorted(os.listdir(tmp_path)) == ["source", "target"]
 
 
-def test_check_pair_files_counts_the_pairs(pair_files):
-    assert check_pair_files(*pair_files, "-") == check_pair_files("-", pair_files[1], "-") == 3
-
-
-def test_check_pair_files_refuses_stdin_for_both(tmp_path):
-    with pytest.raises(ValueError, match="`source` and `target` must be two inputs, got stdin for both"):
-        check_pair_files("-", "-", tmp_path / "out")
-
-
 @pytest.mark.parametrize("name", ["source", "target"])
-def test_check_pair_files_names_the_side_that_is_missing(pair_files, tmp_path, name):
-    (tmp_path / name).unlink()
-    with pytest.raises(FileNotFoundError, match=f"No such file or directory: .*{name}"):
-        check_pair_files(*pair_files, "-")
-
-
-@pytest.mark.parametrize("name", ["source", "target"])
-def test_check_pair_files_refuses_an_input_as_output(pair_files, tmp_path, name):
+def test_score_files_refuses_an_input_as_output(tiny_model, tiny_tokenizer, pair_files, tmp_path, name):
     with pytest.raises(ValueError, match="`output` must be a file of its own"):
-        check_pair_files(*pair_files, tmp_path / name)
+        score_files(tiny_model, tiny_tokenizer, *pair_files, tmp_path / name)
 
 
 def test_a_line_beyond_64_kib_is_refused_by_its_number(tiny_model, tiny_tokenizer, tmp_path):
@@ -214,8 +177,7 @@ def test_a_line_beyond_64_kib_is_refused_by_its_number(tiny_model, tiny_tokenize
         translate_file(tiny_model, tiny_tokenizer, tmp_path / "in", tmp_path / "out")
 
 
-def test_a_sentence_beyond_64_kib_is_refused_by_its_number_by_every_function(tiny_model, tiny_tokenizer, monkeypatch):
-    monkeypatch.setattr(translating, "SENTENCES_PER_CHUNK", 2)
+def test_a_sentence_beyond_64_kib_is_refused_by_every_function(tiny_model, tiny_tokenizer):
     texts = ["a", "", "\u00e4" * (2**15 + 1), "a"]
     for results in (
         translate(tiny_model, tiny_tokenizer, texts, **SHORT),
@@ -223,7 +185,5 @@ def test_a_sentence_beyond_64_kib_is_refused_by_its_number_by_every_function(tin
         score_pairs(tiny_model, tiny_tokenizer, ["a"] * 4, texts),
         align_pairs(tiny_model, tiny_tokenizer, texts, ["a"] * 4),
     ):
-        with pytest.raises(
-            ValueError, match=r"at most 65536 bytes, got 65538 in .* It is sentence 3, counted from 1\."
-        ):
+        with pytest.raises(ValueError, match="at most 65536 bytes, got 65538 in "):
             list(results)

@@ -3,7 +3,6 @@
 """The export for CTranslate2: the same numbers as the model, and folders that are whole or not there."""
 
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -74,18 +73,6 @@ def test_every_quantization_can_be_loaded(save_model, tmp_path, quantization):
     _, folder = save_model(attention_bias=True, d_k=4, d_v=12)
     translator = Translator(export_ctranslate2(folder, tmp_path / "out", quantization=quantization))
     assert isinstance(translator("A dog.")[0]["translation_text"], str)
-
-
-def test_a_quantization_that_this_cpu_lacks_is_told(save_model, tmp_path, caplog):
-    supported = ctranslate2.get_supported_compute_types("cpu")
-    lacking = next((name for name in QUANTIZATIONS if name not in supported), None)
-    if lacking is None:
-        pytest.skip("this CPU computes in all of them")
-    with caplog.at_level(logging.WARNING):
-        folder = export_ctranslate2(save_model()[1], tmp_path / "out", quantization=lacking)
-    computed = Translator(folder).compute_type
-    assert f"cannot compute in {lacking}, only in {', '.join(sorted(supported))}" in caplog.text
-    assert f"will be computed in {computed}." in caplog.text
 
 
 def test_int8_is_stored_in_less_than_a_third(save_model, tmp_path):

@@ -7,6 +7,7 @@ Shapes: B batch, H heads, S source length, T target length, D d_model, V vocabul
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
@@ -25,7 +26,6 @@ from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGener
 from .translate import (
     DEFAULT_MAX_TOKENS_PER_BATCH,
     Row,
-    check_lengths,
     compute_in_batches,
     count_lines,
     decoding_config,
@@ -33,7 +33,7 @@ from .translate import (
     open_lines,
     padded,
     penalty_of,
-    token_ids,
+    tokenize,
 )
 
 _WORD = re.compile(r"\S+")
@@ -97,8 +97,9 @@ def score_pairs(
     penalty = decoding_overrides(length_penalty=length_penalty, length_penalty_offset=length_penalty_offset)
     decoding = decoding_config(model, **penalty)
 
-    def encode(pairs: list[tuple[str, str]], first: int) -> list[Row]:
-        return list(zip(*(token_ids(tokenizer, list(side), first) for side in zip(*pairs, strict=True)), strict=True))
+    def encode(pairs: list[tuple[str, str]]) -> list[Row]:
+        sides = [tokenize(tokenizer, list(side))["input_ids"] for side in zip(*pairs, strict=True)]
+        return list(zip(*sides, strict=True))
 
     def compute(rows: list[Row]) -> list[PairScore]:
         return score_tokens(model, rows, decoding, tokenizer.pad_token_id, max_tokens_per_batch)
@@ -142,25 +143,17 @@ def score_tokens(
     ).last_hidden_state
     is_real = target_mask.bool()
     states, labels = states[is_real.to(states.device)], labels[is_real]  # (B, T, D) -> (N, D), (B, T) -> (N,)
-    log_probs = torch.cat(
-        [
-            _log_probs(model.lm_head(part), chosen)
-            for part, chosen in zip(states.split(max_tokens), labels.split(max_tokens), strict=True)
-        ]
-    )
+    log_probs = []
+    for part, chosen in zip(states.split(max_tokens), labels.split(max_tokens), strict=True):
+        logits = model.lm_head(part)
+        exact = logits if logits.dtype == torch.float64 else logits.float()
+        log_probs.append(-torch.nn.functional.cross_entropy(exact, chosen.to(exact.device), reduction="none"))
     lengths = [len(target) for target in targets]
-    totals = [float(part.sum()) for part in log_probs.cpu().double().split(lengths)]
+    totals = [float(part.sum()) for part in torch.cat(log_probs).cpu().double().split(lengths)]
     return [
         PairScore(total, length, score=total / penalty_of(decoding, length))
         for total, length in zip(totals, lengths, strict=True)
     ]
-
-
-def _log_probs(logits: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
-    """(N,) log-probabilities of the chosen tokens under logits (N, V), in fp32 or, for a float64 model, in float64."""
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
-    return -torch.nn.functional.cross_entropy(logits, chosen.to(logits.device), reduction="none")
 
 
 # ---- alignment ----
@@ -271,12 +264,11 @@ def _membership(words: list[list[int]]) -> np.ndarray:
     return table
 
 
-def _encode(tokenizer: PreTrainedTokenizerBase, pairs: list[tuple[str, str]], first: int) -> list[Row]:
+def _encode(tokenizer: PreTrainedTokenizerBase, pairs: list[tuple[str, str]]) -> list[Row]:
     """Source tokens, target tokens, and the words of both; nothing for a pair with a side without words."""
     sides = []
     for texts in map(list, zip(*pairs, strict=True)):
-        check_lengths(texts, first)
-        encoded = tokenizer(texts, truncation=False, padding=False, verbose=False, return_offsets_mapping=True)
+        encoded = tokenize(tokenizer, texts, return_offsets_mapping=True)
         words = [token_words(text, spans) for text, spans in zip(texts, encoded["offset_mapping"], strict=True)]
         sides.append((encoded["input_ids"], words))
     (source_ids, source_words), (target_ids, target_words) = sides
@@ -319,12 +311,9 @@ def _cross_attention(
 
 def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Pairs of two streams of sentences; raises ValueError where one ends before the other."""
-    for number, (source, target) in enumerate(itertools.zip_longest(sources, targets)):
+    for source, target in itertools.zip_longest(sources, targets):
         if source is None or target is None:
-            got = (f"{number} sources", "more targets") if source is None else ("more sources", f"{number} targets")
-            raise ValueError(
-                f"`targets` must be as many as `sources`, got {' and '.join(got)}. Align the two line by line."
-            )
+            raise ValueError("`targets` must be as many as `sources`, got more of one. Align the two line by line.")
         yield source, target
 
 
@@ -357,9 +346,8 @@ def score_files(
     Example:
         >>> score_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "scores.jsonl")
     """
-    check_outputs({"output": output_file}, [source_file, target_file])
-    with open_lines(source_file) as sources, open_lines(target_file) as targets:
-        scores = score_pairs(model, tokenizer, sources, targets, **options)
+    with _open_pairs(source_file, target_file, output_file) as (sources, targets, total):
+        scores = score_pairs(model, tokenizer, sources, targets, total=total, **options)
         return write_lines((json.dumps(dataclasses.asdict(score)) for score in scores), output_file)
 
 
@@ -380,26 +368,23 @@ def align_files(
     Example:
         >>> align_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "newstest2014.align", layer=3)
     """
-    check_outputs({"output": output_file}, [source_file, target_file])
-    with open_lines(source_file) as sources, open_lines(target_file) as targets:
-        aligned = align_pairs(model, tokenizer, sources, targets, **options)
+    with _open_pairs(source_file, target_file, output_file) as (sources, targets, total):
+        aligned = align_pairs(model, tokenizer, sources, targets, total=total, **options)
         lines = (" ".join(f"{source}-{target}" for source, target in words) for words in aligned)
         return write_lines(lines, output_file)
 
 
-def check_pair_files(source_file: str | Path, target_file: str | Path, output_file: str | Path) -> int | None:
-    """Refuses files that `score_files` and `align_files` would fail on, before a model is loaded.
-
-    Returns:
-        Number of pairs, or None if both sides are streams, which cannot be read twice.
-    """
+@contextlib.contextmanager
+def _open_pairs(
+    source_file: str | Path, target_file: str | Path, output_file: str | Path
+) -> Iterator[tuple[Iterator[str], Iterator[str], int | None]]:
+    """Lines of both files, and their number if one of them is no stream."""
     check_outputs({"output": output_file}, [source_file, target_file])
-    if str(source_file) == str(target_file) == STANDARD_STREAM:
-        raise ValueError("`source` and `target` must be two inputs, got stdin for both. Pass a file for one of them.")
     num_source, num_target = count_lines(source_file), count_lines(target_file)
     if None not in (num_source, num_target) and num_source != num_target:
         raise ValueError(
             f"`target` must have as many lines as `source`, got {num_source} lines in {source_file} and {num_target} "
             f"lines in {target_file}. Align the files line by line."
         )
-    return num_target if num_source is None else num_source
+    with open_lines(source_file) as sources, open_lines(target_file) as targets:
+        yield sources, targets, num_target if num_source is None else num_source

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 from tqdm.auto import tqdm
-from transformers import GenerationConfig, PreTrainedTokenizerBase
+from transformers import BatchEncoding, GenerationConfig, PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..extras import requiring
@@ -102,15 +102,7 @@ def translate(
     def compute(rows: list[Row]) -> list[str]:
         return tokenizer.batch_decode(_generate(model, tokenizer, rows, generate_kwargs), skip_special_tokens=True)
 
-    return compute_in_batches(
-        sentences,
-        partial(encode_sentences, tokenizer),
-        partial(_map, compute, processes),
-        empty=str,
-        max_tokens_per_batch=max_tokens_per_batch,
-        doing="translating" if progress and _is_main(processes) else None,
-        total=total,
-    )
+    return _share(tokenizer, sentences, compute, str, processes, progress, max_tokens_per_batch, total)
 
 
 def translate_n_best(
@@ -148,43 +140,66 @@ def translate_n_best(
     options = {**generate_kwargs, "num_return_sequences": num_best, "return_dict_in_generate": True}
 
     def compute(rows: list[Row]) -> list[list[Hypothesis]]:
-        hypotheses = _hypotheses(tokenizer, _generate(model, tokenizer, rows, options), decoding)
+        found = _generate(model, tokenizer, rows, options)
+        sequences, scores = found.sequences[:, 1:], found.sequences_scores.double().tolist()  # without <s>
+        is_token = found.beam_indices >= 0 if "beam_indices" in found else sequences != tokenizer.pad_token_id
+        lengths, texts = is_token.sum(dim=1).tolist(), tokenizer.batch_decode(sequences, skip_special_tokens=True)
+        hypotheses = [
+            Hypothesis(text, score, score * penalty_of(decoding, max(length, 1)), length)
+            for text, score, length in zip(texts, scores, lengths, strict=True)
+        ]
         return [
-            [hypothesis for hypothesis in hypotheses[start : start + num_best] if hypothesis is not None]
+            [each for each in hypotheses[start : start + num_best] if math.isfinite(each.score or 0.0)]
             for start in range(0, len(hypotheses), num_best)
         ]
+
+    return _share(tokenizer, sentences, compute, lambda: [BLANK], processes, progress, max_tokens_per_batch, total)
+
+
+def _share(
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Iterable[str],
+    compute: Callable[[list[Row]], list[Result]],
+    empty: Callable[[], Result],
+    processes: Any,
+    progress: bool,
+    max_tokens_per_batch: int,
+    total: int | None,
+) -> Iterator[Result]:
+    """Results of all sentences; each process computes every n-th batch of a chunk, and gets the results of all."""
+
+    def compute_all(batches: list[list[Row]]) -> Iterable[list[Result]]:
+        if processes is None:
+            return map(compute, batches)
+        from accelerate.utils import gather_object
+
+        count = processes.num_processes
+        shares = gather_object([[compute(batch) for batch in batches[processes.process_index :: count]]])
+        return [shares[number % count][number // count] for number in range(len(batches))]
 
     return compute_in_batches(
         sentences,
         partial(encode_sentences, tokenizer),
-        partial(_map, compute, processes),
-        empty=lambda: [BLANK],
+        compute_all,
+        empty=empty,
         max_tokens_per_batch=max_tokens_per_batch,
         doing="translating" if progress and _is_main(processes) else None,
         total=total,
     )
 
 
-def encode_sentences(tokenizer: PreTrainedTokenizerBase, sentences: list[str], first: int) -> list[Row]:
-    """Token ids of each sentence; none of a blank one. `first` is how many sentences were before."""
-    ids = iter(token_ids(tokenizer, [sentence if sentence.strip() else "" for sentence in sentences], first))
+def encode_sentences(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> list[Row]:
+    """Token ids of each sentence; none of a blank one."""
+    ids = tokenize(tokenizer, sentences)["input_ids"]
     return [(row,) if sentence.strip() else () for sentence, row in zip(sentences, ids, strict=True)]
 
 
-def token_ids(tokenizer: PreTrainedTokenizerBase, sentences: list[str], first: int) -> list[list[int]]:
-    """Token ids of each sentence, whole and with `</s>`; raises ValueError for one of more than 65,536 bytes."""
-    check_lengths(sentences, first)
-    ids: list[list[int]] = tokenizer(sentences, truncation=False, padding=False, verbose=False)["input_ids"]
-    return ids
-
-
-def check_lengths(sentences: Iterable[str], first: int) -> None:
-    """Raises ValueError for a sentence of more than 65,536 bytes, by its place; `first` is how many were before."""
-    for number, sentence in enumerate(sentences, start=first + 1):
-        try:
-            check_text_length(sentence)
-        except ValueError as error:
-            raise ValueError(f"{error} It is sentence {number}, counted from 1.") from error
+def tokenize(tokenizer: PreTrainedTokenizerBase, sentences: list[str], **options: Any) -> BatchEncoding:
+    """Tokens of each sentence, whole and with `</s>`; raises ValueError for one of more than 65,536 bytes."""
+    for sentence in sentences:
+        check_text_length(sentence)
+    tokens: BatchEncoding = tokenizer(sentences, truncation=False, padding=False, verbose=False, **options)
+    return tokens
 
 
 @torch.inference_mode()
@@ -194,20 +209,6 @@ def _generate(
     """What `generate` returns for rows of token ids: a matrix of them, or an output that holds one."""
     input_ids, attention_mask = padded([row[0] for row in rows], tokenizer.pad_token_id, model.device)
     return model.generate(input_ids=input_ids, attention_mask=attention_mask, **generate_kwargs)
-
-
-def _hypotheses(tokenizer: PreTrainedTokenizerBase, found: Any, decoding: GenerationConfig) -> list[Hypothesis | None]:
-    """Text and scores of each output of `generate`; None where the search found none."""
-    sequences, scores = found.sequences[:, 1:], found.sequences_scores.double().tolist()  # without <s>
-    if "beam_indices" in found:
-        lengths = (found.beam_indices >= 0).sum(dim=1).tolist()
-    else:
-        lengths = (sequences != tokenizer.pad_token_id).sum(dim=1).tolist()
-    texts = tokenizer.batch_decode(sequences, skip_special_tokens=True)
-    return [
-        Hypothesis(text, score, score * penalty_of(decoding, max(length, 1)), length) if math.isfinite(score) else None
-        for text, score, length in zip(texts, scores, lengths, strict=True)
-    ]
 
 
 # ---- decoding ----
@@ -249,7 +250,7 @@ def check_num_best(num_best: int, num_beams: int, name: str = "num_best") -> Non
 
 def compute_in_batches(
     inputs: Iterable[Input],
-    encode: Callable[[list[Input], int], list[Row]],
+    encode: Callable[[list[Input]], list[Row]],
     compute: Callable[[list[list[Row]]], Iterable[list[Result]]],
     *,
     empty: Callable[[], Result],
@@ -262,7 +263,7 @@ def compute_in_batches(
 
     Args:
         inputs: Sentences, or pairs of them, read in chunks.
-        encode: Rows of a chunk, given with the number of inputs before it.
+        encode: Rows of a chunk.
         compute: Results of each batch of rows, for all batches of a chunk.
         empty: Makes the result of a row that holds nothing.
         max_tokens_per_batch: Padded tokens of one batch: number of rows x longest list of any row.
@@ -272,10 +273,8 @@ def compute_in_batches(
     """
     rest, size = iter(inputs), chunk_size or SENTENCES_PER_CHUNK
     with tqdm(total=total, unit=" sentences", desc=doing, disable=doing is None) as bar:
-        for first in itertools.count(step=size):
-            if not (chunk := list(itertools.islice(rest, size))):
-                return
-            rows = encode(chunk, first)
+        while chunk := list(itertools.islice(rest, size)):
+            rows = encode(chunk)
             results: list[Any] = [None if row else empty() for row in rows]
             numbers = [number for number, row in enumerate(rows) if row]
             bar.update(len(rows) - len(numbers))
@@ -317,19 +316,6 @@ def _is_main(processes: Any) -> bool:
     return processes is None or processes.is_main_process
 
 
-def _map(
-    compute: Callable[[list[Row]], list[Result]], processes: Any, batches: list[list[Row]]
-) -> Iterable[list[Result]]:
-    """Results of all batches, in order; each process computes every n-th batch, and gets the results of all."""
-    if processes is None:
-        return map(compute, batches)
-    from accelerate.utils import gather_object
-
-    count = processes.num_processes
-    shares = gather_object([[compute(batch) for batch in batches[processes.process_index :: count]]])
-    return [shares[number % count][number // count] for number in range(len(batches))]
-
-
 # ---- files ----
 
 
@@ -344,10 +330,9 @@ def translate_file(
     processes: Any = None,
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
-    total: int | None = None,
     **generate_kwargs: Any,
 ) -> int:
-    """Translates a file line by line; the output has as many lines as the input.
+    """Translates a file line by line and returns the number of lines.
 
     The input is streamed. The output file appears, or replaces an older one, only when it is complete; until then its
     lines lie in OUTPUT.part, and stay there when the translation of a file is interrupted.
@@ -364,20 +349,19 @@ def translate_file(
         processes: As for `translate`; each process calls this with the same arguments.
         max_tokens_per_batch: As for `translate`.
         progress: Whether to show a progress bar on stderr.
-        total: Number of lines, if known, for the progress bar; from `check_files`.
         **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
 
-    Returns:
-        Number of lines.
-
     Raises:
-        ValueError: The input is not UTF-8, or there are fewer beams than `num_best`.
+        ValueError: A line is not UTF-8, of which nothing is translated, or there are fewer beams than `num_best`.
 
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
     """
     check_outputs({"output": output_file}, [input_file])
-    has_part = Path(input_file).is_file() and not is_stream(output_file)
+    total = count_lines(input_file)
+    if processes is not None and total is None:
+        raise ValueError(f"`input` must be a file for several processes, got {input_file}, a stream. Save it first.")
+    has_part = total is not None and not is_stream(output_file)
     num_kept = _keep_part(output_file, resume) if has_part and _is_main(processes) else 0
     if processes is not None:
         from accelerate.utils import broadcast_object_list
@@ -458,24 +442,9 @@ def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
     return num_lines
 
 
-def check_files(input_file: str | Path, output_file: str | Path, *, num_processes: int = 1) -> int | None:
-    """Refuses files that `translate_file` would fail on, before a model is loaded.
-
-    Returns:
-        Number of lines of the input, or None if it is a stream.
-    """
-    check_outputs({"output": output_file}, [input_file])
-    total = count_lines(input_file)
-    if num_processes > 1 and total is None:
-        raise ValueError(
-            f"`input` must be a file for {num_processes} processes, got {input_file}, a stream. Save it to a file."
-        )
-    return total
-
-
 def count_lines(file: str | Path) -> int | None:
-    """Lines of a file, all of which must be readable; None for a stream, which cannot be read twice."""
-    if str(file) == STANDARD_STREAM or (Path(file).exists() and not Path(file).is_file() and not Path(file).is_dir()):
+    """Lines of a file, each of which must be text; None for a stream, which cannot be read twice."""
+    if is_stream(file):
         return None
     with open_lines(file) as lines:
         return sum(1 for _ in lines)

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers import GenerationConfig, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
@@ -45,16 +45,16 @@ logger = logging.getLogger(__name__)
 
 # The key of an exported config.json that tells what `Translator` has to know of the model.
 DESCRIPTION = "vaswani_transformer"
-OPTIONS = (*DECODING, "max_new_tokens")
 QUANTIZATIONS = "float32 float16 bfloat16 int16 int8 int8_float32 int8_float16 int8_bfloat16".split()
 
 # Sinusoids have no end, but CTranslate2's own are of another formula, so the paper's are stored: 4 MB of a base model.
 MIN_POSITIONS = 2048
 
-# What a generation_config.json may hold without changing what `generate` finds.
-_HARMLESS = {
-    *("max_length", "longest_training_source", "use_cache", "transformers_version", "return_dict_in_generate"),
-    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "num_return_sequences"),
+# What a generation_config.json may hold: what is followed, and what changes nothing that `generate` finds.
+_KNOWN = {
+    *(*DECODING, "max_new_tokens", "max_length", "longest_training_source", "use_cache", "transformers_version"),
+    *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
+    *("return_dict_in_generate", "num_return_sequences"),
 }
 
 
@@ -83,7 +83,7 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
     Example:
         >>> export_ctranslate2("runs/quickstart", "runs/quickstart-int8", quantization="int8")
     """
-    ctranslate2 = import_ctranslate2()
+    import_ctranslate2()
     if quantization not in QUANTIZATIONS:
         raise ValueError(f"`quantization` must be one of {', '.join(QUANTIZATIONS)}, got {quantization!r}.")
     with writing_folder(output_dir) as folder:
@@ -95,16 +95,6 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
         spec.save(str(folder))
         tokenizer.save_pretrained(folder)
         loaded.generation_config.save_pretrained(folder)
-    supported = ctranslate2.get_supported_compute_types("cpu")
-    if quantization not in supported:
-        level = ctranslate2.get_log_level()
-        ctranslate2.set_log_level(logging.ERROR)  # it would say the same in other words
-        computed = ctranslate2.Translator(str(output_dir), device="cpu").compute_type
-        ctranslate2.set_log_level(level)
-        logger.warning(
-            f"This machine's CPU cannot compute in {quantization}, only in {', '.join(sorted(supported))}: here the "
-            f"model will be computed in {computed}. On devices that can, it is computed as exported."
-        )
     return Path(output_dir)
 
 
@@ -273,29 +263,13 @@ def read_description(folder: Path) -> dict[str, Any]:
     return dict(content[DESCRIPTION])
 
 
-def read_names(folder: Path, tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """Reads the names of the vocabulary's entries, by id, which must be the tokenizer's."""
-    path = folder / "shared_vocabulary.json"
-    names: list[str] = read_json(path, list)
-    if any(names[index : index + 1] != [token] for token, index in tokenizer.get_vocab().items()):
-        raise ValueError(f"`{path}` must have the tokenizer's entries, got others. Copy the whole export again.")
-    return names
-
-
 def read_generation_config(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
     """Reads how the model decodes by default, ends as a list; warns of settings that CTranslate2 does not follow."""
     path = folder / GENERATION_CONFIG_NAME
     own = {name: value for name, value in read_json(path).items() if value is not None}
-    library = GenerationConfig().to_dict()
-    ignored = [
-        f"{name}={value!r}"
-        for name, value in own.items()
-        if not name.startswith("_") and name not in (*_HARMLESS, *OPTIONS) and value not in (library.get(name), False)
-    ]
+    ignored = [f"{name}={value!r}" for name, value in own.items() if name[0] != "_" and name not in _KNOWN and value]
     if ignored:
-        logger.warning(
-            f"`{path}` asks for {', '.join(ignored)}, which have no effect here. Use the pipeline, which follows them."
-        )
+        logger.warning(f"`{path}` asks for {', '.join(ignored)}, which have no effect here, but in the pipeline.")
     ends = own.get("eos_token_id", tokenizer.eos_token_id)
     return {
         **own,

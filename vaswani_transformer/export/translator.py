@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.utils import logging
 
 from ..evaluation.loading import load_tokenizer
 from ..evaluation.translate import (
@@ -22,9 +23,10 @@ from ..evaluation.translate import (
     decoding_overrides,
     encode_sentences,
 )
-from .ctranslate2 import Decoding, Search, import_ctranslate2, read_description, read_generation_config, read_names
+from ..files import read_json
+from .ctranslate2 import Decoding, Search, import_ctranslate2, read_description, read_generation_config
 
-logger = logging.getLogger(__name__)
+logger = logging.get_logger(__name__)
 
 _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
 
@@ -73,7 +75,7 @@ class Translator:
         self._description = read_description(Path(folder))
         self._tokenizer = load_tokenizer(folder)
         self._defaults = read_generation_config(Path(folder), self._tokenizer)
-        names = read_names(Path(folder), self._tokenizer)
+        names = read_json(Path(folder) / "shared_vocabulary.json", list)
         num_threads = torch.get_num_threads() if num_threads is None else num_threads
         is_gpu = device == "cuda" or (device == "auto" and ctranslate2.get_cuda_device_count() > 0)
         self._engine = ctranslate2.Translator(
@@ -85,7 +87,6 @@ class Translator:
         )
         num_positions = self._description["num_positions"]
         self._search = Search(self._engine, names, self._defaults["eos_token_id"], num_positions)
-        self._has_warned = False
 
     @property
     def device(self) -> str:
@@ -118,10 +119,11 @@ class Translator:
             **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source, max_new_tokens.
         """
         decoding = self._decoding("num_return_sequences", num_return_sequences, options)
-        if isinstance(inputs, str) or (not hasattr(inputs, "__iter__") and not hasattr(inputs, "__getitem__")):
-            return next(self._results([inputs], decoding, max_tokens_per_batch, None))
         chunk_size = None if isinstance(inputs, Sized) else batch_size or 1
-        results = self._results(inputs, decoding, max_tokens_per_batch, chunk_size)
+        texts = [inputs] if isinstance(inputs, str) else inputs
+        results = self._results(self._translate(texts, decoding, max_tokens_per_batch, chunk_size), decoding.num_best)
+        if isinstance(inputs, str):
+            return next(results)
         if not isinstance(inputs, (list, tuple)):
             return results
         return [result[0] for result in results] if num_return_sequences == 1 else list(results)
@@ -167,13 +169,12 @@ class Translator:
             is_over_source=over_source is not None,
         )
 
-    def _results(
-        self, texts: Iterable[str], decoding: Decoding, max_tokens: int | None, chunk_size: int | None
-    ) -> Iterator[list[dict[str, str]]]:
+    @staticmethod
+    def _results(found: Iterator[list[Hypothesis]], num_best: int) -> Iterator[list[dict[str, str]]]:
         """Makes one dictionary for each returned sequence of each text."""
-        for hypotheses in self._translate(texts, decoding, max_tokens, chunk_size):
-            found = [{"translation_text": each.text} for each in hypotheses]
-            yield found + [{"translation_text": ""}] * (decoding.num_best - len(found))
+        for hypotheses in found:
+            texts = [each.text for each in hypotheses] + [""] * (num_best - len(hypotheses))
+            yield [{"translation_text": text} for text in texts]
 
     def _translate(
         self, texts: Iterable[str], decoding: Decoding, max_tokens: int | None, chunk_size: int | None
@@ -186,39 +187,32 @@ class Translator:
 
         return compute_in_batches(
             texts,
-            lambda chunk, first: self._encode(chunk, first, decoding),
+            partial(self._encode, decoding),
             compute,
             empty=lambda: [BLANK],
             max_tokens_per_batch=_MAX_TOKENS_PER_BATCH[self.device] if max_tokens is None else max_tokens,
             chunk_size=chunk_size,
         )
 
-    def _encode(self, texts: list[str], first: int, decoding: Decoding) -> list[Row]:
-        """Encodes a chunk of texts, of which `first` came before; blank ones have no ids."""
-        rows = encode_sentences(self._tokenizer, texts, first)
-        for index, row in enumerate(rows, first):
-            if row:
-                self._check_length(index, row[0], decoding)
-        return rows
-
-    def _check_length(self, index: int, source: list[int], decoding: Decoding) -> None:
+    def _encode(self, decoding: Decoding, texts: list[str]) -> list[Row]:
+        """Encodes texts; blank ones have no ids. Refuses those that the export has not the positions for."""
+        rows = encode_sentences(self._tokenizer, texts)
         num_positions = self._description["num_positions"]
-        is_learned = self._description["position_encoding"] == "learned"
-        needed = len(source) if is_learned else max(len(source), decoding.limit(source))
-        if needed > num_positions:
-            raise ValueError(
-                f"Sequence length must be at most {num_positions}, for which this export has positions, got text "
-                f"{index}, counted from 0, of {len(source)} tokens, whose translation may have "
-                f"{decoding.limit(source)}. Split it into sentences"
-                + ("." if is_learned else ", or use the model itself, which has no limit.")
-            )
-        longest = self._defaults.get("longest_training_source")
-        if longest is not None and len(source) > longest and not self._has_warned:
-            self._has_warned = True
-            logger.warning(
-                f"A text of {len(source)} tokens is longer than the longest training sentence ({longest} tokens). It "
-                "is translated whole, but expect a poor translation: split it into sentences."
-            )
+        is_learned = self._description["position_encoding"] == "learned"  # the output then ends with the positions
+        longest_trained = self._defaults.get("longest_training_source")
+        for (source,) in filter(None, rows):
+            if max(len(source), 0 if is_learned else decoding.limit(source)) > num_positions:
+                raise ValueError(
+                    f"Sequence length must be at most {num_positions}, the positions of this export, got a text of "
+                    f"{len(source)} tokens (of its translation: {decoding.limit(source)}). Split it into sentences"
+                    + ("." if is_learned else ", or use the model itself, which has no limit.")
+                )
+            if longest_trained is not None and len(source) > longest_trained:
+                logger.warning_once(
+                    f"A text is longer than the longest training sentence ({longest_trained} tokens). Expect a poor "
+                    "translation: split it into sentences."
+                )
+        return rows
 
     def _compute(self, rows: list[Row], decoding: Decoding) -> list[list[Hypothesis]]:
         """Finds the best hypotheses of each source of a batch, in text."""
