@@ -8,7 +8,6 @@ import pytest
 import torch
 from tiny import make_model
 from torch import nn
-from torch.distributed.fsdp import fully_shard
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from vaswani_transformer import loss_vaswani_transformer as losses
@@ -251,26 +250,6 @@ def patched():
 def test_heads_that_are_more_than_a_matrix_are_called(make_head):
     assert can_fuse(nn.Linear(D, V, bias=False))
     assert not can_fuse(make_head())
-
-
-@pytest.fixture
-def sharded_head():
-    """A head under FSDP2, in a process group of this process alone."""
-    torch.distributed.init_process_group("gloo", rank=0, world_size=1, store=torch.distributed.HashStore())
-    yield fully_shard(nn.Linear(D, V, bias=False))
-    torch.distributed.destroy_process_group()
-
-
-def test_sharded_head_is_fused_once_its_weight_is_gathered(sharded_head):
-    assert not can_fuse(sharded_head)
-    sharded_head.unshard()
-    assert can_fuse(sharded_head)
-
-
-def test_sharded_head_with_a_hook_of_the_user_is_called(sharded_head):
-    sharded_head.unshard()
-    sharded_head.register_forward_hook(lambda module, args, output: output * 2)
-    assert not can_fuse(sharded_head)
 
 
 def test_model_with_an_adapted_head_gives_its_loss_without_fusing(tiny_batch):

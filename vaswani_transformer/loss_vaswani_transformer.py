@@ -74,18 +74,16 @@ def translation_loss(
 def can_fuse(head: nn.Module) -> bool:
     """True if `fused_translation_loss` computes what this output projection would.
 
-    It does for a plain `Linear` without bias. Adapters, quantisation, parametrisations, hooks, offloading and sharding
-    change what calling the module means, and a compiled model fuses by itself. FSDP2's class and two hooks change
-    nothing once the weight is gathered, as the tied embedding's is.
+    It does for a plain `Linear` without bias. Adapters, quantisation, parametrisations, hooks and offloading change
+    what calling the module means, and a compiled model fuses by itself.
     """
-    is_fsdp = hasattr(head, "unshard")
     hooks = head._forward_pre_hooks, head._forward_hooks, head._backward_pre_hooks, head._backward_hooks
     return (
-        (type(head).__mro__[2] if is_fsdp else type(head)) in (nn.Linear, Linear)
+        type(head) in (nn.Linear, Linear)
         and head.bias is None
         and type(head.weight) is nn.Parameter
         and "forward" not in vars(head)
-        and sum(map(len, hooks)) == (2 if is_fsdp else 0)
+        and not any(hooks)
         and not torch.compiler.is_compiling()
     )
 
