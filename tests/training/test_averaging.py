@@ -91,7 +91,7 @@ def test_average_names_the_tensor_when_shapes_differ(tmp_path):
 
 def test_average_refuses_pickled_weights_by_name(tmp_path):
     torch.save({"a": torch.zeros(1)}, tmp_path / "pytorch_model.bin")
-    with pytest.raises(FileNotFoundError, match=r"must hold model\.safetensors, .*; no pickle is read"):
+    with pytest.raises(FileNotFoundError, match=r"model\.safetensors"):
         average_snapshots([tmp_path])
 
 
@@ -155,7 +155,7 @@ def test_average_checkpoints_refuses_more_than_there_are(tmp_path):
 
 
 def test_average_checkpoints_names_a_missing_input(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"`inputs` must exist, got .*nowhere"):
+    with pytest.raises(FileNotFoundError, match=r"`inputs` must be .*nowhere without a config"):
         average_checkpoints([tmp_path / "nowhere"], tmp_path / "mean")
 
 

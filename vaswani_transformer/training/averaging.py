@@ -7,10 +7,8 @@ Paper: section 6.1, the published models average the last 5 (base) or 20 (big) c
 
 from __future__ import annotations
 
-import hashlib
-import re
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +29,10 @@ from ..files import (
 )
 from .checkpoints import checkpoint_step, list_checkpoints
 
-_FORMAT = {"format": "pt"}  # metadata of a model's weights
-_HASH = "sha256"  # of a snapshot's tensors, in its metadata
-_SNAPSHOT_PATTERN = re.compile(r"step-\d+\.safetensors")
-_ELEMENTS_AT_A_TIME = 2**20
-
 
 def list_snapshots(output_dir: str | Path) -> list[Path]:
     """Snapshots in the folder of a run, oldest first."""
-    folder = Path(output_dir) / SNAPSHOT_FOLDER
-    found = [path for path in folder.glob("step-*.safetensors") if _SNAPSHOT_PATTERN.fullmatch(path.name)]
-    return sorted(found, key=_snapshot_step)
+    return sorted((Path(output_dir) / SNAPSHOT_FOLDER).glob("step-[0-9]*.safetensors"), key=_snapshot_step)
 
 
 def drop_later_snapshots(output_dir: str | Path, step: int) -> None:
@@ -72,14 +63,9 @@ class SnapshotCallback(TrainerCallback):
         tied = dict(model.named_parameters(remove_duplicate=False)).keys() - dict(model.named_parameters()).keys()
         weights = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items() if name not in tied}
         output_dir = Path(str(args.output_dir))
-        folder = output_dir / SNAPSHOT_FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / _snapshot_name(state.global_step)
-        _save_weights(weights, path, {_HASH: _hash(weights.keys(), weights.__getitem__)})
-        self._prune(output_dir)
-
-    def _prune(self, output_dir: str | Path) -> None:
-        """Deletes the snapshots that neither this run nor one resumed from its newest checkpoint will average."""
+        path = output_dir / SNAPSHOT_FOLDER / f"step-{state.global_step:08d}.safetensors"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _save_weights(weights, path)
         snapshots, checkpoints = list_snapshots(output_dir), list_checkpoints(output_dir)
         saved_step = checkpoint_step(checkpoints[-1]) if checkpoints else 0
         of_checkpoint = [path for path in snapshots if _snapshot_step(path) <= saved_step]
@@ -96,11 +82,9 @@ def average_snapshots(paths: Sequence[str | Path]) -> dict[str, torch.Tensor]:
         paths: Safetensors files, or folders with `model.safetensors` (or its shards).
 
     Raises:
-        ValueError: If `paths` is empty, a file is damaged, or names, shapes or dtypes differ.
+        ValueError: If a file is damaged, or names, shapes or dtypes differ.
         FileNotFoundError: If a folder holds no safetensors.
     """
-    if not paths:
-        raise ValueError("`paths` must name at least one snapshot, got none. Check `snapshot_steps` and `max_steps`.")
     files = [_tensor_files(Path(path)) for path in paths]
     for path, other in zip(paths, files, strict=True):
         missing, extra = sorted(files[0].keys() - other.keys()), sorted(other.keys() - files[0].keys())
@@ -134,9 +118,6 @@ def average_checkpoints(
     if output_dir.exists() and any(output_dir.iterdir()):
         raise ValueError(f"`output_dir` must be new or empty, got {output_dir}. Pass another folder.")
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
-    for path in paths:
-        if not path.exists():
-            raise FileNotFoundError(f"`inputs` must exist, got {path}. Check the path.")
     if len(paths) == 1 and paths[0].is_dir():
         run = paths[0]
         if not (paths := list_snapshots(run) or list_checkpoints(run)):
@@ -159,7 +140,7 @@ def average_checkpoints(
     output_dir.mkdir(parents=True, exist_ok=True)
     for path in copied:
         shutil.copy2(path, output_dir / path.name)
-    _save_weights(weights, output_dir / WEIGHTS_FILE, _FORMAT)
+    _save_weights(weights, output_dir / WEIGHTS_FILE)
     return output_dir
 
 
@@ -171,28 +152,14 @@ def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Pa
     """
     paths = list_snapshots(output_dir)[-num_averaged:]
     if paths:
-        _save_weights(average_snapshots(paths), Path(model_dir) / WEIGHTS_FILE, _FORMAT)
+        _save_weights(average_snapshots(paths), Path(model_dir) / WEIGHTS_FILE)
     return len(paths)
 
 
-def _save_weights(weights: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:
-    """Writes a safetensors file atomically; of several metadata the order would change from file to file."""
+def _save_weights(weights: dict[str, torch.Tensor], path: Path) -> None:
+    """Writes a safetensors file atomically."""
     with writing_beside(path) as beside:
-        save_file(weights, beside, metadata=metadata)
-
-
-def _hash(names: Iterable[str], get_tensor: Callable[[str], torch.Tensor]) -> str:
-    """SHA-256 of tensors with their names, dtypes and shapes."""
-    digest = hashlib.sha256()
-    for name in sorted(names):
-        tensor = get_tensor(name)
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-def _snapshot_name(step: int) -> str:
-    return f"step-{step:08d}.safetensors"
+        save_file(weights, beside, metadata={"format": "pt"})
 
 
 def _snapshot_step(path: Path) -> int:
@@ -206,56 +173,40 @@ def _model_folder(path: Path) -> Path:
         if (folder / CONFIG_FILE).is_file():
             return folder
     raise FileNotFoundError(
-        f"`inputs` must lie in a model folder, got {path} without a config.json. Let the run finish."
+        f"`inputs` must be model folders, or snapshots of a run that has one, got {path} without a {CONFIG_FILE}. "
+        "Check the path, or let the run finish."
     )
 
 
 def _tensor_files(path: Path) -> dict[str, Path]:
     """Safetensors file of each tensor of a snapshot file or model folder, sharded or not."""
     if path.is_dir():
-        file, index = path / WEIGHTS_FILE, path / WEIGHTS_INDEX
-        if not file.is_file() and index.is_file():
-            return {name: path / shard for name, shard in shard_names(index).items()}
-        if not file.is_file():
-            raise FileNotFoundError(f"`{path}` must hold {WEIGHTS_FILE}, got a folder without it; no pickle is read.")
-        path = file
+        index, path = path / WEIGHTS_INDEX, path / WEIGHTS_FILE
+        if index.is_file() and not path.is_file():
+            return {name: index.with_name(shard) for name, shard in shard_names(index).items()}
     try:
         with safe_open(path, framework="pt") as weights:
-            names, saved = weights.keys(), (weights.metadata() or {}).get(_HASH)
-            if saved is None or saved == _hash(names, weights.get_tensor):
-                return dict.fromkeys(names, path)
-            error = "its tensors are not those that were saved"
-    except SafetensorError as broken:
-        error = str(broken)
-    raise ValueError(
-        f"`{path}` must be a whole safetensors file, got a broken one ({error}). Copy it again, or delete it to "
-        "average without it."
-    )
+            return dict.fromkeys(weights.keys(), path)
+    except SafetensorError as error:
+        raise ValueError(
+            f"`{path}` must be a whole safetensors file, got a broken one ({error}). Copy it again, or delete it to "
+            "average without it."
+        ) from error
 
 
 def _mean(files: list[Path], name: str) -> torch.Tensor:
-    """Mean of one tensor over files, accumulated in float64; an integer tensor is the last file's.
-
-    It is made a part at a time, so that neither the files nor the sum in float64 take much memory.
-    """
-    kinds = set()
+    """Mean of one tensor over files, summed in float64."""
+    kinds: set[Any] = set()
     for file in files:
-        with safe_open(file, framework="pt") as weights:
-            saved = weights.get_slice(name)
-            kinds.add(f"{saved.get_shape()} {saved.get_dtype()}")
-    if len(kinds) > 1:
-        raise ValueError(
-            f"`{name}` must have one shape and dtype in every input, got {' and '.join(sorted(kinds))}. Average "
-            "checkpoints of one run."
-        )
-    with safe_open(files[-1], framework="pt") as weights:
-        mean: torch.Tensor = weights.get_tensor(name).clone()
-    values = mean.view(-1)
-    for start in range(0, len(values) if mean.is_floating_point() else 0, _ELEMENTS_AT_A_TIME):
-        part = slice(start, start + _ELEMENTS_AT_A_TIME)
-        total = torch.zeros((), dtype=torch.float64)
-        for file in files:
-            with safe_open(file, framework="pt") as weights:  # closed at once, which frees what was read
-                total = total + weights.get_tensor(name).view(-1)[part].double()
-        values[part] = (total / len(files)).to(mean.dtype)
-    return mean
+        with safe_open(file, framework="pt") as weights:  # closed at once, which frees what was read
+            tensor = weights.get_tensor(name)
+        if not kinds:
+            total = torch.zeros_like(tensor, dtype=torch.float64)
+        kinds.add((tuple(tensor.shape), tensor.dtype))
+        if len(kinds) > 1:
+            raise ValueError(
+                f"`{name}` must have one shape and dtype in every input, got another in {file}. Average "
+                "checkpoints of one run."
+            )
+        total += tensor
+    return (total / len(files)).to(tensor.dtype)
