@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 from faults import without_times
-from safetensors.torch import load_file
 from toy_language import make_pairs
 
 from vaswani_transformer.files import RECIPE_FILE
-from vaswani_transformer.training.averaging import list_snapshots, write_average
 from vaswani_transformer.training.checkpoints import checkpoint_step, find_checkpoint
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import check_output_dir, train
@@ -137,16 +135,6 @@ def test_damaged_files_of_a_checkpoint_make_the_older_one_be_taken(folder, damag
         kept.rename(newest)
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize(
-    "name", ["model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json"]
-)
-def test_damaged_files_of_a_checkpoint_without_manifest_make_the_older_one_be_taken(folder, name, damage):
-    (folder / "checkpoint-9" / "manifest.json").unlink()
-    damage(folder / "checkpoint-9" / name)
-    assert checkpoint_step(find_checkpoint(folder)) == 6
-
-
 def test_run_with_a_damaged_newest_checkpoint_ends_with_the_same_weights(folder, finished, recipe):
     flip(folder / "checkpoint-9" / "optimizer.pt", 4000)
     train(recipe, folder, resume=True, use_cpu=True)
@@ -184,38 +172,6 @@ def test_repeated_run_that_is_killed_leaves_the_averaged_weights(folder, finishe
     with pytest.raises(KeyboardInterrupt):
         train(recipe, folder, resume=True, use_cpu=True)
     assert (folder / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
-
-
-def test_error_names_every_broken_checkpoint_when_there_is_no_whole_one(folder, recipe):
-    flip(folder / "checkpoint-6" / "model.safetensors", 4000)
-    flip(folder / "checkpoint-9" / "scheduler.pt", 4000)
-    expected = "checkpoint-9 has a broken scheduler.pt; .*checkpoint-6 has a broken model.safetensors"
-    with pytest.raises(FileNotFoundError, match=expected):
-        train(recipe, folder, resume=True, use_cpu=True)
-
-
-def test_every_flipped_bit_of_a_snapshot_is_named_or_changes_no_average(folder):
-    expected = load_file(folder / "model.safetensors")
-    file = list_snapshots(folder)[-1]
-    content, refused = file.read_bytes(), 0
-    bits = bits_of(file, seed=0) | set(range(0, 8 * len(content), 8 * len(content) // 150))
-    for bit in sorted(bits):
-        flip(file, bit)
-        if message := refusal(write_average, folder, 2, folder):
-            assert file.name in message
-            refused += 1
-        else:
-            average = load_file(folder / "model.safetensors")
-            assert all(average[name].equal(expected[name]) for name in expected), f"bit {bit}"
-        file.write_bytes(content)
-    assert refused > 0.9 * len(bits)  # the others are in what nobody reads, as the name of the file's format
-
-
-@pytest.mark.parametrize("damage", [zero, cut, empty, replace_by_folder])
-def test_damaged_snapshot_is_named(folder, damage):
-    damage(list_snapshots(folder)[-1])
-    with pytest.raises((ValueError, FileNotFoundError), match=r"step-00000009\.safetensors` must"):
-        write_average(folder, 2, folder)
 
 
 @pytest.mark.slow

@@ -9,8 +9,6 @@ import torch
 from safetensors.torch import save_file
 
 from vaswani_transformer.training.checkpoints import (
-    check_checkpoint,
-    checkpoint_step,
     clear_staging,
     find_checkpoint,
     list_checkpoints,
@@ -49,69 +47,35 @@ def test_find_checkpoint_takes_the_newest_by_number(tmp_path):
     assert find_checkpoint(tmp_path) == tmp_path / "checkpoint-100"
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_find_checkpoint_passes_over_an_incomplete_one_with_a_warning(tmp_path, part, caplog):
+def test_find_checkpoint_passes_over_one_that_the_library_did_not_finish(tmp_path, caplog):
     write_checkpoint(tmp_path, 5)
-    write_checkpoint(tmp_path, 10, without=[part])
+    write_checkpoint(tmp_path, 10, without=["trainer_state.json"])
     assert find_checkpoint(tmp_path) == tmp_path / "checkpoint-5"
-    assert f"checkpoint-10` must be a complete checkpoint, got no {part.split('.')[0]}" in caplog.text
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_find_checkpoint_passes_over_a_truncated_file_with_a_warning(tmp_path, part, caplog):
-    write_checkpoint(tmp_path, 5)
-    file = write_checkpoint(tmp_path, 10) / part
-    file.write_bytes(file.read_bytes()[:-4])
-    assert find_checkpoint(tmp_path) == tmp_path / "checkpoint-5"
-    assert f"checkpoint-10` must be a complete checkpoint, got a broken {part}" in caplog.text
+    assert "checkpoint-10` must be a complete checkpoint, got no trainer_state.json" in caplog.text
 
 
 @pytest.mark.parametrize("part", [*PARTS, "shards/0.distcp", "manifest.json"])
-def test_find_checkpoint_notices_one_flipped_bit_in_any_file(tmp_path, part):
+def test_find_checkpoint_notices_one_flipped_bit_in_any_file(tmp_path, part, caplog):
     file = publish(tmp_path, 10) / part
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    with pytest.raises(FileNotFoundError, match=r"checkpoint-10 has (a broken|no) "):
+    with pytest.raises(FileNotFoundError, match="without an undamaged one. Start again with --overwrite"):
         find_checkpoint(tmp_path)
+    assert "checkpoint-10` must be a complete checkpoint, got a broken " in caplog.text
 
 
-@pytest.mark.parametrize("part", [*PARTS, "shards/0.distcp"])
-def test_check_checkpoint_notices_a_missing_file(tmp_path, part):
-    checkpoint = publish(tmp_path, 10)
-    (checkpoint / part).unlink()
-    with pytest.raises(ValueError, match=f"must be a whole checkpoint, got .*checkpoint-10 with a broken {part}"):
-        check_checkpoint(checkpoint)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        *(("manifest.json", text) for text in ("[1, 2]", "5", "{}", "[" * 10**5, "nonsense")),
-        *(("trainer_state.json", text) for text in ("5", '["global_step"]', '{"global_step": "10"}', "[" * 10**5)),
-        *(("trainer_state.json", text) for text in ('{"global_step": 11}', '{"global_step": 10, "log_history": 7}')),
-        ("trainer_state.json", '{"global_step": 10, "unknown": 1}'),
-        *(("progress_0.json", text) for text in ("{}", "[]", "[" * 10**5)),
-        *(("config.json", text) for text in ("[]", '{"a": ')),
-    ],
-    ids=repr,
-)
-def test_find_checkpoint_passes_over_one_whose_json_says_something_else(tmp_path, name, content, caplog):
-    write_checkpoint(tmp_path, 5)
-    (write_checkpoint(tmp_path, 10) / name).write_text(content, encoding="utf-8")
+@pytest.mark.parametrize("content", ["[1, 2]", "5", "{}", "[" * 10**5, "nonsense"])
+def test_find_checkpoint_passes_over_one_whose_manifest_is_none(tmp_path, content):
+    publish(tmp_path, 5)
+    (publish(tmp_path, 10) / "manifest.json").write_text(content, encoding="utf-8")
     assert find_checkpoint(tmp_path) == tmp_path / "checkpoint-5"
-    assert f"checkpoint-10` must be a complete checkpoint, got a broken {name}" in caplog.text
 
 
 def test_files_that_were_added_to_a_checkpoint_do_no_harm(tmp_path):
     checkpoint = publish(tmp_path, 10)
     (checkpoint / "test_results.json").write_text("{}", encoding="utf-8")
-    assert find_checkpoint(tmp_path) == check_checkpoint(checkpoint) == checkpoint
-
-
-def test_find_checkpoint_says_how_to_start_again_when_there_is_none(tmp_path):
-    with pytest.raises(FileNotFoundError, match="without one. Start again with --overwrite"):
-        find_checkpoint(tmp_path)
+    assert find_checkpoint(tmp_path) == checkpoint
 
 
 def test_find_checkpoint_ignores_one_that_was_being_written(tmp_path):
@@ -139,7 +103,6 @@ def test_checkpoint_is_found_though_the_move_to_its_place_was_cut_short(tmp_path
         patch.setattr(checkpoints.os, "replace", die)
         with pytest.raises(KeyboardInterrupt):
             publish_checkpoint(staged, tmp_path)
-    assert checkpoint_step(find_checkpoint(tmp_path)) == 10
     clear_staging(tmp_path)
     assert find_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
 

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_map_only
 from toy_language import build_trainer
 from transformers import EarlyStoppingCallback, TrainerCallback
 
-from vaswani_transformer.data import CleaningReport, TokenBatchSampler
+from vaswani_transformer.data import CleaningReport
 from vaswani_transformer.training import resuming
 from vaswani_transformer.training.averaging import list_snapshots
 from vaswani_transformer.training.checkpoints import list_checkpoints
@@ -25,19 +25,14 @@ COMMON |= {"save_strategy": "steps", "save_steps": 3, "predict_with_generate": F
 
 
 class SignalIn(TrainerCallback):
-    """Sends the process a signal during an update, or during the evaluation after it."""
+    """Sends the process a signal during an update."""
 
-    def __init__(self, step, *, number=signal.SIGINT, in_evaluation=False):
-        self.step, self.number, self.in_evaluation = step, number, in_evaluation
+    def __init__(self, step):
+        self.step = step
 
     def on_step_begin(self, args, state, control, **kwargs):
-        if not self.in_evaluation and state.global_step == self.step - 1:
-            signal.raise_signal(self.number)
-
-    def on_prediction_step(self, args, state, control, **kwargs):
-        if self.in_evaluation and state.global_step == self.step:
-            self.in_evaluation = False
-            signal.raise_signal(self.number)
+        if state.global_step == self.step - 1:
+            signal.raise_signal(signal.SIGINT)
 
 
 def without_times(log):
@@ -82,15 +77,6 @@ def interrupted(make, folder, callback, **options):
 @pytest.mark.parametrize("step", [1, 4, 6, 7, 13])
 def test_run_that_was_stopped_equals_the_one_that_was_not(make, whole, tmp_path, step):
     interrupted(make, tmp_path, SignalIn(step))
-    resumed = make(tmp_path)
-    resumed.train(resume_from_checkpoint=True)
-    assert result(resumed) == whole
-
-
-def test_run_stopped_inside_an_evaluation_equals_the_one_that_was_not(make, whole, tmp_path):
-    interrupted(make, tmp_path, SignalIn(6, in_evaluation=True))
-    with pytest.raises(KeyboardInterrupt):  # and stopped there again
-        make(tmp_path, extra={"callbacks": [SignalIn(6, in_evaluation=True)]}).train(resume_from_checkpoint=True)
     resumed = make(tmp_path)
     resumed.train(resume_from_checkpoint=True)
     assert result(resumed) == whole
@@ -193,41 +179,6 @@ def test_checkpoint_without_sums_is_resumed_with_the_same_weights(make, whole, t
     assert [line["step"] for line in resumed.state.log_history if "nll" in line] == [4, 8, 12]
 
 
-def saved_under_another_plan(checkpoint):
-    """Makes a checkpoint one of release 0.1.0, whose batches were others."""
-    (checkpoint / "manifest.json").unlink()
-    progress = json.loads((checkpoint / "progress_0.json").read_text(encoding="utf-8"))
-    del progress["plan_version"], progress["skipped_updates"]
-    (checkpoint / "progress_0.json").write_text(json.dumps(progress), encoding="utf-8")
-
-
-def test_run_of_another_plan_resumes_at_the_start_of_an_epoch(make, tmp_path, monkeypatch, caplog):
-    places, draw = [], TokenBatchSampler.__iter__
-
-    def noting(sampler):
-        places.append((sampler.epoch, sampler._first_update))
-        return draw(sampler)
-
-    interrupted(make, tmp_path / "old", SignalIn(7))
-    saved_under_another_plan(tmp_path / "old" / "checkpoint-7")
-    shutil.copytree(tmp_path / "old", tmp_path / "parts")
-    monkeypatch.setattr(TokenBatchSampler, "__iter__", noting)
-    resumed = make(tmp_path / "old", max_steps=20)
-    resumed.train(resume_from_checkpoint=True)
-    assert "training resumes with update 8 at the start of an epoch, with new batches" in caplog.text
-    caplog.clear()
-    updates = resumed.train_batches().num_effective_batches
-    first = -(-7 // updates)
-    assert places == [(first + number, 0) for number in range(-(-13 // updates))]
-    stopped = make(tmp_path / "parts", max_steps=20, extra={"callbacks": [SignalIn(10)]})
-    with pytest.raises(KeyboardInterrupt):
-        stopped.train(resume_from_checkpoint=True)
-    again = make(tmp_path / "parts", max_steps=20)
-    caplog.clear()
-    again.train(resume_from_checkpoint=True)
-    assert (result(again), "new batches" in caplog.text) == (result(resumed), False)
-
-
 def test_sums_of_another_number_of_processes_are_shared(make, whole, tmp_path):
     interrupted(make, tmp_path, SignalIn(7))
     checkpoint = tmp_path / "checkpoint-7"
@@ -258,25 +209,15 @@ def test_resuming_draws_no_batch_that_was_trained_on(make, tmp_path, monkeypatch
 # ---- failures ----
 
 
-def test_resume_warns_of_nothing_but_changed_data(make, dataset, tmp_path, caplog):
+def test_resume_warns_of_no_missing_weights(make, tmp_path, caplog):
     make(tmp_path, max_steps=3).train()
     caplog.clear()
     make(tmp_path, max_steps=4).train(resume_from_checkpoint=True)
-    assert "missing keys" not in caplog.text and "have changed" not in caplog.text
-    make(tmp_path, dataset.select(range(len(dataset) - 1)), max_steps=5).train(resume_from_checkpoint=True)
-    assert f"The training data have changed since {tmp_path}" in caplog.text
-    assert f"were [{len(dataset)}, " in caplog.text and f"now [{len(dataset) - 1}, " in caplog.text
-
-
-def test_checkpoint_given_by_name_is_refused_when_a_file_has_changed(make, tmp_path):
-    interrupted(make, tmp_path, SignalIn(4))
-    (tmp_path / "checkpoint-4" / "scheduler.pt").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"`resume_from_checkpoint` must be a whole .* with a broken scheduler.pt"):
-        make(tmp_path).train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+    assert "missing keys" not in caplog.text
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "progress_0.json", "manifest.json"])
-def test_full_disk_while_saving_leaves_the_last_checkpoint_and_names_it(make, whole, tmp_path, monkeypatch, name):
+def test_full_disk_while_saving_leaves_the_last_checkpoint(make, whole, tmp_path, monkeypatch, name):
     def full(write):
         def save(*args, **kwargs):
             if any(name in str(value) and "checkpoint-6" in str(value) for value in args):
@@ -292,8 +233,7 @@ def test_full_disk_while_saving_leaves_the_last_checkpoint_and_names_it(make, wh
         patch.setattr(safetensors.torch, "save_file", full(safetensors.torch.save_file))
         patch.setattr("transformers.modeling_utils.safe_save_file", full(safetensors.torch.save_file))
         patch.setattr(os, "replace", full(os.replace))
-        expected = rf"(?s)No space left.*resume: {tmp_path}/checkpoint-3 is the last whole checkpoint"
-        with pytest.raises(OSError, match=expected):
+        with pytest.raises(OSError, match="No space left"):
             make(tmp_path).train()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-3"]
     resumed = make(tmp_path)

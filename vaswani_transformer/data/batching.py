@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from torch.utils.data import Sampler
 
-PLAN_VERSION = 2  # goes up when the same corpus, limits and seed give other batches; 1 is that of release 0.1.0
 BATCHES_PER_POOL = 100  # effective batches' worth of pairs that are sorted by length together
 _SAMPLED_BATCHES = 100  # effective batches that the share of padding is measured on
 _EVENED_BATCHES = 20  # the last ones, which share what would be a small remainder

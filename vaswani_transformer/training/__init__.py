@@ -7,19 +7,19 @@ Nothing is imported here: `recipes` needs no extra, the trainer needs `[train]`.
 The loop is the library's. What it calls that is ours, and in which file (t: `trainer`, r: `resuming`; the
 third class, `hub.HubTrainer`, only pushes):
 
-    train                                   t, r  warnings; the checkpoint is checked; stop signals are caught
+    train                                   t, r  the checkpoint is found; stop signals are caught
         get_train_dataloader                t     `loading`, of batches by `data.batching` or `data.streaming`
         _init_training_state                r     best checkpoint, intervals, what callbacks counted
         _prepare_for_training                     get_optimizer_cls_and_kwargs, create_scheduler (t)
         for each epoch: _run_epoch          r     the first after a resume: sums, random state, place in the data
             for each update:
                 for each micro-batch: compute_loss, floating_point_ops (t), which counts tokens
-                _get_grad_norm              t     `DivergenceGuard` notes loss and norm; then the optimiser's step
-                on_step_end                       callbacks: cost, guard, `averaging.SnapshotCallback`
+                _get_grad_norm              r     on CPUs loss and norm must be finite; then the optimiser's step
+                on_step_end                       callbacks: cost, `averaging.SnapshotCallback`
                 _maybe_log_save_evaluate    r     where due; after it, a stop that was asked for
                     store_flos, log         t
                     _evaluate               r     evaluation_loop -> prediction_step (t), `TokenSums`
-                    _save_checkpoint        t, r  staged, published and rotated by `checkpoints`
+                    _save_checkpoint        r     staged, published and rotated by `checkpoints`
         _finalize_training                  r     the last line of the log; _load_best_model
 """
 

@@ -26,7 +26,7 @@ from ..data.preparation import check_token_ids
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from .arguments import VaswaniTransformerTrainingArguments, warn_of_no_effect
 from .averaging import SnapshotCallback
-from .callbacks import DivergenceGuard, LogLines
+from .callbacks import LogLines
 from .cost import CostCallback
 from .loading import (
     SortedByLength,
@@ -59,7 +59,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
       them (`eval_sacrebleu`, `eval_chrf`, `eval_paper_bleu`, `eval_tokenized_bleu`) if there is no
       `compute_metrics`, and leaves the model's generation config as it was.
     - SIGINT and SIGTERM save a resumable checkpoint after the running update, then raise KeyboardInterrupt.
-    - A loss or gradient that is no finite number stops the training: see `DivergenceGuard`.
+    - A loss or gradient that is no finite number stops the training, unless `logging_nan_inf_filter` is set.
     - `perplexity` and `tokens_per_second` are in the log, too; without tqdm's bars each entry is a line on stderr.
     - `push_to_hub` uploads the model and its card, never snapshots or the state of the training.
     - Real tokens, device seconds and `total_flos` (`analysis.cost.training_flops`) count on after a resume.
@@ -132,7 +132,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         return made
 
     def _install_defaults(self) -> None:
-        """Adds the scores of translations and the callbacks that print, count, guard and snapshot."""
+        """Adds the scores of translations and the callbacks that print, count and snapshot."""
         args, callbacks, tokenizer = self.args, self.callback_handler.callbacks, self.processing_class
         callbacks[:] = [LogLines() if type(each) is PrinterCallback else each for each in callbacks]
         scores_ids = args.predict_with_generate and not args.batch_eval_metrics
@@ -148,7 +148,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             if self.eval_dataset is not None:
                 from ..evaluation.metrics import make_compute_metrics  # noqa: F401  (names a missing extra)
         self.add_callback(CostCallback())
-        self.add_callback(DivergenceGuard())  # before the snapshots
         if args.num_averaged_snapshots > 0:
             self.add_callback(SnapshotCallback(args.snapshot_steps, args.num_averaged_snapshots))
 
@@ -377,24 +376,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         )
         times = ("_time", "_runtime", "_per_second")
         return {name: value for name, value in (output.metrics or {}).items() if not name.endswith(times)}
-
-    # ---- the guard's part ----
-
-    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
-        """Norm of an update's gradients; the guard notes it with the loss."""
-        grad_norm = super()._get_grad_norm(model, grad_norm)
-        if (guard := self._guard()) is not None:
-            guard.watch(self.args, self.state, self._tr_loss, grad_norm, self.accelerator.optimizer_step_was_skipped)
-        return grad_norm
-
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Saves a resumable checkpoint, unless the training has diverged since the last log."""
-        if (guard := self._guard()) is not None:
-            guard.check(self.args, self.state)
-        super()._save_checkpoint(model, trial)
-
-    def _guard(self) -> DivergenceGuard | None:
-        return next((each for each in self.callback_handler.callbacks if isinstance(each, DivergenceGuard)), None)
 
 
 def _with_default_search(model: Any) -> Any:
