@@ -9,11 +9,11 @@ Table 3 are trained by train_table3.py.
 import argparse
 import math
 import textwrap
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
+from vaswani_transformer import VaswaniTransformerConfig
 from vaswani_transformer.analysis.cost import (
     CONTIGUOUS_PATH_LENGTH,
-    PAPER_TRAININGS,
     RECURRENT,
     SELF_ATTENTION,
     SEPARABLE_COMPLEXITY,
@@ -68,6 +68,39 @@ def _number(value):
 
 
 # ---- Table 2 ----
+
+
+@dataclass(frozen=True)
+class PaperTraining:
+    """A training of the paper on 8 P100 that sustain 9.5 TFLOP/s each; `flops` is its cost as Table 2 prints it.
+
+    Paper: section 5.2, Table 2.
+    """
+
+    preset: str
+    max_steps: int
+    seconds_per_step: float
+    seconds: float
+    flops: float
+
+    @property
+    def cost(self):
+        """The training's cost, from its time and from full updates of 25,000 source and 25,000 target tokens."""
+        return TrainingCost(
+            config=VaswaniTransformerConfig.from_preset(self.preset),
+            num_steps=self.max_steps,
+            source_tokens=self.max_steps * 25_000,
+            target_tokens=self.max_steps * 25_000,
+            seconds=self.seconds,
+            device_seconds=8 * self.seconds,
+            flops_per_second=9.5e12,
+        )
+
+
+PAPER_TRAININGS = (
+    PaperTraining("base", max_steps=100_000, seconds_per_step=0.4, seconds=12 * 3600, flops=3.3e18),
+    PaperTraining("big", max_steps=300_000, seconds_per_step=1.0, seconds=3.5 * 86_400, flops=2.3e19),
+)
 
 
 def estimate_cost(recipe, *, tokens_per_second, num_devices=1, flops_per_second=None):

@@ -3,9 +3,9 @@
 """Table 2: what the models cost, the paper's way and by counting operations."""
 
 import pytest
-from tables import estimate_cost
+from tables import PAPER_TRAININGS, estimate_cost
 
-from vaswani_transformer.analysis.cost import PAPER_TRAININGS, paper_flops
+from vaswani_transformer.analysis.cost import paper_flops
 from vaswani_transformer.training.recipes import get_recipe
 
 TRAININGS = {training.preset: training for training in PAPER_TRAININGS}

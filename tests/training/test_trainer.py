@@ -437,11 +437,6 @@ def test_pair_lengths_count_rows_after_a_selection(dataset):
     assert pair_lengths(selected)[0].tolist() == [len(row["input_ids"]) for row in selected]
 
 
-def test_text_that_is_not_tokenised_is_named(make_trainer):
-    with pytest.raises(ValueError, match="`dataset` must have the columns input_ids and labels, got source, target"):
-        make_trainer(train_dataset=datasets.Dataset.from_dict({"source": ["a"], "target": ["b"]}))
-
-
 def test_training_mends_a_model_loaded_with_missing_weights(make_trainer):
     trainer = make_trainer(max_steps=1)
     trainer.model._loading_info = {"missing_keys": ["lm_head.weight"]}

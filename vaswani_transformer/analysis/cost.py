@@ -183,39 +183,6 @@ class TrainingCost:
         return None if self.flops_paper is None else self.flops_counted / self.flops_paper
 
 
-@dataclass(frozen=True)
-class PaperTraining:
-    """A training of the paper on 8 P100 that sustain 9.5 TFLOP/s each; `flops` is its cost as Table 2 prints it.
-
-    Paper: section 5.2, Table 2.
-    """
-
-    preset: str
-    max_steps: int
-    seconds_per_step: float
-    seconds: float
-    flops: float
-
-    @property
-    def cost(self) -> TrainingCost:
-        """The training's cost, from its time and from full updates of 25,000 source and 25,000 target tokens."""
-        return TrainingCost(
-            config=VaswaniTransformerConfig.from_preset(self.preset),
-            num_steps=self.max_steps,
-            source_tokens=self.max_steps * 25_000,
-            target_tokens=self.max_steps * 25_000,
-            seconds=self.seconds,
-            device_seconds=8 * self.seconds,
-            flops_per_second=9.5e12,
-        )
-
-
-PAPER_TRAININGS: tuple[PaperTraining, ...] = (
-    PaperTraining("base", max_steps=100_000, seconds_per_step=0.4, seconds=12 * 3600, flops=3.3e18),
-    PaperTraining("big", max_steps=300_000, seconds_per_step=1.0, seconds=3.5 * 86_400, flops=2.3e19),
-)
-
-
 # ---- Table 3: variations of the model ----
 
 

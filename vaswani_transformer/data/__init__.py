@@ -7,8 +7,7 @@ from ..extras import requiring
 with requiring("train", "to work with corpora"):
     import datasets  # noqa: F401
 
-from .batching import BATCHES_PER_POOL, TokenBatchSampler
-from .collation import TranslationCollator
+from .batching import BATCHES_PER_POOL, TokenBatchSampler, TranslationCollator
 from .corpora import load_corpus, read_lines, stream_corpus
 from .preparation import CleaningReport, CleaningRules, clean_corpus, tokenize_corpus
 from .streaming import StreamLoader, StreamSettings

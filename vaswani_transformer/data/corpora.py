@@ -101,9 +101,9 @@ def stream_corpus(
 ) -> datasets.IterableDataset:
     """Sentence pairs as a stream with the string columns `source` and `target`; nothing is written.
 
-    The arguments and errors are those of `load_corpus`; files of pairs are JSON lines or Parquet. Text files are
-    divided into shards of 50,000 lines, Parquet files into their row groups, so that processes and workers read
-    different parts and a resumed training does not read what lies before; a JSON lines file is one shard.
+    The arguments are those of `load_corpus`, and so are the errors; files of pairs are JSON lines or Parquet. Text
+    files are divided into shards of 50,000 lines, Parquet files into their row groups, so that processes and workers
+    read different parts and a resumed training skips what lies before; a JSON lines file is one shard.
 
     Example:
         >>> stream = stream_corpus(dataset="wmt/wmt14", dataset_config="de-en", source_language="en",

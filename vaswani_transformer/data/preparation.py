@@ -96,20 +96,11 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
 
     Returns:
         Two int64 arrays of one entry a row; a row without `labels` has target length 0.
-
-    Raises:
-        ValueError: The data set is not tokenised.
     """
     names = ["source_length", "target_length"]
-    columns = getattr(dataset, "column_names", None)
     if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
         lengths = dataset.select_columns(names).with_format("numpy")[:]
         return lengths[names[0]].astype(np.int64), lengths[names[1]].astype(np.int64)
-    if isinstance(columns, list) and "input_ids" not in columns:
-        raise ValueError(
-            f"`dataset` must have the columns input_ids and labels, got {', '.join(columns)}. Tokenise it: "
-            "tokenize_corpus(dataset, tokenizer) of vaswani_transformer.data."
-        )
     rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in dataset]
     source, target = np.array(rows, dtype=np.int64).reshape(-1, 2).T
     return source, target
