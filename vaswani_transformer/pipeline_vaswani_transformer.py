@@ -5,6 +5,7 @@
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sized
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,8 +49,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     can `src_lang` and `tgt_lang`, for models of other architectures whose tokenizers ask for them.
 
     Raises:
-        ValueError: The model translates other languages than those asked for or needs to be told some, its checkpoint
-            does not hold exactly its tensors, the tokenizer is too large, or a text has more than 65,536 bytes.
+        ValueError: The model translates other languages than those asked for, its checkpoint does not hold exactly its
+            tensors, the tokenizer is too large, or a text has more than 65,536 bytes.
         TypeError: An input is not a text.
 
     Example:
@@ -110,11 +111,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         self, inputs: Any, num_workers: int, batch_size: int, *params: dict[str, Any]
     ) -> Iterable[list[dict[str, str]]]:
         """Results in the order of the texts, which are read a pool at a time and batched by length."""
-        if batch_size < 1:
-            raise ValueError(f"`batch_size` must be at least 1, got {batch_size}. Leave it out for batches by length.")
         preprocess_params, forward_params, postprocess_params = params
         is_ours = hasattr(self.model, "check_loaded_weights")
-        if num_workers or batch_size == 1 or not is_ours or _IN_ORDER & forward_params.keys():
+        if num_workers or batch_size <= 1 or not is_ours or _IN_ORDER & forward_params.keys():
             batch_size = 1 if batch_size == _ANY_NUMBER else batch_size
             one_by_one: Iterable[list[dict[str, str]]] = super().get_iterator(inputs, num_workers, batch_size, *params)
             return one_by_one
@@ -147,7 +146,10 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             )
         check_text_length(text)
         is_blank = not text.strip()
-        encoded = self._encode("" if is_blank else text, src_lang, tgt_lang)
+        languages = {"src_lang": src_lang, "tgt_lang": tgt_lang}
+        build = getattr(self.tokenizer, "_build_translation_inputs", None)
+        encode = partial(build, **languages) if build else partial(self.tokenizer, verbose=False)
+        encoded = encode("" if is_blank else text, return_tensors="pt")
         length = encoded["input_ids"].shape[1]
         longest = getattr(self.model.generation_config, "longest_training_source", None)  # if its training told
         if longest is not None and length > longest:
@@ -157,17 +159,6 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             )
         keys = ("input_ids", "attention_mask", "forced_bos_token_id")
         return {**{key: encoded[key] for key in keys if key in encoded}, "is_blank": torch.tensor([[is_blank]])}
-
-    def _encode(self, text: str, src_lang: str | None, tgt_lang: str | None) -> dict[str, Any]:
-        build, languages = getattr(self.tokenizer, "_build_translation_inputs", None), (src_lang, tgt_lang)
-        if build is None:
-            return dict(self.tokenizer(text, return_tensors="pt", verbose=False))
-        if None in languages:
-            raise ValueError(
-                f"{type(self.model).__name__} needs both languages. Call "
-                'pipeline("translation", model=..., src_lang=..., tgt_lang=...) with its own language codes.'
-            )
-        return dict(build(text, return_tensors="pt", src_lang=src_lang, tgt_lang=tgt_lang))
 
     def _forward(  # type: ignore[override]  # transformers' types are those of no pipeline
         self, model_inputs: dict[str, torch.Tensor], **generate_kwargs: Any

@@ -77,11 +77,8 @@ def test_blank_text_is_answered_with_a_hint(text, model, tiny_tokenizer):
     assert answer(model, tiny_tokenizer, text, N_BEST) == {"message": "Type a sentence to translate."}
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"), [("dog " * 600, "tokens; the page takes up to 512"), ("a" * 10_001, "10,001 characters")]
-)
-def test_text_over_the_limit_is_refused_with_its_length(text, reason, model, tiny_tokenizer):
-    assert reason in answer(model, tiny_tokenizer, text, N_BEST)["message"]
+def test_text_over_the_limit_is_refused_with_its_length(model, tiny_tokenizer):
+    assert "tokens; the page takes up to 512" in answer(model, tiny_tokenizer, "dog " * 600, N_BEST)["message"]
 
 
 def test_text_beyond_the_models_positions_is_refused_with_its_length(tiny_tokenizer):

@@ -243,9 +243,7 @@ def _pick(
     stream: datasets.IterableDataset, languages: tuple[str | None, str | None], origin: str
 ) -> datasets.IterableDataset:
     """The stream with the columns `source` and `target` alone."""
-    row = next(iter(stream), None)
-    if row is None:
-        raise ValueError(f"`dataset` must hold at least one pair, got none in {origin}. Check how it was written.")
+    row = next(iter(stream))
     inside = row.get("translation")
     columns = [f"translation.{language}" for language in inside] if isinstance(inside, dict) else list(row)
     names = _find_columns(columns, languages, origin)

@@ -54,27 +54,24 @@ class StreamSettings:
 
     @property
     def limits(self) -> np.ndarray:
-        """Real source and target tokens of one micro-batch, (2,)."""
-        return np.array([self.max_source_tokens, self.max_target_tokens])
+        """Source, target and padded tokens of one micro-batch at most, (3,)."""
+        return np.array([self.max_source_tokens, self.max_target_tokens, self.max_padded_tokens or np.inf])
 
 
 class StreamLoader:
     """Endless token-bounded micro-batches of a stream, for one of several processes.
 
     Each worker of each process is a reader and reads its part of the stream's shards; of a stream with fewer shards
-    than readers, each takes every n-th pair. So every pair is read once an epoch, and a reader begins its next epoch
-    without waiting for the others. A reader fills a pool with consecutive pairs, sorts it by length, cuts
-    it into micro-batches and hands them out in an order that depends on the seed, the epoch, the pool and the reader
-    alone. A micro-batch never holds pairs of two pools.
+    than readers, each takes every n-th pair. So every pair is read once an epoch. A reader fills a pool with
+    consecutive pairs, sorts it by length, cuts it into micro-batches and hands them out in an order that depends on
+    the seed, the epoch, the pool and the reader alone.
 
-    The state is that of the batches handed out by iteration, whatever workers have prepared beyond them. It holds for
-    each reader where in the stream its pool starts and how many of the pool's batches are handed out; to go on from
-    it costs filling that pool again. For that the stream must read the same pairs in the same order each time: leave
-    shuffling to the pool, as `IterableDataset.shuffle` does not keep its buffer in its state.
+    The state says for each reader where in the stream its pool starts and how many of the pool's batches were handed
+    out, whatever workers have prepared beyond them; a resume fills that pool again. The stream must yield the same
+    pairs in the same order each time: do not use `IterableDataset.shuffle`, which does not save its buffer.
 
     Args:
-        dataset: `datasets.IterableDataset` with the text columns `source` and `target` or the token ids `input_ids`
-            and `labels`, not yet split by process.
+        dataset: Text columns `source` and `target`, or token ids `input_ids` and `labels`; not yet split by process.
         collator: Makes a batch of a list of rows with `input_ids` and `labels`.
         settings: Size of the batches, processes, workers and seed.
         rules: What to ask of each pair; a pair that exceeds a micro-batch by itself is dropped too.
@@ -240,8 +237,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     def _fill(self, reads: Iterator[Mapping[str, list[Any]]]) -> tuple[list[Row], CleaningReport] | None:
         """Pairs of the next pool, and the count of kept and dropped ones; None at the end of the epoch."""
         pool, report, num_tokens, has_read = [], CleaningReport(0, {}), np.zeros(2, dtype=np.int64), False
-        settings = self.settings
-        limits = np.array([*settings.limits, settings.max_padded_tokens or np.inf])
+        full = self.settings.batches_per_pool * self.settings.limits
         for read in reads:
             has_read = True
             if not {"input_ids", "labels"} <= set(read):
@@ -255,7 +251,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             pool += [row for row, drop in zip(rows, dropped.tolist(), strict=True) if not drop]
             report = report + counts
             num_tokens += lengths[~dropped].sum(axis=0)
-            if (np.array([*num_tokens, num_tokens.sum()]) >= settings.batches_per_pool * limits).any():
+            if (np.array([*num_tokens, num_tokens.sum()]) >= full).any():
                 break
         return (pool, report) if has_read else None
 
@@ -266,6 +262,6 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         lengths = np.stack(pair_lengths(rows), axis=1)
         order = rng.permutation(len(rows))
         order = order[np.lexsort(shape_keys(lengths[order]))]
-        starts = cut(lengths[order], self.settings.limits, self.settings.max_padded_tokens)
+        starts = cut(lengths[order], self.settings.limits[:2], self.settings.max_padded_tokens)
         batches = np.split(order, starts[1:-1])
         return [batches[number].tolist() for number in rng.permutation(len(batches))]

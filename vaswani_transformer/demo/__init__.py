@@ -26,7 +26,7 @@ from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGener
 
 __all__ = ["answer", "create_demo", "import_gradio", "launch"]
 
-MAX_CHARACTERS, MAX_SOURCE_TOKENS, MAX_MAP_TOKENS = 10_000, 512, 100
+MAX_SOURCE_TOKENS, MAX_MAP_TOKENS = 512, 100
 _LANGUAGES = {"cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
 _EXAMPLES = {
     "de": ["Warum hast du dein altes Auto verkauft?", "Meine Schwester möchte Deutsch lernen."],
@@ -178,9 +178,8 @@ def answer(
         longest = min(longest, model.config.max_position_embeddings)
     if not text.strip():
         return {"message": "Type a sentence to translate."}
-    for unit, limit, size in (("characters", MAX_CHARACTERS, len), ("tokens", longest, count)):
-        if (found := size(text)) > limit:
-            return {"message": f"This text has {found:,} {unit}; the page takes up to {limit:,}. Try a shorter one."}
+    if (found := count(text)) > longest:
+        return {"message": f"This text has {found:,} tokens; the page takes up to {longest:,}. Try a shorter one."}
     shown: dict[str, Any] = {"message": ""}
     try:
         (hypotheses,) = translate_n_best(model, tokenizer, [text], num_best)
