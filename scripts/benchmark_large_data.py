@@ -25,7 +25,7 @@ MAX_TOKENS = 256
 NUM_BATCHES = 100
 TRAINING = (
     "--d-model 16 --d-ff 32 --num-heads 2 --num-encoder-layers 1 --num-decoder-layers 1 --max-steps 3 "
-    "--num-averaged-snapshots 0 --logging-steps 1 --warmup-steps 10 --eval-num-beams 0"
+    "--num-averaged-snapshots 0 --logging-steps 1 --warmup-steps 10 --generation-num-beams 0"
 ).split()
 
 

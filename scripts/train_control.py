@@ -282,7 +282,11 @@ def train_control(
     """
     metric = "loss" if recipe.metric_for_best_model in METRICS else recipe.metric_for_best_model
     recipe = dataclasses.replace(
-        recipe, eval_num_beams=0, num_averaged_snapshots=0, load_best_model=False, metric_for_best_model=metric
+        recipe,
+        generation_num_beams=0,
+        num_averaged_snapshots=0,
+        load_best_model_at_end=False,
+        metric_for_best_model=metric,
     )
     _check_sizes(recipe.model_config())
     if our_weights and control == "marian" and not recipe.model_config().attention_bias:

@@ -132,9 +132,10 @@ def training_options(args: argparse.Namespace, recipe: Recipe) -> dict[str, Any]
 
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
     """Returns the named recipe, the resumed run's own, or the paper's, with the values given on the command line."""
-    from .training.recipes import Recipe, get_recipe
+    from .training.recipes import OLD_NAMES, Recipe, get_recipe, with_new_names
 
-    given = {name: value for name, value in vars(args).items() if name in Recipe.__dataclass_fields__}
+    names = {*Recipe.__dataclass_fields__, *OLD_NAMES}
+    given = with_new_names({name: value for name, value in vars(args).items() if name in names})
     if args.recipe is not None:
         return get_recipe(args.recipe, **given)
     if args.resume:
@@ -567,7 +568,7 @@ def add_options(parser: argparse.ArgumentParser, options: dict[str, str]) -> Non
 
 def add_recipe_fields(parser: argparse.ArgumentParser) -> None:
     """Adds an option for each field of a recipe; what is not given is absent from the arguments."""
-    from .training.recipes import Recipe, field_types
+    from .training.recipes import OLD_NAMES, Recipe, field_types
 
     about = "Each replaces one value of the recipe; the default shown holds without --recipe."
     group, types = parser.add_argument_group("values of the recipe", about), field_types()
@@ -576,7 +577,10 @@ def add_recipe_fields(parser: argparse.ArgumentParser) -> None:
         if default != "":
             text += f" (default: {'none' if default is None else default})"
         option = f"--{field.name.replace('_', '-')}"
-        group.add_argument(option, default=argparse.SUPPRESS, help=text, **_recipe_option(*types[field.name]))
+        keywords: dict[str, Any] = {"default": argparse.SUPPRESS, **_recipe_option(*types[field.name])}
+        group.add_argument(option, help=text, **keywords)
+        for old in (old for old, new in OLD_NAMES.items() if new == field.name):
+            group.add_argument(f"--{old.replace('_', '-')}", help=argparse.SUPPRESS, **keywords)
 
 
 def _recipe_option(kind: type, is_optional: bool) -> dict[str, Any]:

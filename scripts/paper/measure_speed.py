@@ -97,9 +97,9 @@ def measure_speed(recipe, *, num_updates=10, bf16=False, use_cpu=False):
         warmup_steps=1,
         learning_rate=1e-4,  # keeps any model from diverging
         num_averaged_snapshots=0,
-        load_best_model=False,
+        load_best_model_at_end=False,
         early_stopping_patience=None,
-        eval_num_beams=0,
+        generation_num_beams=0,
     )
     with tempfile.TemporaryDirectory(prefix="vaswani-transformer-speed-") as folder:
         arguments = training_arguments(measured, folder, bf16=bf16, use_cpu=use_cpu)

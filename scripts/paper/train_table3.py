@@ -39,7 +39,7 @@ def scaled_recipe(name, recipe):
     variation, paper_base = ROWS[name], ROWS["base"]
     own = recipe.model_config()
     row, base = (VaswaniTransformerConfig.from_preset(each.preset) for each in (variation, paper_base))
-    smoothing = recipe.label_smoothing, variation.label_smoothing, paper_base.label_smoothing
+    smoothing = recipe.label_smoothing_factor, variation.label_smoothing, paper_base.label_smoothing
     max_steps = _scaled_size("max_steps", recipe.max_steps, variation.max_steps, paper_base.max_steps)
     return dataclasses.replace(
         recipe,
@@ -47,12 +47,12 @@ def scaled_recipe(name, recipe):
         description=f"Row {name} of Table 3 with {recipe.name} as its base.",
         **{size: _scaled_size(size, getattr(own, size), getattr(row, size), getattr(base, size)) for size in SIZES},
         dropout=_scaled_rate("dropout", own.dropout, row.dropout, base.dropout),
-        label_smoothing=_scaled_rate("label_smoothing", *smoothing),
+        label_smoothing_factor=_scaled_rate("label_smoothing", *smoothing),
         position_encoding=row.position_encoding,
         max_steps=max_steps,
         eval_steps=max_steps,
         num_averaged_snapshots=0,
-        load_best_model=False,
+        load_best_model_at_end=False,
         early_stopping_patience=None,
         test_split="validation",
         test_source=recipe.validation_source,
@@ -142,7 +142,7 @@ def format_rows(recipe, output_dir):
     for name, (row, num_parameters, perplexities, bleus) in figures.items():
         config = row.model_config()
         sizes = (config.num_encoder_layers, config.d_model, config.d_ff, config.num_heads, config.d_k, config.d_v)
-        cells = [name, *map(str, sizes), f"{config.dropout:g}", f"{row.label_smoothing:g}", f"{row.max_steps:,}"]
+        cells = [name, *map(str, sizes), f"{config.dropout:g}", f"{row.label_smoothing_factor:g}", f"{row.max_steps:,}"]
         cells += [f"{num_parameters:,}", str(len(bleus)), _mean(perplexities, 2), "", "", _mean(bleus, 1), "", ""]
         if "base" in figures and name != "base":
             base_perplexities, base_bleus = figures["base"][2:]

@@ -31,6 +31,16 @@ def test_given_values_replace_those_of_the_recipe():
     assert recipe.warmup_steps == RECIPES["quickstart"].warmup_steps
 
 
+def test_old_option_is_taken_and_hidden(capsys):
+    assert parsed("--label-smoothing", "0.3", "--eval-num-beams", "0") == Recipe(
+        label_smoothing_factor=0.3, generation_num_beams=0
+    )
+    with pytest.raises(SystemExit):
+        parsed("--help")
+    assert "--label-smoothing-factor" in (text := capsys.readouterr().out)
+    assert "--label-smoothing X" not in text
+
+
 def test_none_unsets_an_optional_value():
     assert parsed("--recipe", "multi30k-tiny", "--learning-rate", "none").learning_rate is None
 

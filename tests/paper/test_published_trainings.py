@@ -53,7 +53,7 @@ def told_by(recipe):
         **values,
         "d_k": recipe.d_k or values["d_model"] / values["h"],
         "d_v": recipe.d_v or values["d_model"] / values["h"],
-        "eps_ls": recipe.label_smoothing,
+        "eps_ls": recipe.label_smoothing_factor,
         "steps": recipe.max_steps,
         "warmup": recipe.warmup_steps,
         "peak": recipe.learning_rate,
@@ -248,7 +248,7 @@ def test_published_model_has_the_papers_vocabulary(model, target, vocab_size):
 # ----------------------------------------------------------------------------------------- a recipe like no default
 
 OWN = {
-    "label_smoothing": 0.3,
+    "label_smoothing_factor": 0.3,
     "learning_rate": 0.02,
     "warmup_steps": 2,
     "adam_beta1": 0.8,
@@ -264,7 +264,7 @@ OWN = {
     "metric_for_best_model": "nll",
     "early_stopping_patience": 7,
     "eval_steps": 90,
-    "eval_num_beams": 3,
+    "generation_num_beams": 3,
     "save_steps": 91,
     "save_total_limit": 6,
     "logging_steps": 92,
@@ -277,16 +277,15 @@ def test_values_of_a_recipe_reach_the_training_arguments():
     recipe, default = Recipe(**OWN, **FILES), Recipe()
     assert [name for name, value in OWN.items() if value == getattr(default, name)] == []
     arguments = training_arguments(recipe, "run", use_cpu=True)
-    names = {"label_smoothing": "label_smoothing_factor", "eval_num_beams": "generation_num_beams"}
     expected = {name: value for name, value in OWN.items() if name != "early_stopping_patience"}
-    assert {name: getattr(arguments, names.get(name, name)) for name in expected} == expected
+    assert {name: getattr(arguments, name) for name in expected} == expected
 
 
-@pytest.mark.parametrize(("load_best_model", "num_snapshots"), [(False, 2), (True, 0)])
-def test_snapshots_are_taken_unless_the_best_checkpoint_is_the_model(load_best_model, num_snapshots):
-    recipe = Recipe(**{**OWN, "eval_steps": 91}, **FILES, load_best_model=load_best_model)
+@pytest.mark.parametrize(("is_best", "num_snapshots"), [(False, 2), (True, 0)])
+def test_snapshots_are_taken_unless_the_best_checkpoint_is_the_model(is_best, num_snapshots):
+    recipe = Recipe(**{**OWN, "eval_steps": 91}, **FILES, load_best_model_at_end=is_best)
     arguments = training_arguments(recipe, "run", use_cpu=True)
-    assert (arguments.num_averaged_snapshots, arguments.load_best_model_at_end) == (num_snapshots, load_best_model)
+    assert (arguments.num_averaged_snapshots, arguments.load_best_model_at_end) == (num_snapshots, is_best)
 
 
 @pytest.mark.parametrize(("lengths", "num_pairs"), [((25, 20), 700 // 25), ((20, 25), 800 // 25)])
@@ -301,7 +300,9 @@ def adam_by_hand(model, batch, num_updates):
     means, variances = ([torch.zeros_like(weight) for weight in weights] for _ in range(2))
     for step in range(1, num_updates + 1):
         logits = model(batch["input_ids"], batch["attention_mask"], labels=batch["labels"]).logits
-        loss = cross_entropy(logits.flatten(0, 1), batch["labels"].flatten(), label_smoothing=OWN["label_smoothing"])
+        loss = cross_entropy(
+            logits.flatten(0, 1), batch["labels"].flatten(), label_smoothing=OWN["label_smoothing_factor"]
+        )
         gradients = torch.autograd.grad(loss, weights)
         norm = math.sqrt(sum(gradient.square().sum().item() for gradient in gradients))
         rate = OWN["learning_rate"] * min(step / OWN["warmup_steps"], math.sqrt(OWN["warmup_steps"] / step))

@@ -365,7 +365,7 @@ def without_folders(recipe):
         Recipe(name="custom", dataset="wmt/wmt14-1.5", dataset_config="de-en", attention_bias=False),
         Recipe(name="custom", dataset="builtin", tokenizer="me/tokenizer"),
         get_recipe(
-            "quickstart", max_tokens_per_sentence=None, load_best_model=True, length_penalty=-1e-5, dropout=0.25
+            "quickstart", max_tokens_per_sentence=None, load_best_model_at_end=True, length_penalty=-1e-5, dropout=0.25
         ),
         get_recipe("multi30k-tiny", train_source="/data/train.en", train_target="../train.de", seed=3),
         *(recipe for name, recipe in RECIPES.items() if name.startswith(("paper", "table3-A"))),

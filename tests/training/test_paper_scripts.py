@@ -271,7 +271,7 @@ def test_values_tried_hold_the_papers(choice):
 def test_row_scaled_to_the_papers_base_is_the_papers_row(name):
     scaled, paper = scaled_recipe(name, get_recipe("paper-base-en-de")), get_recipe(f"table3-{name}")
     assert scaled.model_config().to_dict() == paper.model_config().to_dict()
-    assert (scaled.label_smoothing, scaled.max_steps) == (paper.label_smoothing, paper.max_steps)
+    assert (scaled.label_smoothing_factor, scaled.max_steps) == (paper.label_smoothing_factor, paper.max_steps)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_row_at_tiny_size_has_these_values(name, values):
     recipe = scaled_recipe(name, get_recipe("multi30k-table3"))
     config = recipe.model_config()
     sizes = (config.num_encoder_layers, config.d_model, config.d_ff, config.num_heads, config.d_k, config.d_v)
-    assert (*sizes, config.dropout, recipe.label_smoothing, recipe.max_steps) == values
+    assert (*sizes, config.dropout, recipe.label_smoothing_factor, recipe.max_steps) == values
 
 
 def test_row_that_does_not_scale_is_refused():
@@ -311,7 +311,7 @@ def recipe(tmp_path_factory):
             files[f"{split}_{side}"] = str(path)
     sizes = {"vocab_size": 290, "d_model": 16, "d_ff": 32, "num_heads": 8, "num_encoder_layers": 3}
     batches = {"max_source_tokens_per_batch": 200, "max_target_tokens_per_batch": 200, "max_steps": 2}
-    options = {"warmup_steps": 2, "eval_num_beams": 0, "save_steps": 2, "max_new_tokens_over_source": 2}
+    options = {"warmup_steps": 2, "generation_num_beams": 0, "save_steps": 2, "max_new_tokens_over_source": 2}
     return Recipe(name="tiny", target_language="de", num_decoder_layers=3, **sizes, **batches, **options, **files)
 
 

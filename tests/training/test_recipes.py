@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from vaswani_transformer.training.recipes import RECIPES, Recipe, field_types, get_recipe
+from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
+from vaswani_transformer.training.recipes import OLD_NAMES, RECIPES, Recipe, field_types, get_recipe
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(Recipe), ids=lambda field: field.name)
@@ -16,7 +17,7 @@ def test_recipe_field_has_a_help_text(field):
 @pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("table3-")])
 def test_table_3_recipe_is_the_base_recipe_but_for_its_row(name):
     recipe, base = get_recipe(name), get_recipe("table3-base")
-    varied = {"name", "description", "preset", "max_steps", "label_smoothing"}
+    varied = {"name", "description", "preset", "max_steps", "label_smoothing_factor"}
     differing = {field for field, value in vars(base).items() if getattr(recipe, field) != value}
     assert differing <= varied
 
@@ -53,15 +54,35 @@ def test_get_recipe_replaces_fields():
     assert get_recipe("quickstart", max_steps=50).max_steps == 50
 
 
-def test_get_recipe_suggests_a_field_when_it_is_misspelt():
-    with pytest.raises(TypeError, match=r"`max_step` must be a field of Recipe.*max_steps"):
-        get_recipe("quickstart", max_step=50)
-
-
 def test_recipe_survives_saving_and_loading(tmp_path):
     recipe = get_recipe("multi30k-tiny", train_source="a.en", train_target="a.de")
     recipe.save(tmp_path)
     assert Recipe.load(tmp_path) == recipe
+
+
+def test_get_recipe_takes_the_names_of_0_1_0_with_one_warning(caplog):
+    old = {"label_smoothing": 0.3, "load_best_model": True, "eval_num_beams": 2}
+    for _ in range(2):
+        assert get_recipe("quickstart", **old) == get_recipe(
+            "quickstart", **{OLD_NAMES[name]: value for name, value in old.items()}
+        )
+    for name, new in OLD_NAMES.items():
+        assert caplog.text.count(f"`{name}` of a recipe is now called `{new}`") == 1
+
+
+def test_recipe_of_0_1_0_is_read(tmp_path):
+    recipe = get_recipe("multi30k-tiny")
+    recipe.save(tmp_path)
+    text = (tmp_path / "recipe.json").read_text(encoding="utf-8")
+    for old, new in OLD_NAMES.items():
+        text = text.replace(f'"{new}"', f'"{old}"')
+    (tmp_path / "recipe.json").write_text(text, encoding="utf-8")
+    assert Recipe.load(tmp_path) == recipe
+
+
+@pytest.mark.parametrize("name", OLD_NAMES.values())
+def test_a_new_name_is_the_training_arguments(name):
+    assert name in VaswaniTransformerTrainingArguments.__dataclass_fields__
 
 
 def test_recipe_load_names_a_file_that_is_none(tmp_path):
@@ -86,11 +107,6 @@ def test_files_of_any_split_replace_the_dataset_for_all_of_them():
 
 def test_data_arguments_pass_a_datasets_own_split_on():
     assert get_recipe("paper-base-en-de").data_arguments("newstest")["split"] == "newstest"
-
-
-def test_data_arguments_list_the_splits_of_files():
-    with pytest.raises(ValueError, match="`split` must be one of train, validation, test, got 'dev'"):
-        get_recipe("multi30k-tiny", train_pairs="a.jsonl").data_arguments("dev")
 
 
 COUNTS = (
@@ -128,7 +144,7 @@ COUNTS = (
         ("max_padded_tokens_per_device", 0),
         ("dropout", 1.0),
         ("attention_dropout", -0.1),
-        ("label_smoothing", 1.0),
+        ("label_smoothing_factor", 1.0),
         ("learning_rate", -1.0),
         ("learning_rate", 0.0),
         ("learning_rate", math.inf),
@@ -138,7 +154,7 @@ COUNTS = (
         ("max_grad_norm", -1.0),
         ("max_grad_norm", math.nan),
         ("num_averaged_snapshots", -1),
-        ("eval_num_beams", -1),
+        ("generation_num_beams", -1),
         ("length_penalty", math.nan),
         ("max_new_tokens_over_source", -1),
     ],
@@ -156,9 +172,9 @@ def test_recipe_refuses_a_number_out_of_range(name, value):
         ("learning_rate", 1),
         ("d_model", None),
         ("max_tokens_per_sentence", None),
-        ("label_smoothing", 0.0),
+        ("label_smoothing_factor", 0.0),
         ("num_averaged_snapshots", 0),
-        ("eval_num_beams", 0),
+        ("generation_num_beams", 0),
         ("max_new_tokens_over_source", 0),
     ],
 )
@@ -181,7 +197,7 @@ def test_every_number_of_a_recipe_has_a_range():
     ("name", "value", "message"),
     [
         ("streaming", "false", "be true or false, got 'false'"),
-        ("load_best_model", 1, "be true or false, got 1"),
+        ("load_best_model_at_end", 1, "be true or false, got 1"),
         ("train_source", 3, "be text, got 3"),
         ("preset", None, "be text, got None"),
     ],
@@ -195,8 +211,3 @@ def test_recipe_of_brackets_nested_too_deep_is_refused(tmp_path):
     (tmp_path / "recipe.json").write_text("[" * 5000)
     with pytest.raises(ValueError, match="recipe.json` must be a JSON file"):
         Recipe.load(tmp_path)
-
-
-def test_get_recipe_suggests_a_recipe_when_it_is_misspelt():
-    with pytest.raises(ValueError, match=r"got 'multi30k-tinny'\. Did you mean multi30k-tiny\?"):
-        get_recipe("multi30k-tinny")

@@ -324,7 +324,9 @@ def test_two_processes_measure_the_average_that_they_leave(recipe, tmp_path):
 
 def test_best_checkpoint_becomes_the_final_model(recipe, tmp_path):
     """Both validations of so short a training score 0 BLEU, and the first of equals is the best."""
-    train(replace(recipe, load_best_model=True, metric_for_best_model="sacrebleu"), tmp_path / "run", use_cpu=True)
+    train(
+        replace(recipe, load_best_model_at_end=True, metric_for_best_model="sacrebleu"), tmp_path / "run", use_cpu=True
+    )
     folders = (tmp_path / "run", *(tmp_path / "run" / f"checkpoint-{step}" for step in (6, 12)))
     final, best, last = (load_file(folder / "model.safetensors") for folder in folders)
     assert all(torch.equal(final[name], best[name]) for name in final)
@@ -363,8 +365,8 @@ def test_train_refuses_a_tokenizer_with_other_special_ids(finished, recipe, tmp_
 
 @pytest.mark.parametrize("metric", ["sacrebleu", "chrf", "paper_bleu", "tokenized_bleu"])
 def test_train_asks_for_translations_to_decide_by_their_score(recipe, tmp_path, metric):
-    without = replace(recipe, load_best_model=True, metric_for_best_model=metric, eval_num_beams=0)
-    with pytest.raises(ValueError, match=f"`eval_num_beams` must be at least 1 to decide by {metric}, got 0"):
+    without = replace(recipe, load_best_model_at_end=True, metric_for_best_model=metric, generation_num_beams=0)
+    with pytest.raises(ValueError, match=f"`generation_num_beams` must be at least 1 to decide by {metric}, got 0"):
         train(without, tmp_path / "run", use_cpu=True)
 
 
@@ -378,7 +380,7 @@ def test_train_names_the_options_when_the_recipe_has_no_data(recipe, tmp_path):
         train(replace(recipe, train_source=None, train_target=None), tmp_path / "run", use_cpu=True)
 
 
-@pytest.mark.parametrize("fields", [{"load_best_model": True}, {"early_stopping_patience": 3}])
+@pytest.mark.parametrize("fields", [{"load_best_model_at_end": True}, {"early_stopping_patience": 3}])
 def test_train_asks_for_validation_data_by_the_choice_that_needs_them(recipe, tmp_path, fields):
     without = replace(recipe, validation_source=None, validation_target=None, **fields)
     with pytest.raises(ValueError, match="`validation_source` and `validation_target` must be given for"):

@@ -5,18 +5,29 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+from transformers.utils import logging
+
 from ..analysis.cost import VARIATIONS
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation import METRICS
 from ..files import RECIPE_FILE, read_json, write_json
+
+logger = logging.get_logger(__name__)
+
+# Fields of 0.1.0 that have the name of the training argument now. recipe.json, `get_recipe` and the command line take
+# the old name, too.
+OLD_NAMES = {
+    "label_smoothing": "label_smoothing_factor",
+    "load_best_model": "load_best_model_at_end",
+    "eval_num_beams": "generation_num_beams",
+}
 
 SPLITS = ("train", "validation", "test")
 _PARTS = ("source", "target", "pairs")  # the files of a split
@@ -124,7 +135,7 @@ class Recipe:
     adam_beta2: float = _field(0.98, "Adam's decay of the second moment", _RATE)
     adam_epsilon: float = _field(1e-9, "Adam's epsilon", _POSITIVE)
     max_grad_norm: float = _field(0.0, "gradient norm to clip at; 0: no clipping", _NOT_NEGATIVE)
-    label_smoothing: float = _field(0.1, "label smoothing epsilon, in [0, 1)", _RATE)
+    label_smoothing_factor: float = _field(0.1, "label smoothing epsilon, in [0, 1)", _RATE)
     seed: int = _field(0, "seed of initial weights, dropout and batch order", _SEED)
 
     # Snapshots and the model that is kept.
@@ -132,7 +143,7 @@ class Recipe:
     num_averaged_snapshots: int = _field(
         5, "newest snapshots whose average is the final model; 0: the last update's weights", _COUNT_OR_ZERO
     )
-    load_best_model: bool = _field(
+    load_best_model_at_end: bool = _field(
         False, "the final model is the best checkpoint by metric_for_best_model, instead of the average"
     )
     metric_for_best_model: str = _field("sacrebleu", f"validation figure that decides: {', '.join(_DECIDING)}")
@@ -142,7 +153,7 @@ class Recipe:
 
     # Validation, checkpoints, log.
     eval_steps: int = _field(5000, "updates between two validations", _COUNT)
-    eval_num_beams: int = _field(
+    generation_num_beams: int = _field(
         1, "beams of the translations scored at validations; 1: greedy; 0: none, losses alone", _COUNT_OR_ZERO
     )
     save_steps: int = _field(5000, "updates between two resumable checkpoints", _COUNT)
@@ -178,7 +189,7 @@ class Recipe:
     @property
     def decides_by_validation(self) -> bool:
         """True if a validation figure decides which weights are kept, or when the training ends."""
-        return self.load_best_model or self.early_stopping_patience is not None
+        return self.load_best_model_at_end or self.early_stopping_patience is not None
 
     def model_config(self, vocab_size: int | None = None) -> VaswaniTransformerConfig:
         """Configuration of the recipe's model, with the tokenizer's entries or the recipe's `vocab_size`.
@@ -205,9 +216,6 @@ class Recipe:
 
         Returns:
             The arguments, or None if the recipe names no data for this split.
-
-        Raises:
-            ValueError: If the recipe has files and `split` is none of the three.
         """
         languages = {"source_language": self.source_language, "target_language": self.target_language}
         files = {
@@ -217,9 +225,7 @@ class Recipe:
         if self.dataset is not None and not any(files.values()):
             own = self.test_split if split == "test" else split
             return {"dataset": self.dataset, "dataset_config": self.dataset_config, "split": own, **languages}
-        if split not in SPLITS:
-            raise ValueError(f"`split` must be one of {', '.join(SPLITS)}, got {split!r}. Pass a part of the recipe.")
-        return {**files[split], **languages} if files[split] else None
+        return {**files[split], **languages} if files.get(split) else None
 
     def save(self, folder: str | Path) -> Path:
         """Writes the recipe as `recipe.json` into a folder, atomically, and returns the file's path."""
@@ -238,7 +244,7 @@ class Recipe:
             raise FileNotFoundError(f"`folder` must hold {RECIPE_FILE}, got {folder}. Pass the folder of a run.")
         values = read_json(path)
         try:
-            return cls(**values)
+            return cls(**with_new_names(values))
         except (TypeError, ValueError) as error:
             raise ValueError(f"`{path}` must be a recipe, got a file that is none ({error}).") from error
 
@@ -304,7 +310,7 @@ def paper_recipes() -> list[Recipe]:
             test_split="validation",
             preset=row.preset,
             max_steps=row.max_steps,
-            label_smoothing=row.label_smoothing,
+            label_smoothing_factor=row.label_smoothing,
             num_averaged_snapshots=0,
             **_WMT14["de"],
         )
@@ -375,7 +381,7 @@ RECIPES: dict[str, Recipe] = {
             metric_for_best_model="loss",
             early_stopping_patience=10,
             eval_steps=65,
-            eval_num_beams=0,
+            generation_num_beams=0,
             save_steps=650,
             num_beams=5,
             length_penalty=1.0,
@@ -404,7 +410,7 @@ RECIPES: dict[str, Recipe] = {
             snapshot_steps=500,
             num_averaged_snapshots=0,
             eval_steps=500,
-            eval_num_beams=0,
+            generation_num_beams=0,
             save_steps=500,
             save_total_limit=1,
         ),
@@ -447,16 +453,12 @@ def get_recipe(name: str, **overrides: Any) -> Recipe:
         TypeError: If an override is not a field of `Recipe`.
     """
     if name not in RECIPES:
-        hint = _did_you_mean(name, RECIPES) or " Pass a known name."
-        raise ValueError(f"`recipe` must be one of {', '.join(sorted(RECIPES))}, got {name!r}.{hint}")
-    fields = [field.name for field in dataclasses.fields(Recipe)]
-    for key in overrides:
-        if key not in fields:
-            hint = _did_you_mean(key, fields) or " See Recipe."
-            raise TypeError(f"`{key}` must be a field of Recipe, got an unknown name.{hint}")
-    return dataclasses.replace(RECIPES[name], **overrides)
+        raise ValueError(f"`recipe` must be one of {', '.join(sorted(RECIPES))}, got {name!r}. Pass a known name.")
+    return dataclasses.replace(RECIPES[name], **with_new_names(overrides))
 
 
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question after the nearest of some names; nothing if none is near."""
-    return "".join(f" Did you mean {close}?" for close in difflib.get_close_matches(name, known, n=1))
+def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a recipe by the names that its fields have now; an old name is warned of once."""
+    for name in OLD_NAMES.keys() & values.keys():
+        logger.warning_once(f"`{name}` of a recipe is now called `{OLD_NAMES[name]}`.")
+    return {OLD_NAMES.get(name, name): value for name, value in values.items()}

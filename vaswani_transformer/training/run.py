@@ -54,7 +54,7 @@ logger = logging.get_logger(__name__)
 # Changing these does not change the updates already made, so a resumed run may.
 _FREE_TO_CHANGE = (
     "name description test_split test_source test_target test_pairs max_steps max_padded_tokens_per_device eval_steps "
-    "eval_num_beams save_steps save_total_limit logging_steps early_stopping_patience num_beams length_penalty "
+    "generation_num_beams save_steps save_total_limit logging_steps early_stopping_patience num_beams length_penalty "
     "length_penalty_offset max_new_tokens_over_source"
 ).split()
 
@@ -189,7 +189,7 @@ def training_arguments(
     """Training arguments of a recipe; on a machine without accelerator they use the CPU."""
     names = Recipe.__dataclass_fields__.keys() & VaswaniTransformerTrainingArguments.__dataclass_fields__.keys()
     values = {name: getattr(recipe, name) for name in names}
-    if recipe.load_best_model:
+    if recipe.load_best_model_at_end:
         values["num_averaged_snapshots"] = 0
     if not recipe.decides_by_validation:
         values["metric_for_best_model"] = None
@@ -197,11 +197,8 @@ def training_arguments(
         output_dir=str(output_dir),
         bf16=bf16,
         use_cpu=use_cpu or not torch.accelerator.is_available(),
-        label_smoothing_factor=recipe.label_smoothing,
-        load_best_model_at_end=recipe.load_best_model,
         eval_strategy="no" if recipe.data_arguments("validation") is None else "steps",
-        predict_with_generate=recipe.eval_num_beams > 0,
-        generation_num_beams=recipe.eval_num_beams or None,
+        predict_with_generate=recipe.generation_num_beams > 0,
         disable_tqdm=not sys.stderr.isatty(),
         report_to=[report_to] if isinstance(report_to, str) else [*report_to],
         **values,
@@ -278,15 +275,15 @@ def _check_recipe(recipe: Recipe) -> None:
     metric, has_validation = recipe.metric_for_best_model, recipe.data_arguments("validation") is not None
     if recipe.decides_by_validation and not has_validation:
         raise ValueError(
-            "`validation_source` and `validation_target` must be given for `load_best_model` and "
+            "`validation_source` and `validation_target` must be given for `load_best_model_at_end` and "
             f"`early_stopping_patience`, got a recipe ({recipe.name}) without validation data. Pass two text files, "
             "or switch both off (false, none)."
         )
-    if recipe.eval_num_beams > 0 and has_validation:
+    if recipe.generation_num_beams > 0 and has_validation:
         from ..evaluation import metrics  # noqa: F401  (an extra that is missing is named before a run is deleted)
-    if recipe.decides_by_validation and metric in METRICS and recipe.eval_num_beams < 1:
+    if recipe.decides_by_validation and metric in METRICS and recipe.generation_num_beams < 1:
         raise ValueError(
-            f"`eval_num_beams` must be at least 1 to decide by {metric}, got {recipe.eval_num_beams}. Pass 1."
+            f"`generation_num_beams` must be at least 1 to decide by {metric}, got 0. Pass 1, or decide by nll."
         )
 
 
@@ -307,7 +304,7 @@ def _restore_finished(recipe: Recipe, trainer: VaswaniTransformerTrainer, checkp
         return None
     trainer.state = state
     trainer.cost.restore(state)
-    state.best_model_checkpoint = best_checkpoint(checkpoint) if recipe.load_best_model else None
+    state.best_model_checkpoint = best_checkpoint(checkpoint) if recipe.load_best_model_at_end else None
     trainer._load_from_checkpoint(state.best_model_checkpoint or str(checkpoint))
     if trainer.is_world_process_zero():
         drop_later_snapshots(output_dir, state.global_step)
@@ -399,7 +396,7 @@ def finish_run(
         "train_steps": output.global_step,
         "num_parameters": trainer.model.num_parameters(),
         "num_averaged_snapshots": num_averaged,
-        "best_checkpoint": trainer.state.best_model_checkpoint if recipe.load_best_model else None,
+        "best_checkpoint": trainer.state.best_model_checkpoint if recipe.load_best_model_at_end else None,
     }
     if trainer.is_world_process_zero():
         _set_aside_scores(output_dir, output.global_step)
@@ -422,7 +419,7 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
         trainer.save_model(str(staged))
         if trainer.is_world_process_zero():
             (staged / "training_args.bin").unlink(missing_ok=True)
-            if not recipe.load_best_model and recipe.num_averaged_snapshots > 0:
+            if not recipe.load_best_model_at_end and recipe.num_averaged_snapshots > 0:
                 num_averaged = write_average(output_dir, recipe.num_averaged_snapshots, staged)
             for path in staged.iterdir():
                 path.replace(output_dir / path.name)
