@@ -22,6 +22,7 @@ sacremoses and Moses of 2017 agree on every line.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypedDict
@@ -43,7 +44,6 @@ with requiring("eval", "to score translations"):
 # sentence has fewer.
 ReferenceStreams: TypeAlias = list[list[Any]]
 
-_FALLBACK_LANGUAGE = "en"
 _COMPOUND = re.compile(r"(\S)-(\S)")
 # Python takes these for white space; Perl does not, so that Moses deletes them as it does other control characters.
 _SEPARATORS = dict.fromkeys(range(0x1C, 0x20))
@@ -51,10 +51,7 @@ _SACREBLEU: dict[str, Any] = {"tokenize": "13a", "force": True}
 
 
 class TranslationScores(TypedDict):
-    """Scores of a set of translations, in points from 0 to 100.
-
-    The brevity penalty is sacreBLEU's, and lengths are in its tokens of 13a.
-    """
+    """Scores in points from 0 to 100; the brevity penalty is sacreBLEU's, and lengths are in its tokens of 13a."""
 
     sacrebleu: float
     sacrebleu_signature: str
@@ -126,11 +123,9 @@ def _reference_streams(
     if not hypotheses or len(hypotheses) != len(rows) or not all(rows):
         raise ValueError(
             f"`references` must hold at least one for each of the `hypotheses`, which must be some, got "
-            f"{len(hypotheses)} hypotheses and {sum(map(bool, rows))} sentences with references. Translate every "
-            "source sentence, also the empty ones."
+            f"{len(hypotheses)} hypotheses and {sum(map(bool, rows))} sentences with references."
         )
-    num_streams = max(len(row) for row in rows)
-    return [[row[stream] if stream < len(row) else None for row in rows] for stream in range(num_streams)]
+    return [list(stream) for stream in itertools.zip_longest(*rows)]
 
 
 # ---- the paper's BLEU ----
@@ -147,7 +142,7 @@ def tokenize_for_paper_bleu(sentences: Sequence[str], target_language: str | Non
         >>> tokenize_for_paper_bleu(["Das „Rich-Text“-Format."], "de")
         ['Das „ Rich ##AT##-##AT## Text &quot; -Format .']
     """
-    language = _language(target_language)
+    language = moses_language(target_language)
     replace_punctuation = sacremoses.MosesPunctNormalizer().replace_unicode_punct
     tokenize = sacremoses.MosesTokenizer(language).tokenize
     texts = [replace_punctuation(sentence.translate(_SEPARATORS)) for sentence in sentences]
@@ -177,28 +172,23 @@ def corpus_paper_bleu(
         'nrefs:2|case:mixed|tok:moses-de|punct:unicode-replaced|compounds:split|smooth:none|sacremoses:0.2.0|version:2.6.0'
     """
     bleu = BLEU(tokenize="none", smooth_method="none", force=True)
-    streams = [_tokenize_stream(stream, target_language) for stream in reference_streams]
+    streams: ReferenceStreams = []
+    for stream in reference_streams:
+        tokenized = iter(tokenize_for_paper_bleu([line for line in stream if line is not None], target_language))
+        streams.append([None if line is None else next(tokenized) for line in stream])
     score: float = bleu.corpus_score(tokenize_for_paper_bleu(hypotheses, target_language), streams).score
-    return score, _signature(bleu, _language(target_language))
-
-
-def _language(target_language: str | None) -> str:
-    """The language without its region, as Moses names its rules."""
-    return re.split("[-_]", (target_language or _FALLBACK_LANGUAGE).lower())[0]
-
-
-def _tokenize_stream(stream: list[Any], target_language: str | None) -> list[Any]:
-    tokenized = iter(tokenize_for_paper_bleu([line for line in stream if line is not None], target_language))
-    return [None if line is None else next(tokenized) for line in stream]
-
-
-def _signature(bleu: BLEU, language: str) -> str:
-    known = bleu.get_signature().info
-    compounds = "split" if language == "de" else "whole"
-    return (
-        f"nrefs:{known['nrefs']}|case:mixed|tok:moses-{language}|punct:unicode-replaced|compounds:{compounds}|"
-        f"smooth:none|sacremoses:{sacremoses.__version__}|version:{known['version']}"
+    language, known = moses_language(target_language), bleu.get_signature().info
+    signature = (
+        f"nrefs:{known['nrefs']}|case:mixed|tok:moses-{language}|punct:unicode-replaced|"
+        f"compounds:{'split' if language == 'de' else 'whole'}|smooth:none|sacremoses:{sacremoses.__version__}|"
+        f"version:{known['version']}"
     )
+    return score, signature
+
+
+def moses_language(target_language: str | None) -> str:
+    """The language without its region, as Moses names its rules; English for None."""
+    return re.split("[-_]", (target_language or "en").lower())[0]
 
 
 # ---- for evaluate and the trainer ----
@@ -246,16 +236,13 @@ def make_compute_metrics(
         target_language: As for `score_translations`.
     """
 
+    def decode(ids: Any) -> list[str]:  # a negative id, the ignored label, counts as padding
+        ids = np.where(np.asarray(ids) < 0, tokenizer.pad_token_id, ids)
+        return tokenizer.batch_decode(ids, skip_special_tokens=True)
+
     def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
         ids = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
-        texts, references = _decode(tokenizer, ids), _decode(tokenizer, prediction.label_ids)
-        scores: dict[str, Any] = {**score_translations(texts, references, target_language)}
+        scores: Any = score_translations(decode(ids), decode(prediction.label_ids), target_language)
         return {name: scores[name] for name in METRICS}
 
     return compute_metrics
-
-
-def _decode(tokenizer: PreTrainedTokenizerBase, ids: Any) -> list[str]:
-    """Texts of a padded matrix of token ids, in which a negative id (the ignored label) counts as padding."""
-    ids = np.asarray(ids)
-    return tokenizer.batch_decode(np.where(ids < 0, tokenizer.pad_token_id, ids), skip_special_tokens=True)

@@ -26,7 +26,6 @@ from . import DECODING
 from .loading import load_for_inference
 from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, GenerativeModel, decoding_config, translate
 
-_ORIGIN = ("source_file", "target_file", "pairs_file", "dataset", "dataset_config", "split")
 _WORD = re.compile(r"[\w'’-]+|[^\w\s]")  # a run of letters, digits, apostrophes and hyphens, or another character
 
 # ---- test sets ----
@@ -71,8 +70,9 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
 
     dataset = corpus.get("dataset")
     find_origin(corpus.get("source_file"), corpus.get("target_file"), corpus.get("pairs_file"), dataset)
-    given = {**corpus, "split": split if dataset else None}
-    origin = {key: str(given[key]) for key in _ORIGIN if given.get(key) is not None}
+    names = ("source_file", "target_file", "pairs_file", "dataset", "dataset_config")
+    origin = {key: str(corpus[key]) for key in names if corpus.get(key) is not None}
+    origin |= {"split": split} if dataset else {}
     name = name or describe_corpus(origin)
     if str(dataset) == BUILTIN:
         check_direction(corpus.get("source_language"), corpus.get("target_language"))
@@ -84,16 +84,10 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
 
 
 def describe_corpus(corpus: Mapping[str, str]) -> str:
-    """Name of a test set without a name of its own: its files, or its data set with configuration and split.
-
-    Args:
-        corpus: Of an `EvaluationSet`.
-    """
+    """Name of a test set without a name of its own: its files, or its data set with configuration and split."""
     if "dataset" not in corpus:
         return ", ".join(corpus.values())
-    return (
-        f"{' '.join(corpus[key] for key in ('dataset', 'dataset_config') if key in corpus)}, split {corpus['split']}"
-    )
+    return f"{corpus['dataset']} {corpus.get('dataset_config', '')}".rstrip() + f", split {corpus['split']}"
 
 
 # ---- results ----
@@ -110,8 +104,6 @@ def evaluate_to_files(
 ) -> tuple[dict[str, Any], str | Path | None]:
     """Evaluates a saved model and writes the results, and the translations if they are asked for.
 
-    The files are checked before the model is loaded, so that no time is lost to a wrong path.
-
     Args:
         model: Folder of a model, or its id on the Hub.
         corpus: Arguments of `load_evaluation_set`; languages that it does not name are the model's.
@@ -125,8 +117,7 @@ def evaluate_to_files(
         The results as of `evaluate_model`, and the file they are in.
 
     Raises:
-        ValueError: An output cannot be written, is another of the files or would replace the results of another test
-            set.
+        ValueError: An output cannot be written, or would replace another file or the results of another test set.
     """
     default = Path(model) / TEST_RESULTS_FILE if results_file is None and Path(model).is_dir() else None
     results_file = default or results_file
@@ -181,8 +172,7 @@ def evaluate_model(
     from .metrics import score_translations
 
     start = time.perf_counter()
-    options: dict[str, Any] = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress}
-    options["total"] = len(test_set.sources)
+    options: Any = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress, "total": len(test_set.sources)}
     translations = list(translate(model, tokenizer, test_set.sources, **options, **generate_kwargs))
     seconds = time.perf_counter() - start
     config = decoding_config(model, **generate_kwargs)
@@ -213,19 +203,13 @@ def write_results(path: str | Path, results: Mapping[str, Any]) -> None:
 
 
 def score_baselines(test_set: EvaluationSet) -> dict[str, float]:
-    """BLEU of the translations that need no model, by the name of the baseline; see `nearest_training_pair`.
-
-    Args:
-        test_set: Without training pairs there is nothing to compare with.
-    """
+    """BLEU of the translations that need no model, by the name of the baseline; none without training pairs."""
     from .metrics import corpus_sacrebleu
 
     if test_set.training_pairs is None:
         return {}
-    baselines = {
-        "copy": test_set.sources,
-        "nearest_training_pair": nearest_training_pair(test_set.sources, *test_set.training_pairs),
-    }
+    nearest = nearest_training_pair(test_set.sources, *test_set.training_pairs)
+    baselines = {"copy": test_set.sources, "nearest_training_pair": nearest}
     return {name: corpus_sacrebleu(texts, test_set.references) for name, texts in baselines.items()}
 
 
@@ -235,13 +219,7 @@ def nearest_training_pair(
     """The target of the training pair whose source shares most words with each sentence: a translation memory.
 
     Likeness is Dice's coefficient of the two sets of words in lower case, 2 |A and B| / (|A| + |B|); of equals the
-    first pair wins. An inverted index from words to training sentences makes it one count over postings for each
-    sentence.
-
-    Args:
-        sources: Sentences to translate.
-        train_sources: Source side of the training pairs.
-        train_targets: Target side, aligned with `train_sources`.
+    first pair wins.
     """
     lists: dict[str, list[int]] = {}
     sizes = np.zeros(len(train_sources), dtype=np.int64)
@@ -268,16 +246,18 @@ def _words(text: str) -> set[str]:
 
 
 def format_report(results: dict[str, Any]) -> str:
-    """Results as text for people: scores with signatures, then the baselines if there are any.
-
-    Args:
-        results: From `evaluate_model`.
-    """
+    """Results of `evaluate_model` as text: scores with signatures, then the baselines if there are any."""
+    names = metric_names(results)
+    width = max(map(len, names.values()))
     lines = [
         f"test set   {results['test_data']}, {results['test_num_sentences']} sentences",
         f"search     {describe_search(results)}",
         "",
-        *_format_scores(results),
+        f"{'metric':{width}}   score  signature",
+        *(
+            f"{name:{width}}  {results[f'test_{metric}']:6.2f}  {results[f'test_{metric}_signature']}"
+            for metric, name in names.items()
+        ),
         "",
         f"length ratio {length_ratio(results):.3f} (translations to references, in tokens of sacreBLEU), brevity "
         f"penalty {results['test_brevity_penalty']:.3f}",
@@ -286,16 +266,6 @@ def format_report(results: dict[str, Any]) -> str:
         lines += ["", "without a model        sacreBLEU"]
         lines += [f"{name.replace('_', ' '):21}  {score:9.2f}" for name, score in baselines.items()]
     return "\n".join(lines)
-
-
-def _format_scores(results: dict[str, Any]) -> list[str]:
-    """A line for each metric: what it is, its score and its signature."""
-    names = metric_names(results)
-    width = max(len(name) for name in names.values())
-    return [f"{'metric':{width}}   score  signature"] + [
-        f"{name:{width}}  {results[f'test_{metric}']:6.2f}  {results[f'test_{metric}_signature']}"
-        for metric, name in names.items()
-    ]
 
 
 def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
@@ -313,17 +283,12 @@ def describe_search(results: Mapping[str, Any]) -> str:
     """How the translations of results were searched, with the formula that divided their log-probabilities."""
     alpha, offset = results["test_length_penalty"], results["test_length_penalty_offset"]
     formula = f"(({offset:g} + length) / {offset + 1:g})^{alpha}" if offset else f"length^{alpha}"
+    limit = f"max_length {results.get('test_max_length')}"
+    for name, end in (("max_new_tokens", "tokens"), ("max_new_tokens_over_source", "tokens over the source")):
+        if (number := results.get(f"test_{name}")) is not None:
+            limit = f"at most {number} {end}"
     beams = results["test_num_beams"]
-    return f"{beams} beam{'' if beams == 1 else 's'}, length penalty {formula}, {_describe_limit(results)}"
-
-
-def _describe_limit(results: Mapping[str, Any]) -> str:
-    """How long a translation could become."""
-    if (over_source := results.get("test_max_new_tokens_over_source")) is not None:
-        return f"at most {over_source} tokens over the source"
-    if (new_tokens := results.get("test_max_new_tokens")) is not None:
-        return f"at most {new_tokens} tokens"
-    return f"max_length {results.get('test_max_length')}"
+    return f"{beams} beam{'' if beams == 1 else 's'}, length penalty {formula}, {limit}"
 
 
 def length_ratio(results: Mapping[str, Any]) -> float:

@@ -374,26 +374,16 @@ def translate_file(
         if num_best is None:
             lines = translate(model, tokenizer, rest, **options)
         else:
-            lines = _n_best_lines(model, tokenizer, rest, num_best, options)
+            rest, sources = itertools.tee(rest)
+            found = translate_n_best(model, tokenizer, rest, num_best, **options)
+            rows = (
+                {"source": source, "translations": [dataclasses.asdict(each) for each in hypotheses]}
+                for source, hypotheses in zip(sources, found, strict=True)
+            )
+            lines = (json.dumps(row, ensure_ascii=False) for row in rows)
         if not _is_main(processes):
             return num_kept + sum(1 for _ in lines)
         return num_kept + (_append_lines(lines, output_file) if has_part else write_lines(lines, output_file))
-
-
-def _n_best_lines(
-    model: GenerativeModel,
-    tokenizer: PreTrainedTokenizerBase,
-    sentences: Iterator[str],
-    num_best: int,
-    options: dict[str, Any],
-) -> Iterator[str]:
-    """The best translations of each sentence as a line of JSON."""
-    sentences, sources = itertools.tee(sentences)
-    found = translate_n_best(model, tokenizer, sentences, num_best, **options)
-    return (
-        json.dumps({"source": source, "translations": list(map(dataclasses.asdict, hypotheses))}, ensure_ascii=False)
-        for source, hypotheses in zip(sources, found, strict=True)
-    )
 
 
 def _part_of(output_file: str | Path) -> Path:
