@@ -202,24 +202,16 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
     """Returns the arguments of `load_evaluation_set`: what the command line names, else data of the model's recipe."""
-    from .data.corpora import find_origin
     from .evaluation.loading import check_model_path
     from .files import RECIPE_FILE
     from .training.recipes import Recipe
 
     given = {"source_file": args.source, "target_file": args.reference, "pairs_file": args.pairs}
-    model, corpus, split = Path(args.model), None, args.split or "test"
-    has_files = any(value is not None for value in given.values())
-    if args.dataset_config is not None and args.dataset is None:
-        raise ValueError(
-            f"`dataset_config` must come with --dataset, got {args.dataset_config} alone. Add --dataset, or drop it."
-        )
-    if args.split is not None and args.dataset is None and has_files:
-        raise ValueError(f"`split` must be left out beside files, which are taken whole, got {args.split}. Drop it.")
-    if has_files or args.dataset is not None:
-        find_origin(**given, dataset=args.dataset)
-        corpus = {**given, "dataset": args.dataset, "dataset_config": args.dataset_config, "split": split}
-    elif folder := next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None):
+    given |= {"dataset": args.dataset, "dataset_config": args.dataset_config}
+    model, split = Path(args.model), args.split or "test"
+    corpus: dict[str, Any] | None = given if any(given.values()) else None
+    folder = next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None)
+    if corpus is None and folder is not None:
         corpus = Recipe.load(folder).data_arguments(split)
     if corpus is None:
         check_model_path(args.model)
@@ -227,7 +219,7 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
             f"`source` and `reference` must be given, got neither, and {args.model} has no {RECIPE_FILE} that names a "
             f"{split} set. Pass --source and --reference, --pairs or --dataset."
         )
-    return {key: value for key, value in {**corpus, "name": args.name}.items() if value is not None}
+    return {key: value for key, value in {"split": split, **corpus, "name": args.name}.items() if value is not None}
 
 
 def _translate(args: argparse.Namespace) -> None:
@@ -345,18 +337,8 @@ def _plot_attention(args: argparse.Namespace) -> None:
 
     check_picture("output", args.output)
     attention.check_matplotlib()
-    attention.check_not_blank(source=args.source, target=args.source if args.target is None else args.target)
     model, tokenizer = load_for_inference(args.model, device=args.device)
-    attention.check_num_tokens(source=len(tokenizer(args.source, verbose=False)["input_ids"]))
-    target = args.target
-    if target is None:
-        (target,) = translate(model, tokenizer, [args.source])
-        num_tokens = len(tokenizer(target, verbose=False)["input_ids"])
-        if not target.strip() or num_tokens > attention.MAX_TOKENS:
-            raise ValueError(
-                f"`target` must be given for this source, got none, and the model's own translation has {num_tokens} "
-                f"tokens with </s>; what can be drawn has text and at most {attention.MAX_TOKENS}. Pass a sentence."
-            )
+    target = next(translate(model, tokenizer, [args.source])) if args.target is None else args.target
     maps = attention.attention_maps(model, tokenizer, args.source, target)
     kinds = args.kind or attention.KINDS
     figure = attention.draw_attention(maps, kinds=kinds, layers=args.layers, heads=args.heads)

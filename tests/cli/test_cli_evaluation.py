@@ -98,30 +98,9 @@ def test_evaluate_refuses_a_split_that_the_recipe_does_not_know(data, model_fold
         ["--source", "train.en", "--reference", "train.de", "--pairs", "pairs.csv"],
     ],
 )
-def test_evaluate_refuses_two_test_sets_before_it_loads_the_model(arguments, capsys):
-    error = refused(capsys, ["evaluate", "--model", "nowhere", *arguments])
+def test_evaluate_refuses_two_test_sets(arguments, model_folder, corpus, capsys):
+    error = refused(capsys, ["evaluate", "--model", str(model_folder), *arguments])
     assert "must get exactly one of `--source` with `--reference`, `--pairs` or `--dataset`" in error
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--dataset-config", "xx"], "`--dataset-config` must come with --dataset, got xx alone"),
-        (
-            ["--source", "train.en", "--reference", "train.de", "--dataset-config", "xx"],
-            "`--dataset-config` must come with --dataset, got xx alone",
-        ),
-        (
-            ["--source", "train.en", "--reference", "train.de", "--split", "validation"],
-            "`--split` must be left out beside files, which are taken whole, got validation",
-        ),
-        (["--pairs", "pairs.csv", "--split", "test"], "`--split` must be left out beside files"),
-    ],
-)
-def test_parts_of_a_dataset_without_a_dataset_are_refused(arguments, message, model_folder, corpus, capsys):
-    Recipe(source_language="en", target_language="de", dataset="builtin").save(model_folder)
-    Path("pairs.csv").write_text("en,de\na,b\n")
-    assert message in refused(capsys, ["evaluate", "--model", str(model_folder), *arguments])
 
 
 @pytest.mark.parametrize("option", ["--translations", "--results"])

@@ -51,6 +51,7 @@ def test_attention_prints_the_models_own_translation(model_folder, tiny_model, t
         (["--target", " "], "`--target` must be a sentence, got ' '"),
         (["--target", "é" * 100], "`--target` must have at most 100 tokens to be drawn, got 201"),
         (["--source", ""], "`--source` must be a sentence, got ''"),
+        (["--source", " "], "`--source` must be a sentence, got ' '"),
         (["--source", "x" * 100], "`--source` must have at most 100 tokens to be drawn, got 101"),
         (["--device", "nonsense"], "`--device` must be a device of this machine"),
         (["--output", "att.pdf"], "`--output` must end in .png or .svg, got att.pdf"),
@@ -68,26 +69,10 @@ def test_attention_names_the_options_that_make_a_picture_smaller(model_folder, c
     assert "`--kind`, `--layers` and `--heads` must choose what fits into a picture of 3 x 3 inches" in error
 
 
-def test_attention_says_so_where_the_model_translates_into_nothing(model_folder, capsys, monkeypatch):
-    monkeypatch.setattr("vaswani_transformer.evaluation.translate.translate", lambda *_: iter([""]))
-    assert "`--target` must be given for this source" in refused(capsys, attention(model_folder))
-
-
-def test_attention_says_so_where_the_models_own_translation_is_too_long(model_folder, capsys, monkeypatch):
-    monkeypatch.setattr("vaswani_transformer.evaluation.translate.translate", lambda *_: iter(["x" * 158]))
-    error = refused(capsys, attention(model_folder))
-    assert "`--target` must be given for this source, got none, and the model's own translation has 159" in error
-
-
 def test_attention_prints_no_translation_that_it_cannot_draw(model_folder, capsys, monkeypatch):
     monkeypatch.setattr("vaswani_transformer.evaluation.translate.translate", lambda *_: iter(["x" * 158]))
     assert main(attention(model_folder)) == 2
     assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("options", [["--source", " "], ["--target", "\n"]], ids=lambda options: options[0])
-def test_blank_sentence_is_refused_before_the_model_is_loaded(options, capsys):
-    assert f"`{options[0]}` must be a sentence" in refused(capsys, attention("no/such/model", *options))
 
 
 def test_unknown_kind_is_refused_with_the_known(model_folder, capsys):

@@ -65,8 +65,7 @@ def score_pairs(
     length_penalty: float | None = None,
     length_penalty_offset: float | None = None,
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
-    progress: bool = False,
-    total: int | None = None,
+    **progress: Any,
 ) -> Iterator[PairScore]:
     """The score of each target as a translation of its source, in the order of the input.
 
@@ -82,8 +81,7 @@ def score_pairs(
         length_penalty_offset: c of it; 5 is the paper's, None takes the model's own.
         max_tokens_per_batch: Padded tokens of one batch: number of pairs x longest side. Output probabilities are
             never held for more tokens than that at once. It changes speed and memory, not the scores.
-        progress: Whether to show a progress bar on stderr.
-        total: Number of pairs, if known, for the progress bar.
+        **progress: `progress` shows a progress bar on stderr; `total` is the number of pairs, if known.
 
     Raises:
         ValueError: The length penalty is out of range, or there are more sentences on one side than on the other.
@@ -110,8 +108,8 @@ def score_pairs(
         partial(map, compute),
         empty=lambda: PairScore(0.0, 0, 0.0),
         max_tokens_per_batch=max_tokens_per_batch,
-        doing="scoring" if progress else None,
-        total=total,
+        doing="scoring",
+        **progress,
     )
 
 
@@ -132,28 +130,30 @@ def score_tokens(
         pad_token_id: Fills the batch.
         max_tokens: Target tokens whose distributions over the vocabulary are held at once.
     """
-    sources, targets = (list(side) for side in zip(*pairs, strict=True))
-    input_ids, attention_mask = padded(sources, pad_token_id, model.device)
-    labels, target_mask = padded(targets, pad_token_id, model.device)
-    states = model.model(
-        input_ids=input_ids,
-        attention_mask=attention_mask,
-        decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels),
-        use_cache=False,
-    ).last_hidden_state
-    is_real = target_mask.bool()
+    states, labels, is_real = _decode(model, pairs, pad_token_id)
     states, labels = states[is_real.to(states.device)], labels[is_real]  # (B, T, D) -> (N, D), (B, T) -> (N,)
     log_probs = []
     for part, chosen in zip(states.split(max_tokens), labels.split(max_tokens), strict=True):
         logits = model.lm_head(part)
         exact = logits if logits.dtype == torch.float64 else logits.float()
         log_probs.append(-torch.nn.functional.cross_entropy(exact, chosen.to(exact.device), reduction="none"))
-    lengths = [len(target) for target in targets]
+    lengths = [len(target) for _, target in pairs]
     totals = [float(part.sum()) for part in torch.cat(log_probs).cpu().double().split(lengths)]
     return [
         PairScore(total, length, score=total / penalty_of(decoding, length))
         for total, length in zip(totals, lengths, strict=True)
     ]
+
+
+def _decode(
+    model: VaswaniTransformerForConditionalGeneration, rows: list[Row], pad_token_id: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Decoder states (B, T, D) that predict the targets of rows, the targets (B, T), and where they are no padding."""
+    input_ids, attention_mask = padded([row[0] for row in rows], pad_token_id, model.device)
+    labels, target_mask = padded([row[1] for row in rows], pad_token_id, model.device)
+    decoder_input_ids = model.prepare_decoder_input_ids_from_labels(labels)
+    inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "decoder_input_ids": decoder_input_ids}
+    return model.model(**inputs, use_cache=False).last_hidden_state, labels, target_mask.bool()
 
 
 # ---- alignment ----
@@ -167,9 +167,7 @@ def align_pairs(
     *,
     layer: int | None = None,
     heads: Sequence[int] | None = None,
-    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
-    progress: bool = False,
-    total: int | None = None,
+    **batching: Any,
 ) -> Iterator[list[tuple[int, int]]]:
     """The words that are aligned in each pair, in the order of the input.
 
@@ -184,9 +182,7 @@ def align_pairs(
         targets: Their translations.
         layer: Decoder layer whose attention is read, from 0; None takes the last one.
         heads: Heads to average, from 0; None takes all.
-        max_tokens_per_batch: Padded tokens of one batch: number of pairs x longest side.
-        progress: Whether to show a progress bar on stderr.
-        total: Number of pairs, if known, for the progress bar.
+        **batching: max_tokens_per_batch, progress and total, as for `score_pairs`.
 
     Returns:
         Pairs of source word and target word for each pair of sentences, in the order of the target words.
@@ -221,9 +217,8 @@ def align_pairs(
         partial(_encode, tokenizer),
         partial(map, compute),
         empty=list,
-        max_tokens_per_batch=max_tokens_per_batch,
-        doing="aligning" if progress else None,
-        total=total,
+        doing="aligning",
+        **batching,
     )
 
 
@@ -281,8 +276,6 @@ def _cross_attention(
     model: VaswaniTransformerForConditionalGeneration, rows: list[Row], layer: int, heads: list[int], pad_token_id: int
 ) -> np.ndarray:
     """(B, T, S) weights in float64, averaged over heads; row t belongs to the step that predicts target token t."""
-    input_ids, attention_mask = padded([row[0] for row in rows], pad_token_id, model.device)
-    labels, _ = padded([row[1] for row in rows], pad_token_id, model.device)
     kept = []
     attention = model.model.decoder.layers[layer].encoder_attn
     hooks = [  # this layer alone is asked for its weights: those of all would fill the memory
@@ -293,12 +286,7 @@ def _cross_attention(
         attention.register_forward_hook(lambda module, args, output: kept.append(output[1][:, heads].mean(dim=1))),
     ]
     try:
-        model.model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels),
-            use_cache=False,
-        )
+        _decode(model, rows, pad_token_id)
     finally:
         for hook in hooks:
             hook.remove()
@@ -327,18 +315,16 @@ def score_files(
 ) -> int:
     """Scores two files line by line, as JSON lines `{"log_prob": ..., "length": ..., "score": ...}`.
 
-    The files are streamed. The output file appears, or replaces an older one, only when it is complete.
+    The files are streamed, and "-" is stdin or stdout. The output file appears, or replaces an older one, only when it
+    is complete. Returns the number of lines.
 
     Args:
         model: In eval mode.
         tokenizer: Saved with the model.
-        source_file: UTF-8 text, one sentence a line; "-" is stdin.
-        target_file: Translations, line by line as in `source_file`; "-" is stdin.
-        output_file: Where the JSON lines go; "-" is stdout.
+        source_file: UTF-8 text, one sentence a line.
+        target_file: Translations, line by line as in `source_file`.
+        output_file: Where the JSON lines go.
         **options: Of `score_pairs`, for example length_penalty or progress.
-
-    Returns:
-        Number of lines.
 
     Raises:
         ValueError: An input is not UTF-8, or the inputs differ in their number of lines.
@@ -361,9 +347,10 @@ def align_files(
 ) -> int:
     """Writes the word alignments of two files in Pharaoh's format, "0-0 2-1": source word, target word, from 0.
 
+    The other arguments are those of `score_files`.
+
     Args:
-        **options: Of `align_pairs`, for example layer, heads or progress. What comes before them, what is returned
-            and what is raised is as for `score_files`.
+        **options: Of `align_pairs`, for example layer, heads or progress.
 
     Example:
         >>> align_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "newstest2014.align", layer=3)

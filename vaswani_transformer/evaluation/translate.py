@@ -19,14 +19,11 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 from tqdm.auto import tqdm
 from transformers import BatchEncoding, GenerationConfig, PreTrainedTokenizerBase
-from transformers.utils import logging
 
 from ..extras import requiring
 from ..files import STANDARD_STREAM, check_outputs, decode_lines, is_stream, line_bytes, write_lines
 from ..pipeline_vaswani_transformer import MAX_TEXT_BYTES, check_text_length, length_batches
 from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
-
-logger = logging.get_logger(__name__)
 
 # Sentences tokenised and sorted by length together: enough for batches without padding, little enough for memory.
 SENTENCES_PER_CHUNK = 4096
@@ -102,7 +99,8 @@ def translate(
     def compute(rows: list[Row]) -> list[str]:
         return tokenizer.batch_decode(_generate(model, tokenizer, rows, generate_kwargs), skip_special_tokens=True)
 
-    return _share(tokenizer, sentences, compute, str, processes, progress, max_tokens_per_batch, total)
+    batching = {"max_tokens_per_batch": max_tokens_per_batch, "total": total}
+    return _share(tokenizer, sentences, compute, str, processes, progress, **batching)
 
 
 def translate_n_best(
@@ -153,7 +151,8 @@ def translate_n_best(
             for start in range(0, len(hypotheses), num_best)
         ]
 
-    return _share(tokenizer, sentences, compute, lambda: [BLANK], processes, progress, max_tokens_per_batch, total)
+    batching = {"max_tokens_per_batch": max_tokens_per_batch, "total": total}
+    return _share(tokenizer, sentences, compute, lambda: [BLANK], processes, progress, **batching)
 
 
 def _share(
@@ -163,8 +162,7 @@ def _share(
     empty: Callable[[], Result],
     processes: Any,
     progress: bool,
-    max_tokens_per_batch: int,
-    total: int | None,
+    **batching: Any,
 ) -> Iterator[Result]:
     """Results of all sentences; each process computes every n-th batch of a chunk, and gets the results of all."""
 
@@ -177,15 +175,8 @@ def _share(
         shares = gather_object([[compute(batch) for batch in batches[processes.process_index :: count]]])
         return [shares[number % count][number // count] for number in range(len(batches))]
 
-    return compute_in_batches(
-        sentences,
-        partial(encode_sentences, tokenizer),
-        compute_all,
-        empty=empty,
-        max_tokens_per_batch=max_tokens_per_batch,
-        doing="translating" if progress and _is_main(processes) else None,
-        total=total,
-    )
+    encode, is_shown = partial(encode_sentences, tokenizer), progress and _is_main(processes)
+    return compute_in_batches(sentences, encode, compute_all, empty=empty, progress=is_shown, **batching)
 
 
 def encode_sentences(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> list[Row]:
@@ -254,9 +245,10 @@ def compute_in_batches(
     compute: Callable[[list[list[Row]]], Iterable[list[Result]]],
     *,
     empty: Callable[[], Result],
-    max_tokens_per_batch: int,
+    doing: str = "translating",
+    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     chunk_size: int | None = None,
-    doing: str | None = None,
+    progress: bool = False,
     total: int | None = None,
 ) -> Iterator[Result]:
     """One result for each input, in their order.
@@ -266,13 +258,14 @@ def compute_in_batches(
         encode: Rows of a chunk.
         compute: Results of each batch of rows, for all batches of a chunk.
         empty: Makes the result of a row that holds nothing.
+        doing: What the progress bar says.
         max_tokens_per_batch: Padded tokens of one batch: number of rows x longest list of any row.
         chunk_size: Inputs that are read, sorted and batched together; None means `SENTENCES_PER_CHUNK`.
-        doing: What the progress bar on stderr says; None shows none.
+        progress: Whether to show a progress bar on stderr.
         total: Number of inputs, if known, for the progress bar.
     """
     rest, size = iter(inputs), chunk_size or SENTENCES_PER_CHUNK
-    with tqdm(total=total, unit=" sentences", desc=doing, disable=doing is None) as bar:
+    with tqdm(total=total, unit=" sentences", desc=doing, disable=not progress) as bar:
         while chunk := list(itertools.islice(rest, size)):
             rows = encode(chunk)
             results: list[Any] = [None if row else empty() for row in rows]
@@ -370,7 +363,7 @@ def translate_file(
     options: dict[str, Any] = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress}
     options |= {"processes": processes, "total": total and total - num_kept, **generate_kwargs}
     with open_lines(input_file) as sentences:
-        rest = itertools.islice(sentences, num_kept, None)
+        rest: Iterator[str] = itertools.islice(sentences, num_kept, None)
         if num_best is None:
             lines = translate(model, tokenizer, rest, **options)
         else:
@@ -394,12 +387,10 @@ def _part_of(output_file: str | Path) -> Path:
 def _keep_part(output_file: str | Path, resume: bool) -> int:
     """Cuts the part behind its last whole chunk, so that the rest is batched as before, and returns its lines.
 
-    Deletes the part, with a warning, unless it is to be resumed.
+    Deletes the part unless it is to be resumed.
     """
     part = _part_of(output_file)
     if not resume or part.is_symlink() or not part.is_file():
-        if part.is_file() and part.stat().st_size:
-            logger.warning(f"{part} is replaced: an interrupted translation, with which --resume would have gone on.")
         part.unlink(missing_ok=True)
         return 0
     end = size = num_kept = 0
