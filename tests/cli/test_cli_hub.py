@@ -1,8 +1,15 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The sub-command push, as far as it goes without a Hub; tests/test_hub.py has the rest."""
+"""The sub-command push, as far as it goes without a Hub (tests/test_hub.py has the rest), and scripts/train_uv.py."""
 
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
 from cli_runs import refused
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_push_refuses_a_folder_without_a_card(model_folder, capsys):
@@ -20,3 +27,18 @@ def test_push_says_that_offline_mode_is_on(model_folder, monkeypatch, capsys):
     (model_folder / "README.md").write_text("# A model\n")
     error = refused(capsys, ["push", "--model", str(model_folder), "--repo-id", "me/model"])
     assert "unset the `HF_HUB_OFFLINE` environment variable" in error
+
+
+@pytest.mark.parametrize(("failed", "expected"), [(0, ["train", "push"]), (2, ["train"])])
+def test_train_uv_pushes_what_was_trained(failed, expected, monkeypatch):
+    called = []
+    monkeypatch.setattr("vaswani_transformer.cli.main", lambda words: called.append(words) or failed)
+    monkeypatch.setattr(sys, "argv", ["train_uv.py", "me/model", "--recipe", "quickstart"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(ROOT / "scripts" / "train_uv.py"), run_name="__main__")
+    assert end.value.code == failed
+    words = {
+        "train": ["train", "--output-dir", "model", "--recipe", "quickstart"],
+        "push": ["push", "--model", "model", "--repo-id", "me/model"],
+    }
+    assert called == [words[name] for name in expected]
