@@ -142,7 +142,13 @@ def format_rows(recipe, output_dir):
     for name, (row, num_parameters, perplexities, bleus) in figures.items():
         config = row.model_config()
         sizes = (config.num_encoder_layers, config.d_model, config.d_ff, config.num_heads, config.d_k, config.d_v)
-        cells = [name, *map(str, sizes), f"{config.dropout:g}", f"{row.label_smoothing_factor:g}", f"{row.max_steps:,}"]
+        cells = [
+            name,
+            *map(str, sizes),
+            f"{config.dropout:g}",
+            f"{row.label_smoothing_factor:g}",
+            f"{row.max_steps:,}",
+        ]
         cells += [f"{num_parameters:,}", str(len(bleus)), _mean(perplexities, 2), "", "", _mean(bleus, 1), "", ""]
         if "base" in figures and name != "base":
             base_perplexities, base_bleus = figures["base"][2:]

@@ -62,7 +62,7 @@ _KNOWN = {
 
 
 def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantization: str = "float32") -> Path:
-    """Writes a trained model as a folder that CTranslate2 reads, and `Translator` with nothing else.
+    """Writes a trained model as a folder that CTranslate2 reads, and `Translator` with nothing else, and returns it.
 
     The folder appears whole or not at all.
 
@@ -71,12 +71,7 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
         output_dir: Folder to make; it may exist if it is empty.
         quantization: How weights are stored: one of `QUANTIZATIONS`. In int8 the model is a quarter as large.
 
-    Returns:
-        The folder.
-
     Raises:
-        ImportError: CTranslate2 is missing; the message names the extra.
-        FileNotFoundError: There is no such model, or its folder lacks a file.
         ValueError: There is no such quantization, the output folder holds something, or the model is not one of this
             package or not complete.
 
@@ -336,19 +331,14 @@ class Search:
             still_open = []
             for steps in sorted({min(limits[place], horizon) for place in open_places}):
                 places = [place for place in open_places if min(limits[place], horizon) == steps]
-                for place, found in zip(
-                    places, self._search([sources[p] for p in places], steps, decoding), strict=True
-                ):
-                    best[place] = self._best(found, steps, limits[place], decoding)
+                results = self._search([sources[place] for place in places], steps, decoding)
+                for place, found in zip(places, results, strict=True):
+                    complete = [one for one in found if steps == limits[place] or self._is_finished(one)]
+                    best[place] = sorted(complete, key=lambda one: -one.score)[: decoding.num_best]
                     if not self._is_settled(best[place], found, steps, limits[place], decoding):
                         still_open.append(place)
             open_places, horizon = still_open, round(_GROWTH * horizon)
         return best
-
-    def _best(self, found: list[Found], steps: int, limit: int, decoding: Decoding) -> list[Found]:
-        """Ranks what is complete: finished, or cut off by the limit."""
-        complete = [one for one in found if steps == limit or self._is_finished(one)]
-        return sorted(complete, key=lambda one: -one.score)[: decoding.num_best]
 
     def _is_settled(self, best: list[Found], found: list[Found], steps: int, limit: int, decoding: Decoding) -> bool:
         """Tells whether no longer hypothesis can come among the best; see `SearchRule.can_improve`."""

@@ -50,9 +50,8 @@ class Translator:
             for lists, and always in int8; for texts that come one by one in float32, take all.
 
     Raises:
-        ImportError: CTranslate2 is missing; the message names the extra.
-        ValueError: The folder is not an export of a model of this package, its files are not of one export, or this
-            machine does not have the device or type.
+        ValueError: The folder is not an export of a model of this package, or this machine does not have the device or
+            type.
 
     Example:
         >>> translate = Translator("runs/quickstart-int8")
@@ -85,8 +84,8 @@ class Translator:
             inter_threads=1 if is_gpu else num_threads // threads_per_batch,
             intra_threads=threads_per_batch,
         )
-        num_positions = self._description["num_positions"]
-        self._search = Search(self._engine, names, self._defaults["eos_token_id"], num_positions)
+        ends, num_positions = self._defaults["eos_token_id"], self._description["num_positions"]
+        self._search = Search(self._engine, names, ends, num_positions)
 
     @property
     def device(self) -> str:
