@@ -203,7 +203,7 @@ class Translator:
             if max(len(source), 0 if is_learned else decoding.limit(source)) > num_positions:
                 raise ValueError(
                     f"Sequence length must be at most {num_positions}, the positions of this export, got a text of "
-                    f"{len(source)} tokens (of its translation: {decoding.limit(source)}). Split it into sentences"
+                    f"{len(source)} tokens, its translation up to {decoding.limit(source)}. Split it into sentences"
                     + ("." if is_learned else ", or use the model itself, which has no limit.")
                 )
             if longest_trained is not None and len(source) > longest_trained:
