@@ -77,6 +77,8 @@ def author(runs):
     done["old tag"] = push("dev", "model", "--tag", "v1")
     done["unlucky tag"] = push("main", "tagless", "--tag", "unlucky")
     done["private"] = push("main", "secret", "--private")
+    done["stock"] = push("main", "both", "--stock")
+    done["stock again"] = push("main", "both", "--stock-repo-id", "author/hosted")
     done["private too late"] = push("dev", "model", "--private")
     push_by_trainers(runs)
     push_by_parts(runs / "main")
@@ -182,6 +184,19 @@ def remote_reader(repos, broken):
     done["copy"] = read([("stranger/copy", None)], **TRUST)
     done["broken pipelines"] = [error_of(pipeline, "translation", model=repo, **TRUST) for repo in broken]
     done["broken models"] = [error_of(AutoModelForSeq2SeqLM.from_pretrained, repo, **TRUST) for repo in broken]
+    return done
+
+
+def stock_reader(places):
+    """Uses stock forms without this package and without remote code."""
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    done = []
+    for repo, revision in places:
+        tokenizer = AutoTokenizer.from_pretrained(repo, revision=revision)
+        model = AutoModelForSeq2SeqLM.from_pretrained(repo, revision=revision)
+        ids = model.generate(**tokenizer(TEXTS[0], return_tensors="pt"), num_beams=1, max_new_tokens=8)
+        done.append([type(model).__name__, tokenizer.decode(ids[0], skip_special_tokens=True)])
     return done
 
 

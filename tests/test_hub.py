@@ -19,7 +19,7 @@ from hub_server import HubServer
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 from tiny import make_model
-from transformers import AutoModelForSeq2SeqLM, pipeline
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 from vaswani_transformer.files import write_json
 from vaswani_transformer.training.card import write_card
@@ -195,6 +195,26 @@ def test_pushed_config_names_every_auto_class_and_both_tasks(hub, pushed):
     assert set(config["auto_map"]) == {"AutoConfig", "AutoModel", "AutoModelForSeq2SeqLM"}
     assert set(config["custom_pipelines"]) == {"translation", "translation_en_to_de"}
     assert "auto_map" not in json.loads(hub.repos["author/model"].files()["tokenizer_config.json"])
+
+
+def test_stock_form_is_a_branch_or_a_repo_that_plain_transformers_loads(hub, pushed, runs, tmp_path):
+    assert 'stock form: from_pretrained("author/both", revision="stock")' in pushed["stock"]["out"]
+    assert 'stock form: from_pretrained("author/hosted")' in pushed["stock again"]["out"]
+    repo, places = hub.repos["author/both"], [("author/both", "stock"), ("author/hosted", None)]
+    for files in (repo.files("stock"), hub.repos["author/hosted"].files()):
+        assert set(files) == MODEL - CODE | {"README.md", ".gitattributes"}
+    assert b'from_pretrained("author/both", revision="stock")' in repo.files("stock")["README.md"]
+    card = repo.files()["README.md"].decode()
+    assert set(repo.files()) == RUN | {".gitattributes"}
+    assert 0 < card.index('from_pretrained("author/hosted")') < card.index("trust_remote_code")  # of the second push
+
+    model, tokenizer = (
+        AutoModelForSeq2SeqLM.from_pretrained(runs / "main"),
+        AutoTokenizer.from_pretrained(runs / "main"),
+    )
+    ids = model.generate(**tokenizer(TEXTS[0], return_tensors="pt"), num_beams=1, max_new_tokens=8)
+    expected = ["MarianMTModel", tokenizer.decode(ids[0], skip_special_tokens=True)]
+    assert run_client(hub, tmp_path, "stock_reader", places, token="stranger") == [expected, expected]
 
 
 def test_private_push_makes_a_private_repo(hub, pushed):

@@ -19,6 +19,7 @@ import shlex
 import shutil
 import socket
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -263,15 +264,26 @@ def _compute_pairs(args: argparse.Namespace, compute: Callable[..., int], **opti
 def _push(args: argparse.Namespace) -> None:
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 
+    from .export.marian import export_marian, place_of, push_marian, usage
     from .training.hub import push_model
 
-    names = ("private", "revision", "tag", "commit_message")
+    options = {name: getattr(args, name) or None for name in ("private", "revision", "tag", "commit_message")}
+    stock_place = (args.stock_repo_id, None) if args.stock_repo_id else (args.repo_id, "stock")
     try:
-        commit = push_model(args.model, args.repo_id, **{name: getattr(args, name) or None for name in names})
+        with tempfile.TemporaryDirectory() as temporary:
+            stock = None
+            if args.stock or args.stock_repo_id:
+                stock = export_marian(args.model, Path(temporary) / Path(args.model).resolve().name)
+                options["stock_usage"] = usage(place_of(*stock_place))
+            commit = push_model(args.model, args.repo_id, **options)
+            if stock:
+                push_marian(stock, stock_place[0], revision=stock_place[1], private=options["private"])
     except HTTPError as error:  # of the HTTP client, and no OSError
         raise OSError(f"The Hub did not take the push: {error}") from error
     place = args.tag or args.revision
     print(f"pushed to {commit.repo_url}{f'/tree/{place}' if place else ''}")
+    if stock:
+        print(f"stock form: from_pretrained({place_of(*stock_place)})")
 
 
 # For each engine the function that exports for it, and how the export is used in Python.
@@ -434,6 +446,8 @@ _PUSH = {
     "--revision BRANCH": "branch that receives the commit; made if there is none (default: main)",
     "--tag NAME": "name for this state of the repo, for example v1",
     "--commit-message TEXT": "first line of the commit's message",
+    "--stock": "push the stock form, too, as branch stock (see export --to marian)",
+    "--stock-repo-id USER/NAME": "push the stock form as a repo of its own, which hosted inference serves",
 }
 _SCORE = {
     **_PAIRS,

@@ -7,7 +7,7 @@ are imported when they are used, as each works without the others.
 """
 
 from .ctranslate2 import export_ctranslate2
-from .marian import export_marian
+from .marian import export_marian, push_marian
 from .translator import Translator
 
-__all__ = ["Translator", "export_ctranslate2", "export_marian"]
+__all__ = ["Translator", "export_ctranslate2", "export_marian", "push_marian"]

@@ -12,16 +12,18 @@ stored.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from huggingface_hub import ModelCard, ModelCardData
+from huggingface_hub import CommitInfo, HfApi, ModelCard, ModelCardData
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
 from ..evaluation.loading import load_for_inference
 from ..files import CARD_FILE, write_json, write_text
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from ..version import __version__
 from .ctranslate2 import writing_folder
 
 MAX_POSITIONS = 2048  # Marian's table ends; a longer text is an IndexError there
@@ -38,14 +40,7 @@ _CARD = """\
 
 A translation model as `MarianMTModel`: it needs transformers alone, and no `trust_remote_code`.
 
-```python
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("path/to/{name}")
-model = AutoModelForSeq2SeqLM.from_pretrained("path/to/{name}")
-batch = tokenizer(["..."], return_tensors="pt")
-print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
-```
+{usage}
 
 `vaswani-transformer export --to marian` made it from a model of that package, the original Transformer; data, scores
 and limits are on that model's card. What differs:
@@ -89,6 +84,60 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
         )
         write_text(folder / CARD_FILE, _card(Path(model), Path(output_dir).name, stock))
     return Path(output_dir)
+
+
+def push_marian(
+    folder: str | Path,
+    repo_id: str,
+    *,
+    revision: str | None = None,
+    private: bool | None = None,
+    token: str | None = None,
+) -> CommitInfo:
+    """Uploads a folder of `export_marian` to the Hub in one commit, in place of all that the branch had.
+
+    Args:
+        folder: The folder.
+        repo_id: USER/NAME or ORGANISATION/NAME; the repo is made if there is none.
+        revision: Branch, made if there is none; None is main, which hosted inference and transformers.js serve.
+        private: Whether only you may see a new repo; None is the organisation's default, else public.
+        token: Token of the Hub with the right to write; None is that of `hf auth login` or `HF_TOKEN`.
+
+    Raises:
+        OSError: The Hub cannot be reached or refuses the push.
+    """
+    api = HfApi(token=token, library_name="vaswani_transformer", library_version=__version__)
+    repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+    if revision is not None:
+        api.create_branch(repo_id, branch=revision, exist_ok=True)
+    card = Path(folder) / CARD_FILE
+    places = re.sub(r'"path/to/[^"]+"', place_of(repo_id, revision), card.read_text(encoding="utf-8"))
+    write_text(card, places)
+    return api.upload_folder(
+        repo_id=repo_id,
+        folder_path=folder,
+        revision=revision,
+        commit_message="Upload the stock form",
+        delete_patterns="*",
+    )
+
+
+def place_of(repo_id: str, revision: str | None) -> str:
+    """Arguments of from_pretrained, as code."""
+    return f'"{repo_id}"' + (f', revision="{revision}"' if revision else "")
+
+
+def usage(place: str) -> str:
+    """Code that loads and uses a stock form; `place` is the arguments of from_pretrained, as code."""
+    return f"""\
+```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained({place})
+model = AutoModelForSeq2SeqLM.from_pretrained({place})
+batch = tokenizer(["..."], return_tensors="pt")
+print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
+```"""
 
 
 def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTModel:
@@ -168,6 +217,7 @@ def _card(folder: Path, name: str, stock: MarianMTModel) -> str:
     return _CARD.format(
         data=data.to_yaml(),
         name=name,
+        usage=usage(f'"path/to/{name}"'),
         length_penalty=search.length_penalty,
         new_tokens=search.max_new_tokens,
         positions=stock.config.max_position_embeddings,

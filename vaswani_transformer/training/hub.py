@@ -46,6 +46,7 @@ def push_model(
     tag: str | None = None,
     commit_message: str | None = None,
     token: str | None = None,
+    stock_usage: str | None = None,
 ) -> CommitInfo:
     """Uploads the model of a folder to the Hub in one commit, with its code, card, recipe and results.
 
@@ -59,6 +60,7 @@ def push_model(
         tag: Name for this commit, new in the repo.
         commit_message: First line of the commit's message.
         token: Token of the Hub with the right to write; None is that of `hf auth login` or `HF_TOKEN`.
+        stock_usage: How the stock form of this model is used (`export.marian.usage`); its generated card begins with it.
 
     Raises:
         FileNotFoundError: The folder lacks a file of the model, its code or its card.
@@ -87,7 +89,9 @@ def push_model(
             raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Name another.")
     ModelCard.load(folder / CARD_FILE).validate()
     repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
-    commit: CommitInfo = _upload(api, folder, repo_id, commit_message or "Upload translation model", revision)
+    commit: CommitInfo = _upload(
+        api, folder, repo_id, commit_message or "Upload translation model", revision, stock_usage
+    )
     if tag is not None:
         try:
             api.create_tag(repo_id, tag=tag, revision=commit.oid)
@@ -111,7 +115,15 @@ def published_files(folder: Path) -> list[Path]:
     return sorted(files)
 
 
-def _upload(api: HfApi, folder: Path, repo_id: str, message: str | None, revision: str | None, **options: Any) -> Any:
+def _upload(
+    api: HfApi,
+    folder: Path,
+    repo_id: str,
+    message: str | None,
+    revision: str | None,
+    stock_usage: str | None = None,
+    **options: Any,
+) -> Any:
     """Commits the published files of a folder, and deletes from the repo those that the folder lacks."""
     files = published_files(folder)
     if revision is not None:
@@ -124,7 +136,7 @@ def _upload(api: HfApi, folder: Path, repo_id: str, message: str | None, revisio
     ]
     return api.create_commit(
         repo_id,
-        [_addition(path, repo_id) for path in files] + [CommitOperationDelete(name) for name in outdated],
+        [_addition(path, repo_id, stock_usage) for path in files] + [CommitOperationDelete(name) for name in outdated],
         commit_message=message or "End of training",
         revision=revision,
         **options,
@@ -142,11 +154,15 @@ def _code(folder: Path) -> set[Path]:
     return files.union(*(map(Path, get_relative_import_files(path)) for path in files))
 
 
-def _addition(path: Path, repo_id: str) -> CommitOperationAdd:
+def _addition(path: Path, repo_id: str, stock_usage: str | None) -> CommitOperationAdd:
     """A file as part of a commit; a generated card says how to load the model from the repo."""
     content: Path | bytes = path
     if path.name == CARD_FILE and is_own_card(path):
-        content = re.sub(r'"path/to/[^"]+"', f'"{repo_id}"', path.read_text(encoding="utf-8")).encode()
+        text = re.sub(r'"path/to/[^"]+"', f'"{repo_id}"', path.read_text(encoding="utf-8"))
+        if stock_usage:
+            stock = f"By transformers alone (its own search, near the paper's):\n\n{stock_usage}\n\nAs in the paper:"
+            text = text.replace("## Use\n", f"## Use\n\n{stock}\n", 1)
+        content = text.encode()
     return CommitOperationAdd(path_in_repo=path.name, path_or_fileobj=content)
 
 
