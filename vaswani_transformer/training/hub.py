@@ -60,7 +60,7 @@ def push_model(
         tag: Name for this commit, new in the repo.
         commit_message: First line of the commit's message.
         token: Token of the Hub with the right to write; None is that of `hf auth login` or `HF_TOKEN`.
-        stock_usage: How the stock form of this model is used (`export.marian.usage`); its generated card begins with it.
+        stock_usage: How the model's stock form is used (`export.marian.usage`); a generated card begins with it.
 
     Raises:
         FileNotFoundError: The folder lacks a file of the model, its code or its card.
@@ -121,7 +121,7 @@ def _upload(
     repo_id: str,
     message: str | None,
     revision: str | None,
-    stock_usage: str | None = None,
+    stock_usage: str | None,
     **options: Any,
 ) -> Any:
     """Commits the published files of a folder, and deletes from the repo those that the folder lacks."""
@@ -199,7 +199,7 @@ class HubTrainer(Seq2SeqTrainer):
         self._finish_current_push()
         api, folder = HfApi(token=token or self.args.hub_token), Path(self.args.output_dir)
         revision, options = revision or self.args.hub_revision, {"run_as_future": not blocking}
-        return _upload(api, folder, str(self.hub_model_id), commit_message, revision, **options)
+        return _upload(api, folder, str(self.hub_model_id), commit_message, revision, None, **options)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         """Pushes the model in the background, never the states, whichever `hub_strategy` but "end" is asked for."""
