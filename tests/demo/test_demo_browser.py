@@ -59,10 +59,27 @@ def page(open_page):
     return open_page()
 
 
+@pytest.fixture(scope="module")
+def shared_page(browser, address):
+    """A page with the sentence's answer, for tests that choose and point but type nothing."""
+    context = browser.new_context()
+    context.set_default_timeout(_TIMEOUT)
+    page = context.new_page()
+    page.requests = []
+    page.on("request", lambda request: page.requests.append(request.url))
+    page.goto(address)
+    yield ask(page, SENTENCE)
+    context.close()
+
+
 @pytest.fixture
-def translated(page):
-    """The page with the sentence's answer."""
-    return ask(page, SENTENCE)
+def translated(shared_page):
+    """The shared page as the answer showed it first."""
+    shared_page.locator(".best label").first.click()
+    choose_kind(shared_page, "Cross")
+    shared_page.get_by_label("Layer").select_option(str(shared_page.locator(".layer option").count() - 1))
+    shared_page.get_by_label("Head").select_option("mean")
+    return shared_page
 
 
 def ask(page, text, shown=".map td[title]"):
@@ -140,7 +157,8 @@ def test_choosing_another_translation_shows_its_attention(translated, n_best, mo
     assert is_shown(translated, maps.cross[-1].mean(axis=0))
 
 
-def test_second_sentence_replaces_the_first(translated, model, tiny_tokenizer):
+def test_second_sentence_replaces_the_first(page, model, tiny_tokenizer):
+    translated = ask(page, SENTENCE)
     ((best,),) = translate_n_best(model, tiny_tokenizer, [SENTENCES[2]], 1)
     ask(translated, SENTENCES[2])
     translated.locator(".translation", has_text=re.compile(f"^{re.escape(best.text)}$")).wait_for()
@@ -252,7 +270,8 @@ def test_empty_text_gets_a_hint(page):
     wait_for_message(page, "^Type a sentence to translate.$")
 
 
-def test_hint_replaces_an_older_answer(translated):
+def test_hint_replaces_an_older_answer(page):
+    translated = ask(page, SENTENCE)
     translated.get_by_label("Sentence in English").fill("   ")
     translated.get_by_role("button", name="Translate").click()
     wait_for_message(translated, "^Type a sentence to translate.$")

@@ -213,18 +213,15 @@ def draw_attention(
         heads: Heads, from 0; None takes all.
 
     Raises:
-        ValueError: A kind, layer or head does not exist, or the maps are too many or too large to be read.
+        ValueError: A kind, layer or head does not exist, or there is too much to fit into a picture.
 
     Paper: section 3.2.3.
     """
     check_matplotlib()
     from matplotlib.figure import Figure
 
-    if not kinds or (wrong := [kind for kind in kinds if kind not in KINDS]):
-        got = wrong[0] if kinds else "none"
-        raise ValueError(f"`kinds` must be one or more of {', '.join(KINDS)}, got {got}. Name what to draw.")
     check_num_tokens(source=len(maps.source_tokens), target=len(maps.predicted_tokens))
-    grids = [_chosen_grid(maps, kind, layers, heads) for kind in KINDS if kind in kinds]
+    grids = [_chosen_grid(maps, kind, layers, heads) for kind in sorted(set(kinds), key=KINDS.index)]
     figure = Figure(dpi=120, layout="constrained")
     num_rows = sum(len(grid.layers) * len(grid.row_tokens) for grid in grids)
     num_columns = max(len(grid.heads) * len(grid.column_tokens) for grid in grids)
@@ -235,8 +232,7 @@ def draw_attention(
     if max(width, height) > MAX_INCHES:
         raise ValueError(
             f"`kinds`, `layers` and `heads` must choose what fits into a picture of {MAX_INCHES} x {MAX_INCHES} "
-            f"inches, got {sum(len(grid.layers) * len(grid.heads) for grid in grids)} maps that take {width:.0f} x "
-            f"{height:.0f}. Choose fewer, or a shorter sentence."
+            f"inches, got maps that take {width:.0f} x {height:.0f}. Choose fewer, or a shorter sentence."
         )
     figure.set_size_inches(width, height)
     parts: Any = [figure]
@@ -258,10 +254,8 @@ def _chosen_grid(maps: AttentionMaps, kind: str, layers: Sequence[int] | None, h
         numbers = range(count) if numbers is None else numbers
         wrong = [number for number in numbers if not 0 <= number < count]
         if wrong or not numbers:
-            raise ValueError(
-                f"`{name}` must lie in [0, {count}), the {name} of the model's {stack}, got "
-                f"{wrong[0] if wrong else 'none'}. Count from 0, or leave it out for all."
-            )
+            got = wrong[0] if wrong else "none"
+            raise ValueError(f"`{name}` must lie in [0, {count}), the {name} of the model's {stack}, got {got}.")
         chosen.append(sorted(set(numbers)))
     row_tokens, column_tokens = (
         [token if len(token) <= _LONGEST_LABEL else f"{token[: _LONGEST_LABEL - 1]}…" for token in side]
