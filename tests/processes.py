@@ -61,6 +61,14 @@ class Fork(_FORKS.Process):
         with contextlib.suppress(ProcessLookupError):  # it has ended just now
             os.kill(self.pid, number)
 
+    def first_line(self, timeout=120):
+        """What it prints first, as soon as it does."""
+        deadline = time.monotonic() + timeout
+        while not (line := self.output.read_text(encoding="utf-8") if self.output.exists() else "").endswith("\n"):
+            assert self.exitcode is None and time.monotonic() < deadline, self.errors()
+            time.sleep(0.05)
+        return line.splitlines()[0]
+
     def errors(self):
         return self.error_file.read_text(encoding="utf-8", errors="replace") if self.error_file.exists() else ""
 

@@ -322,9 +322,9 @@ def test_search_with_weights_of_any_size_equals_the_librarys(searches, monkeypat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_search_equals_the_librarys_on_hundreds_of_random_batches(searches, dtype):
+def test_search_equals_the_librarys_on_random_batches(searches, dtype):
     num_sentences = num_other = 0
-    for seed in range(150):
+    for seed in range(50):
         sentences = random_sentences(seed, 8)
         options = {"num_beams": 1 + seed % 5, "num_return_sequences": 1 if seed % 5 == 0 else 1 + seed % 2}
         ours, theirs = both(searches, random_model(seed, dtype), pad(sentences), **options)

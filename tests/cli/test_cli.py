@@ -44,10 +44,12 @@ def test_help_shows_units_and_defaults(capsys, monkeypatch):
     assert "updates of the linear warm-up (default: 4000)" in capsys.readouterr().out
 
 
-def test_without_extras_the_parser_is_built_and_train_names_the_one_it_needs(corpus):
-    others = ["accelerate", "evaluate", "sacrebleu", "sacremoses"]
+def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_one_it_needs(corpus):
+    others = ["accelerate", "evaluate", "sacrebleu", "sacremoses", "pandas", "pyarrow", "gradio", "matplotlib"]
+    others += ["ctranslate2", "onnx", "onnxruntime", "onnxscript"]
     program = (
         f"import sys\nfor name in {['datasets', *others]!r}: sys.modules[name] = None\n"
+        "from vaswani_transformer.export import Translator, export_ctranslate2\n"
         "from vaswani_transformer.cli import main\nassert main(['recipes']) == 0\n"
         f"for name in {others!r}: del sys.modules[name]\nsys.exit(main(sys.argv[1:]))"
     )

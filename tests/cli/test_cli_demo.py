@@ -5,12 +5,11 @@
 import re
 import signal
 import socket
-import subprocess
-import sys
 import urllib.request
 
 import pytest
-from cli_runs import interruptible, refused
+from cli_runs import refused
+from processes import Fork
 
 
 @pytest.fixture
@@ -20,16 +19,6 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def test_demo_refuses_a_port_in_use_instead_of_taking_the_next(model_folder, capsys):
-    pytest.importorskip("gradio")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        error = refused(capsys, ["demo", "--model", str(model_folder), "--port", str(port)])
-    assert f"port in range: {port}-{port}" in error
-
-
 def test_demo_refuses_more_translations_than_beams(model_folder, free_port, capsys):
     pytest.importorskip("gradio")
     error = refused(capsys, ["demo", "--model", str(model_folder), "--n-best", "5", "--port", str(free_port)])
@@ -37,16 +26,14 @@ def test_demo_refuses_more_translations_than_beams(model_folder, free_port, caps
 
 
 @pytest.mark.slow
-def test_demo_prints_its_address_who_can_reach_it_and_ends_cleanly_on_interrupt(model_folder, free_port):
+def test_demo_prints_its_address_who_can_reach_it_and_ends_cleanly_on_interrupt(model_folder, free_port, tmp_path):
     pytest.importorskip("gradio")
-    command = [sys.executable, "-m", "vaswani_transformer.cli", "demo", "--model", str(model_folder)]
-    command += ["--port", str(free_port), "--host", "0.0.0.0"]
-    with interruptible(command, stderr=subprocess.PIPE) as process:
-        address = process.stdout.readline()
-        with urllib.request.urlopen(f"http://127.0.0.1:{free_port}/") as response:
-            assert response.status == 200
-        process.send_signal(signal.SIGINT)
-        rest, error = process.stdout.read(), process.stderr.read()
-        assert (process.wait(), "Traceback" in error) == (0, False)
-    assert re.fullmatch(f"open http://(0.0.0.0|localhost):{free_port} in a browser; Ctrl-C ends it\n", address)
-    assert "whoever can reach this machine can open the page" in rest
+    command = ["demo", "--model", str(model_folder), "--port", str(free_port), "--host", "0.0.0.0"]
+    process = Fork(command, tmp_path)
+    address = process.first_line()
+    with urllib.request.urlopen(f"http://127.0.0.1:{free_port}/") as response:
+        assert response.status == 200
+    process.send_signal(signal.SIGINT)
+    assert (process.wait(60), "Traceback" in process.errors()) == (0, False)
+    assert re.fullmatch(f"open http://(0.0.0.0|localhost):{free_port} in a browser; Ctrl-C ends it", address)
+    assert "whoever can reach this machine can open the page" in process.output.read_text()

@@ -272,7 +272,7 @@ def real_lengths(shared_data):
     @cache
     def measure(files, vocab_size):
         files = [shared_data / files.format(language) for language in ("en", "de")]
-        sentences = [file.read_text(encoding="utf-8").split("\n")[:-1] for file in files]
+        sentences = [file.read_text(encoding="utf-8").split("\n")[:-1][:40_000] for file in files]
         tokenizer = train_tokenizer(sentences=chain(*(side[::5] for side in sentences)), vocab_size=vocab_size)
         lengths = np.array([[len(ids) for ids in tokenizer(side)["input_ids"]] for side in sentences])
         return lengths[:, (lengths <= 150).all(axis=0)]

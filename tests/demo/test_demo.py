@@ -6,10 +6,9 @@ import base64
 import json
 import re
 import shutil
+import signal
 import socket
-import subprocess
 import sys
-import threading
 import time
 import tomllib
 import urllib.error
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import Fork
 from tiny import SENTENCES, make_model
 
 from vaswani_transformer import demo as module
@@ -269,23 +269,16 @@ def test_space_runs_the_gradio_that_is_tested():
 
 
 @pytest.mark.slow
-def test_space_translates_with_the_model_beside_it(model, tiny_tokenizer, free_port, tmp_path, monkeypatch):
+def test_space_translates_with_the_model_beside_it(model, tiny_tokenizer, free_port, tmp_path):
     gradio_client = pytest.importorskip("gradio_client")
     shutil.copytree(SPACE, tmp_path, dirs_exist_ok=True)
     model.save_pretrained(tmp_path)
     tiny_tokenizer.save_pretrained(tmp_path)
-    for name, value in {"GRADIO_SERVER_PORT": str(free_port), "PYTHONPATH": str(ROOT), "SPACE_ID": "me/space"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.delenv("MODEL_ID", raising=False)
-    process = subprocess.Popen([sys.executable, "app.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-    watchdog = threading.Timer(90, process.kill)
-    watchdog.start()
+    process = Fork(["app.py"], tmp_path, {"GRADIO_SERVER_PORT": str(free_port), "SPACE_ID": "me/space"})
     try:
-        line = next(line for line in process.stdout if line.startswith("listening at "))
-        client = gradio_client.Client(line.removeprefix("listening at ").strip(), verbose=False)
+        line = process.first_line()
+        client = gradio_client.Client(line.removeprefix("listening at "), verbose=False)
         found = client.predict(SENTENCE, api_name="/translate")
     finally:
-        watchdog.cancel()
-        process.kill()
-        process.wait()
+        process.send_signal(signal.SIGKILL)
     assert texts_of(found) == texts_of(answer(model, tiny_tokenizer, SENTENCE, N_BEST))

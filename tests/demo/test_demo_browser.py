@@ -31,16 +31,24 @@ def address(model, tiny_tokenizer):
     demo.close(verbose=False)
 
 
+@pytest.fixture(scope="module")
+def visitor(browser):
+    """Whose browser keeps the files of the page from one test to the next."""
+    context = browser.new_context()
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def open_page(browser, address):
-    """Opens the page for a new visitor; `requests` and `errors` of it are collected."""
-    contexts = []
+def open_page(browser, visitor, address):
+    """Opens the page anew, for another visitor where there are options; collects its `requests` and `errors`."""
+    to_close = []
 
     def open_it(**options):
-        context = browser.new_context(**options)
+        context = browser.new_context(**options) if options else visitor
         context.set_default_timeout(_TIMEOUT)
-        contexts.append(context)
         page = context.new_page()
+        to_close.append(context if options else page)
         page.requests, page.errors = [], []
         page.on("request", lambda request: page.requests.append(request.url))
         page.on("pageerror", lambda error: page.errors.append(str(error)))
@@ -50,8 +58,8 @@ def open_page(browser, address):
         return page
 
     yield open_it
-    for context in contexts:
-        context.close()
+    for each in to_close:
+        each.close()
 
 
 @pytest.fixture

@@ -204,11 +204,3 @@ def test_a_missing_ctranslate2_names_the_extra(monkeypatch, tmp_path):
     for use in (lambda: export_ctranslate2("model", tmp_path / "out"), lambda: Translator("out")):
         with pytest.raises(ImportError, match=r"`ctranslate2` must be installed .*vaswani-transformer\[export\]"):
             use()
-
-
-def test_the_exports_can_be_imported_without_their_engines():
-    program = (
-        "import sys\nsys.modules['ctranslate2'] = None\n"
-        "import vaswani_transformer.export\nfrom vaswani_transformer.export import Translator, export_ctranslate2"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

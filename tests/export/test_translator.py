@@ -92,8 +92,8 @@ def test_the_budget_of_a_batch_changes_no_translation(make_both, texts):
 @pytest.mark.parametrize("threads", [{"num_threads": 3}, {"num_threads": 3, "threads_per_batch": 2}], ids=str)
 def test_batches_that_are_computed_together_come_in_order(save_model, tmp_path, texts, threads):
     out = export_ctranslate2(save_model()[1], tmp_path / "out")
-    expected = Translator(out, num_threads=1)(texts * 8)
-    assert Translator(out, **threads)(texts * 8, max_tokens_per_batch=16) == expected
+    expected = Translator(out, num_threads=1)(texts * 2)
+    assert Translator(out, **threads)(texts * 2, max_tokens_per_batch=16) == expected
 
 
 def test_n_best_gives_a_blank_sentence_one_unscored_hypothesis(make_both):

@@ -18,13 +18,13 @@ def fuzz(long: int, short: int | None = None, **strategies):
 
     Args:
         long: Cases of the long run.
-        short: Cases in the suite; None is a hundredth of `long`.
+        short: Cases in the suite; None is a two-hundredth of `long`.
         **strategies: By the test's arguments.
     """
     if settings.get_current_profile_name() == LONG_RUN:
         options = {"max_examples": long}
     else:
-        options = {"max_examples": short or long // 100, "derandomize": True, "database": None}
+        options = {"max_examples": short or long // 200, "derandomize": True, "database": None}
     ignored = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 
     def decorate(test):

@@ -132,24 +132,6 @@ def test_padded_budget_bounds_every_micro_batch(make_trainer):
         assert batch["input_ids"].numel() + batch["labels"].numel() <= 130
 
 
-@pytest.mark.slow
-def test_toy_language_is_learned_in_bf16(make_trainer):
-    trainer = make_trainer(
-        bf16=True,
-        max_steps=250,
-        learning_rate=0.02,
-        warmup_steps=40,
-        label_smoothing_factor=0.0,
-        logging_steps=25,
-        max_source_tokens_per_batch=2000,
-        max_target_tokens_per_batch=2000,
-    )
-    trainer.train()
-    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    assert losses[-1] < 0.05
-    assert {tensor.dtype for tensor in trainer.model.parameters()} == {torch.float32}
-
-
 def test_every_pair_is_seen_once_an_epoch(make_trainer, dataset):
     trainer = make_trainer()
     real = sum(batch["labels"].ne(-100).sum().item() for batch in trainer.get_train_dataloader())
@@ -193,20 +175,26 @@ def test_diverged_weights_are_not_saved(make_trainer, tmp_path):
     assert not list((tmp_path / "run").glob("checkpoint-*"))
 
 
-def test_twenty_pairs_are_learned_by_heart(make_trainer, tokenizer):
+@pytest.mark.slow
+@pytest.mark.parametrize("bf16", [False, True])
+def test_twenty_pairs_are_learned_by_heart(make_trainer, tokenizer, bf16):
     small = tokenize(tokenizer, make_pairs(20, seed=3))
     trainer = make_trainer(
         train_dataset=small,
         eval_dataset=small,
+        bf16=bf16,
         max_steps=250,
         learning_rate=0.02,
         warmup_steps=40,
         label_smoothing_factor=0.0,
-        logging_steps=50,
+        logging_steps=25,
         max_source_tokens_per_batch=2000,
         max_target_tokens_per_batch=2000,
     )
     trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    assert losses[-1] < 0.05
+    assert {tensor.dtype for tensor in trainer.model.parameters()} == {torch.float32}
     assert trainer.evaluate(num_beams=1)["eval_sacrebleu"] > 99
 
 
