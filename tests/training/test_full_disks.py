@@ -6,12 +6,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 import pytest
-from faults import check_same_end, finish, outcome, run, start, train_command, wait_until, write_corpus
+from faults import check_same_end, finish, outcome, run, start, train_command, wait_until
 
 pytestmark = pytest.mark.heavy
 
@@ -107,42 +104,3 @@ def test_disk_that_becomes_read_only_ends_the_run(small_disk, workplace, undistu
     subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
     assert run(train_command("disk/run"), workplace)[0] == 0
     check_same_end(disk / "run", undisturbed)
-
-
-def as_another_user(command):
-    """The command for a user whom permission bits stop, as they do not stop root."""
-    if os.geteuid() != 0:
-        return command
-    if shutil.which("setpriv") is None:
-        pytest.skip("root needs setpriv to become another user")
-    return ["setpriv", "--reuid=65534", "--clear-groups", *command]
-
-
-@pytest.fixture
-def open_workplace():
-    """As `workplace`, where another user may write; the folders of pytest are closed to others."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o777)
-    write_corpus(folder)
-    yield folder
-    shutil.rmtree(folder)
-
-
-def test_folder_without_permission_to_write_is_named_before_and_in_a_run(open_workplace, undisturbed):
-    home = {"HOME": str(open_workplace), "HF_HOME": str(open_workplace / "hub")}
-    probe = as_another_user([sys.executable, "-c", "import vaswani_transformer"])
-    if run(probe, open_workplace, **home)[0] != 0:
-        pytest.skip("another user cannot start this Python")
-    command, run_folder = as_another_user(train_command()), open_workplace / "run"
-    run_folder.mkdir(mode=0o555)
-    status, errors = run(command, open_workplace, **home)
-    assert status != 0 and "Permission denied" in errors, errors[-3000:]
-    run_folder.rmdir()
-    assert run(as_another_user(train_command(max_steps="20")), open_workplace, **home)[0] == 0
-    (run_folder / "snapshots").chmod(0o555)
-    status, errors = run(command, open_workplace, **home)
-    assert status != 0 and "Permission denied" in errors, errors[-3000:]
-    (run_folder / "snapshots").chmod(0o755)
-    status, errors = run(command, open_workplace, **home)
-    assert status == 0, errors[-3000:]
-    check_same_end(run_folder, undisturbed)
