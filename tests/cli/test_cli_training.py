@@ -127,7 +127,9 @@ def test_resuming_where_no_run_is_names_the_option(corpus, capsys):
 
 
 def test_average_names_what_help_calls_its_inputs(corpus, capsys):
-    assert "`PATH` must exist, got nothing" in refused(capsys, ["average", "nothing", "--output-dir", "averaged"])
+    assert "`PATH` must be model folders, or snapshots of a run that has one, got nothing" in refused(
+        capsys, ["average", "nothing", "--output-dir", "averaged"]
+    )
 
 
 def test_train_refuses_an_unknown_tracker_before_anything_is_read(corpus, capsys):
