@@ -343,9 +343,9 @@ def _plot_attention(args: argparse.Namespace) -> None:
     from .analysis import attention
     from .evaluation.loading import load_for_inference
     from .evaluation.translate import translate
-    from .files import check_picture, save_figure
+    from .files import check_outputs
 
-    check_picture("output", args.output)
+    check_outputs({"output": args.output})
     attention.check_matplotlib()
     model, tokenizer = load_for_inference(args.model, device=args.device)
     target = next(translate(model, tokenizer, [args.source])) if args.target is None else args.target
@@ -354,7 +354,7 @@ def _plot_attention(args: argparse.Namespace) -> None:
     figure = attention.draw_attention(maps, kinds=kinds, layers=args.layers, heads=args.heads)
     if args.target is None:
         print(target)
-    save_figure(figure, args.output)
+    figure.savefig(args.output)
     print(f"written to {args.output}")
 
 

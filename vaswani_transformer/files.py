@@ -104,19 +104,14 @@ def is_own_card(path: Path) -> bool:
     return path.is_file() and CARD_MARKER in path.read_text(encoding="utf-8", errors="replace")
 
 
-def read_json(path: Path, kind: type = dict, *, advice: str = "Copy it again.") -> Any:
-    """Reads a JSON file that holds an object, or a list where `kind` is list.
-
-    Raises:
-        ValueError: It is broken, or holds something else; the message ends in `advice`.
-    """
+def read_json(path: Path, kind: type = dict) -> Any:
+    """Reads a JSON file that holds an object, or a list where `kind` is list; ValueError if it does not."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (RecursionError, ValueError) as error:
-        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). {advice}") from error
+        raise ValueError(f"`{path}` must be a JSON file, got a broken one ({error}). Copy it again.") from error
     if not isinstance(content, kind):
-        wanted = "list" if kind is list else "object"
-        raise ValueError(f"`{path}` must hold a JSON {wanted}, got {type(content).__name__}. {advice}")
+        raise ValueError(f"`{path}` must hold a JSON {kind.__name__}, got {type(content).__name__}. Copy it again.")
     return content
 
 
@@ -258,21 +253,19 @@ def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[str
         inputs: Files that the command reads; None is no file and "-" is stdin.
 
     Raises:
-        FileNotFoundError: The folder of an output does not exist.
-        ValueError: An output is a folder, its folder is read-only, or it, or the temporary file before it is complete,
-            is an input or another output.
+        ValueError: An output is a folder, its folder cannot be written to, or it, or the temporary file before it is
+            complete, is an input or another output.
     """
     others = {Path(file).resolve() for file in inputs if file is not None and str(file) != STANDARD_STREAM}
     for name, file in outputs.items():
         if file is None or is_stream(file):
             continue
         path = Path(file).resolve()
-        if path.is_dir():
-            raise ValueError(f"`{name}` must be a file, got the folder {file}. Pass a file in it.")
-        if not path.parent.is_dir():
-            raise FileNotFoundError(f"`{name}` must be in a folder that exists, got {file}. Create the folder first.")
-        if not os.access(path.parent, os.W_OK):
-            raise ValueError(f"`{name}` must be in a folder that can be written to, got {file}. Pass another file.")
+        if path.is_dir() or not os.access(path.parent, os.W_OK):
+            raise ValueError(
+                f"`{name}` must be a file in a folder that can be written to, got {file}. Create the folder first, or "
+                "pass another file."
+            )
         own = {path, path.with_name(path.name + ".part")}
         if taken := own & others:
             raise ValueError(
@@ -307,16 +300,3 @@ def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
 def line_bytes(line: str) -> bytes:
     """A line of a file; a line feed inside the string becomes a space."""
     return line.replace("\n", " ").encode("utf-8") + b"\n"
-
-
-def check_picture(name: str, file: str | Path) -> None:
-    """Refuses a picture that is no .png or .svg file, or that could not be written; `name` is the file's in errors."""
-    if Path(file).suffix.lower() not in (".png", ".svg"):
-        raise ValueError(f"`{name}` must end in .png or .svg, got {file}. Pass another name.")
-    check_outputs({name: file})
-
-
-def save_figure(figure: Any, file: str | Path) -> None:
-    """Writes a Matplotlib figure in the format of the name's end, complete or not at all."""
-    with writing_beside(Path(file)) as beside:
-        figure.savefig(beside, format=Path(file).suffix.lower().removeprefix("."))

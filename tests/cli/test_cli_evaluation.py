@@ -107,8 +107,8 @@ def test_evaluate_refuses_two_test_sets(arguments, model_folder, corpus, capsys)
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("nowhere/out", "must be in a folder that exists, got nowhere/out"),
-        (".", "must be a file, got the folder ."),
+        ("nowhere/out", "must be a file in a folder that can be written to, got nowhere/out"),
+        (".", "must be a file in a folder that can be written to, got ."),
         ("train.de", "must be a file of its own, got train.de"),
     ],
 )

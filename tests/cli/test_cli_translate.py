@@ -202,7 +202,7 @@ def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(small
 def test_read_only_folder_is_refused(corpus, model_folder, disk, capsys):
     disk("ro")
     error = refused(capsys, ["translate", "--model", "model", "--input", "train.en", "--output", "disk/out"])
-    assert "`--output` must be in a folder that can be written to, got disk/out" in error
+    assert "`--output` must be a file in a folder that can be written to, got disk/out" in error
 
 
 @pytest.mark.slow

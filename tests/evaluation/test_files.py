@@ -76,7 +76,7 @@ def test_translate_file_refuses_the_input_as_output(tiny_model, tiny_tokenizer, 
 
 def test_check_outputs_refuses_a_folder_that_cannot_be_written_to(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(ValueError, match="`results` must be in a folder that can be written to, got .*out"):
+    with pytest.raises(ValueError, match="`results` must be a file in a folder that can be written to, got .*out"):
         check_outputs({"results": tmp_path / "out"})
 
 

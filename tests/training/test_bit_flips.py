@@ -204,5 +204,5 @@ def test_log_and_results_that_are_lost_are_made_again(folder, finished, recipe, 
 @pytest.mark.parametrize("damage", [zero, cut, empty])
 def test_damaged_results_are_named(folder, recipe, damage):
     damage(folder / "train_results.json")
-    with pytest.raises(ValueError, match=r"train_results\.json` must be a JSON file, got a broken one .* Delete it"):
+    with pytest.raises(ValueError, match=r"train_results\.json` must be a JSON file, got a broken one"):
         train(recipe, folder, resume=True, use_cpu=True)

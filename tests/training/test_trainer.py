@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from toy_language import make_marian, make_pairs, naive_sums, tokenize
-from transformers import EarlyStoppingCallback, Seq2SeqTrainingArguments, TrainerCallback
+from transformers import EarlyStoppingCallback, TrainerCallback
 
 from vaswani_transformer.data.preparation import pair_lengths
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
@@ -343,12 +343,6 @@ def test_checkpoint_keeps_the_papers_decoding_after_evaluation(make_trainer, dat
 
 
 # ---- the rest ----
-
-
-def test_trainer_refuses_other_arguments(tmp_path):
-    arguments = Seq2SeqTrainingArguments(output_dir=str(tmp_path), use_cpu=True)
-    with pytest.raises(TypeError, match="`args` must be VaswaniTransformerTrainingArguments"):
-        VaswaniTransformerTrainer(model=torch.nn.Linear(1, 1), args=arguments)
 
 
 def test_training_set_without_length_columns_gives_the_same_batches(make_trainer, dataset):

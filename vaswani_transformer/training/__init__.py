@@ -18,7 +18,7 @@ third class, `hub.HubTrainer`, only pushes):
                 on_step_end                       callbacks: cost, `averaging.SnapshotCallback`
                 _maybe_log_save_evaluate    r     where due; after it, a stop that was asked for
                     store_flos, log         t
-                    _evaluate               r     evaluation_loop -> prediction_step (t), `TokenSums`
+                    _evaluate               r     evaluation_loop -> prediction_step (t)
                     _save_checkpoint        r     staged, published and rotated by `checkpoints`
         _finalize_training                  r     the last line of the log; _load_best_model
 """

@@ -12,7 +12,7 @@ import math
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -29,13 +29,7 @@ from transformers.utils import logging
 from ..data import StreamLoader, TokenBatchSampler
 from ..files import PROGRESS_FILES, STAGING_FOLDER, STATE_FILE, read_json, write_json
 from .averaging import drop_later_snapshots
-from .checkpoints import (
-    best_checkpoint,
-    clear_staging,
-    publish_checkpoint,
-    rotate_checkpoints,
-    take_up_checkpoint,
-)
+from .checkpoints import best_checkpoint, clear_staging, publish_checkpoint, rotate_checkpoints, take_up_checkpoint
 from .cost import saved_callbacks
 from .hub import HubTrainer
 
@@ -154,9 +148,15 @@ class ResumableTrainer(HubTrainer):
             super()._run_epoch(*args, **kwargs)
             return
         self._take_up(self._resumed_from)
-        if not self.control.should_training_stop:
-            with _skipping_with(self._start_loader_at):
-                super()._run_epoch(*args, **kwargs)
+        if self.control.should_training_stop:
+            return
+        module: Any = transformers.trainer
+        own = module.skip_first_batches  # makes every batch that it skips
+        module.skip_first_batches = self._start_loader_at
+        try:
+            super()._run_epoch(*args, **kwargs)
+        finally:
+            module.skip_first_batches = own
 
     def _start_loader_at(self, loader: Any, num_batches: int) -> Any:
         """Skips the first batches of each process."""
@@ -336,15 +336,3 @@ class ResumableTrainer(HubTrainer):
         self._tr_loss = self.accelerator.reduce(self._tr_loss, "mean")
         output: TrainOutput = super()._finalize_training(*args, **kwargs)
         return output._replace(training_loss=output.metrics["train_loss"])
-
-
-@contextlib.contextmanager
-def _skipping_with(skip: Callable[[Any, int], Any]) -> Iterator[None]:
-    """Lets `Trainer` skip batches by another function than its own, which makes every batch it skips."""
-    module: Any = transformers.trainer
-    own = module.skip_first_batches
-    module.skip_first_batches = skip
-    try:
-        yield
-    finally:
-        module.skip_first_batches = own

@@ -443,7 +443,7 @@ def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
 def read_train_results(output_dir: Path) -> dict[str, Any]:
     """Reads the results of an earlier end of a run, if there was one."""
     path = output_dir / TRAIN_RESULTS_FILE
-    results: dict[str, Any] = read_json(path, advice="Delete it.") if path.is_file() else {}
+    results: dict[str, Any] = read_json(path) if path.is_file() else {}
     return results
 
 

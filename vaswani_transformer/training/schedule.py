@@ -35,10 +35,5 @@ def create_paper_schedule(optimizer: Optimizer, warmup_steps: int) -> LambdaLR:
     Args:
         optimizer: Optimizer whose `lr` is the peak learning rate.
         warmup_steps: Updates of the linear warm-up, at least 1.
-
-    Raises:
-        ValueError: If `warmup_steps` is less than 1.
     """
-    if warmup_steps < 1:
-        raise ValueError(f"`warmup_steps` must be at least 1, got {warmup_steps}. The paper uses 4000.")
     return LambdaLR(optimizer, lambda finished_updates: warmup_inverse_sqrt_factor(finished_updates + 1, warmup_steps))

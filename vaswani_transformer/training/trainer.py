@@ -11,12 +11,11 @@ from typing import Any
 
 import datasets
 import torch
-from accelerate import Accelerator
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader
-from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, PrinterCallback, TrainingArguments
+from transformers import EvalPrediction, PreTrainedModel, PrinterCallback, TrainingArguments
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput, has_length, unwrap_peft_model
 
 from ..analysis.cost import training_flops
@@ -79,13 +78,15 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         **kwargs: Everything else as for `Seq2SeqTrainer`.
 
     Raises:
-        TypeError: If `args` are not `VaswaniTransformerTrainingArguments`, or of a model with another forward.
+        TypeError: If the model has another forward.
     """
+
+    processing_class: Any  # a tokenizer or None
 
     def __init__(
         self,
         model: PreTrainedModel | None = None,
-        args: VaswaniTransformerTrainingArguments | None = None,
+        args: VaswaniTransformerTrainingArguments = None,  # type: ignore[assignment]  # the order is `Trainer`'s
         data_collator: Callable[[list[Any]], dict[str, Any]] | None = None,
         train_dataset: Any = None,
         eval_dataset: Any = None,
@@ -94,11 +95,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         stream_rules: CleaningRules | None = None,
         **kwargs: Any,
     ):
-        if not isinstance(args, VaswaniTransformerTrainingArguments):
-            raise TypeError(
-                f"`args` must be VaswaniTransformerTrainingArguments, got {type(args).__name__}. They take every "
-                "argument of Seq2SeqTrainingArguments."
-            )
         limit_shape_caches()
         if train_dataset is not None and has_length(train_dataset):
             self._train_batches = plan_batches(args, train_dataset)
@@ -136,7 +132,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         args, callbacks, tokenizer = self.args, self.callback_handler.callbacks, self.processing_class
         callbacks[:] = [LogLines() if type(each) is PrinterCallback else each for each in callbacks]
         scores_ids = args.predict_with_generate and not args.batch_eval_metrics
-        if self.compute_metrics is None and scores_ids and isinstance(tokenizer, PreTrainedTokenizerBase):
+        if self.compute_metrics is None and scores_ids and tokenizer is not None:
             language = getattr(self.model.config, "target_language", None)
 
             def score(found: EvalPrediction) -> dict[str, float]:
@@ -162,13 +158,12 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     def get_train_dataloader(self) -> DataLoader[Any] | StreamLoader:  # type: ignore[override]  # of which it asks less
         """Data loader of token-bounded micro-batches; another data set without length is batched by sentences."""
         if isinstance(self.train_dataset, datasets.IterableDataset):
-            tokenizer = self.processing_class if isinstance(self.processing_class, PreTrainedTokenizerBase) else None
             self._train_loader = load_stream(
                 self.train_dataset,
                 self.data_collator,
                 self.args,
                 rules=self._stream_rules,
-                tokenizer=tokenizer,
+                tokenizer=self.processing_class,
                 vocab_size=self.model.config.vocab_size,
             )
             return self._train_loader
@@ -317,7 +312,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         """Evaluates as `Trainer` does; predictions are in the data's order, figures per token over all processes."""
         dataset, compute_metrics = getattr(dataloader, "dataset", None), self.compute_metrics
         pad_id = self.model.config.pad_token_id if self.args.predict_with_generate else None
-        self._token_sums = TokenSums()
+        self._token_sums = torch.zeros(3, dtype=torch.float64)
 
         def compute_in_order(found: EvalPrediction) -> Any:
             predictions = in_data_order(dataset, found.predictions, pad_id)
@@ -330,7 +325,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             output = super().evaluation_loop(dataloader, description, metric_key_prefix=metric_key_prefix, **options)
         finally:
             self.compute_metrics = compute_metrics
-        figures = self._token_sums.metrics(self.accelerator)
+        figures = self._token_figures()
         return output._replace(
             predictions=in_data_order(dataset, output.predictions, pad_id),
             label_ids=in_data_order(dataset, output.label_ids),
@@ -348,7 +343,10 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             needs_logits = not (prediction_loss_only or self.args.predict_with_generate)
             with torch.no_grad(), self.compute_loss_context_manager():
                 outputs = model(**self._loss_inputs(inputs, needs_logits), num_items_in_batch=1)
-            loss, logits = self._token_sums.add(outputs, labels), outputs.get("logits")
+            loss, num_tokens, logits = outputs["loss"].sum(), labels.ne(IGNORE_INDEX).sum(), outputs.get("logits")
+            sums = torch.stack([loss, unsmoothed_loss(outputs).sum(), num_tokens.to(loss.dtype)])
+            self._token_sums += sums.cpu().double()
+            loss = loss / num_tokens.clamp(min=1)
         if prediction_loss_only:
             return loss, None, None
         if self.args.predict_with_generate:
@@ -356,6 +354,16 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if labels is None:
             return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
         return loss, logits, labels
+
+    def _token_figures(self) -> dict[str, float]:
+        """`loss`, `nll` and `perplexity` per target token (Table 3's), over all processes; empty without labels."""
+        sums = self._token_sums
+        if self.accelerator.num_processes > 1:
+            sums = self.accelerator.reduce(sums.to(self.accelerator.device))
+        loss, nll, num_tokens = sums.tolist()
+        if num_tokens == 0:
+            return {}
+        return {"loss": loss / num_tokens, "nll": nll / num_tokens, "perplexity": perplexity(nll / num_tokens)}
 
     def _generate(self, inputs: dict[str, Any], gen_kwargs: dict[str, Any]) -> Any:
         """Token ids of the batch's translations, by the model's own generation config and the caller's options."""
@@ -383,31 +391,6 @@ def _with_default_search(model: Any) -> Any:
     if hasattr(model, "set_default_search"):
         model.set_default_search()
     return model
-
-
-class TokenSums:
-    """Sums of loss, unsmoothed loss and target tokens over the batches of an evaluation (Table 3's perplexity)."""
-
-    def __init__(self) -> None:
-        self._sums = torch.zeros(3, dtype=torch.float64)
-
-    def add(self, outputs: Mapping[str, Any], labels: torch.Tensor) -> torch.Tensor:
-        """Adds the outputs of a forward pass with `num_items_in_batch=1`; returns its loss per target token."""
-        loss: torch.Tensor = outputs["loss"].sum()
-        num_tokens = labels.ne(IGNORE_INDEX).sum()
-        self._sums += torch.stack([loss, unsmoothed_loss(outputs).sum(), num_tokens.to(loss.dtype)]).cpu().double()
-        return loss / num_tokens.clamp(min=1)
-
-    def metrics(self, accelerator: Accelerator) -> dict[str, float]:
-        """`loss`, `nll` and `perplexity` per target token, over all processes; empty without labels."""
-        sums = self._sums
-        if accelerator.num_processes > 1:
-            sums = accelerator.reduce(sums.to(accelerator.device))
-        loss, nll, num_tokens = sums.tolist()
-        if num_tokens == 0:
-            return {}
-        nll /= num_tokens
-        return {"loss": loss / num_tokens, "nll": nll, "perplexity": perplexity(nll)}
 
 
 def unsmoothed_loss(outputs: Mapping[str, Any]) -> torch.Tensor:
