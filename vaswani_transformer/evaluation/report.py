@@ -153,12 +153,7 @@ def evaluate_model(
     """Scores of a model's translations of a test set, and the translations.
 
     Args:
-        model: In eval mode; decodes as its generation config says.
-        tokenizer: Saved with the model.
-        test_set: Sentences and references; training pairs add the baselines.
-        max_tokens_per_batch: Padded source tokens of one batch.
-        progress: Whether to show a progress bar on stderr.
-        **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
+        test_set: Sentences and references; training pairs add the baselines. The others are those of `translate`.
 
     Returns:
         Results with the keys of test_results.json (those of `score_translations` as `test_sacrebleu`,

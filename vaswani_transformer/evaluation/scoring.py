@@ -173,16 +173,12 @@ def align_pairs(
 
     Each target word is aligned to the source word that the decoder attends to most while it predicts the target word:
     weights are averaged over heads and summed over the tokens of both words. A word is what stands between white
-    space, counted from 0. A pair with an empty side has no alignment.
+    space, counted from 0. A pair with an empty side has no alignment. The other arguments are those of `score_pairs`.
 
     Args:
-        model: In eval mode.
-        tokenizer: Saved with the model.
-        sources: Source sentences.
-        targets: Their translations.
         layer: Decoder layer whose attention is read, from 0; None takes the last one.
         heads: Heads to average, from 0; None takes all.
-        **batching: max_tokens_per_batch, progress and total, as for `score_pairs`.
+        **batching: max_tokens_per_batch, progress and total.
 
     Returns:
         Pairs of source word and target word for each pair of sentences, in the order of the target words.

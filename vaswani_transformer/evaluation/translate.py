@@ -328,21 +328,16 @@ def translate_file(
     """Translates a file line by line and returns the number of lines.
 
     The input is streamed. The output file appears, or replaces an older one, only when it is complete; until then its
-    lines lie in OUTPUT.part, and stay there when the translation of a file is interrupted.
+    lines lie in OUTPUT.part, and stay there when the translation of a file is interrupted. The other arguments are
+    those of `translate`; of several processes, each calls this with the same.
 
     Args:
-        model: In eval mode; decodes as its generation config says.
-        tokenizer: Saved with the model.
         input_file: UTF-8 text, one sentence a line; "-" is stdin.
         output_file: Where the translations go; "-" is stdout.
         num_best: How many translations of each line are written, at most as many as beams, as JSON lines
             `{"source": ..., "translations": [{"text": ..., "score": ..., "log_prob": ..., "length": ...}, ...]}`, best
             first; None writes the best alone, as text.
         resume: Whether to skip the lines that OUTPUT.part holds already. Input, model and options must be the same.
-        processes: As for `translate`; each process calls this with the same arguments.
-        max_tokens_per_batch: As for `translate`.
-        progress: Whether to show a progress bar on stderr.
-        **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
 
     Raises:
         ValueError: A line is not UTF-8, of which nothing is translated, or there are fewer beams than `num_best`.

@@ -138,14 +138,6 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
         """Returns the package's class, whether or not the converter trusts the code in the model's folder."""
         return VaswaniTransformerForConditionalGeneration
 
-    def __call__(
-        self, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
-    ) -> transformer_spec.TransformerSpec:
-        """Makes the specification with weights, configuration and vocabulary, of a complete checkpoint alone."""
-        model.check_loaded_weights()
-        model.check_tokenizer(tokenizer)
-        return super().__call__(model, tokenizer)
-
     def get_model_spec(self, model: VaswaniTransformerForConditionalGeneration) -> transformer_spec.TransformerSpec:
         """Makes the specification with weights."""
         config = model.config
