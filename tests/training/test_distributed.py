@@ -84,7 +84,7 @@ def test_two_processes_resume_bit_for_bit(tmp_path, stream):
 
 def test_two_processes_both_name_an_id_outside_the_vocabulary_before_they_train(tmp_path):
     status, errors = start(tmp_path, 2, max_steps=7, wrong_row=17)
-    message = r"ValueError: `labels` must hold token ids in \[0, 290\), got 5000 in row 17\."
+    message = r"ValueError: `labels` must hold token ids in \[0, 290\), got 5000 in \["
     assert status != 0
     assert {*re.findall(rf"rank(\d)\]: {message}", errors)} == {"0", "1"}, errors[-3000:]
 
@@ -92,4 +92,4 @@ def test_two_processes_both_name_an_id_outside_the_vocabulary_before_they_train(
 def test_two_processes_end_at_an_id_outside_the_vocabulary_in_a_stream(tmp_path):
     status, errors = start(tmp_path, 2, max_steps=7, wrong_row=17, stream=True)
     assert status != 0
-    assert "ValueError: `labels` must hold token ids in [0, 290), got 5000 in the row [5000, " in errors
+    assert "ValueError: `labels` must hold token ids in [0, 290), got 5000 in [5000, " in errors
