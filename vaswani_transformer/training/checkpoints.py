@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shutil
 from pathlib import Path
 
@@ -17,17 +16,14 @@ from .arguments import VaswaniTransformerTrainingArguments
 
 logger = logging.get_logger(__name__)
 
-_CHECKPOINT_PATTERN = re.compile(r"checkpoint-\d+")
-
 
 # ---- finding one ----
 
 
 def list_checkpoints(output_dir: str | Path) -> list[Path]:
     """Resumable checkpoints (`checkpoint-<step>`) of a run, damaged or not, oldest first."""
-    paths = Path(output_dir).glob("checkpoint-*")
-    found = [path for path in paths if _CHECKPOINT_PATTERN.fullmatch(path.name) and path.is_dir()]
-    return sorted(found, key=checkpoint_step)
+    paths = [path for path in Path(output_dir).glob("checkpoint-*") if path.is_dir()]
+    return sorted((path for path in paths if path.name.partition("-")[2].isdecimal()), key=checkpoint_step)
 
 
 def checkpoint_step(checkpoint: Path) -> int:
