@@ -290,7 +290,7 @@ def figures(task: Task, meter) -> dict:
 
     from vaswani_transformer import VaswaniTransformerConfig
     from vaswani_transformer.analysis.cost import training_flops
-    from vaswani_transformer.training.cost import measure_matrix_rate
+    from vaswani_transformer.training.run import measure_matrix_rate
 
     config = VaswaniTransformerConfig(vocab_size=VOCABULARY[task.size], **SIZES[task.size])
     flops = training_flops(config, *meter.tokens)

@@ -41,7 +41,7 @@ from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOut
 from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, SinusoidalPositionalEncoding
 from vaswani_transformer.training.checkpoints import find_checkpoint
 from vaswani_transformer.training.recipes import Recipe
-from vaswani_transformer.training.run import RunData, run_training
+from vaswani_transformer.training.run import RunData, finished_results, run_training
 
 # ---- the networks ----
 
@@ -296,6 +296,8 @@ def train_control(
         )
     if options.get("resume"):
         _check_same_control(control, output_dir)
+        if (finished := finished_results(recipe, Path(output_dir))) is not None:
+            return finished
     trainer, output, data = run_training(
         recipe, output_dir, lambda recipe, data: make_control(control, recipe, data, our_weights), **options
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForSeq2SeqLM, pipeline
 
+import vaswani_transformer
 from vaswani_transformer.evaluation.loading import load_for_inference
 from vaswani_transformer.evaluation.scoring import score_pairs
 from vaswani_transformer.training.recipes import Recipe
@@ -64,6 +65,8 @@ def test_old_run_is_resumed_and_finished(old):
     )
     recipe = dataclasses.replace(Recipe.load("run"), max_steps=805, logging_steps=5, save_steps=5)
     assert train(recipe, "run", resume=True, use_cpu=True)["train_steps"] == 805
+    package = Path(vaswani_transformer.__file__).parent
+    assert {path.name for path in Path("run").glob("*.py")} == {path.name for path in package.glob("*_vaswani_*.py")}
     log = json.loads(Path("run/trainer_state.json").read_text(encoding="utf-8"))["log_history"]
     before = [line for line in before["log_history"] if "train_loss" not in line]
     assert log[: len(before)] == before

@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .extras import requiring
+
 if TYPE_CHECKING:
     from .training.recipes import Recipe
 
@@ -105,6 +107,8 @@ def _train_tokenizer(args: argparse.Namespace) -> None:
 
 def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
+    with requiring("train", "to train"):
+        import accelerate  # noqa: F401  (transformers' own error names no extra)
     from .training.run import train
 
     results = train(recipe, args.output_dir, **training_options(args, recipe))

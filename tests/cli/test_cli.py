@@ -64,6 +64,7 @@ def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_
     ("package", "extra", "modules", "arguments"),
     [
         ("sacrebleu", "eval", ["evaluation.report", "evaluation.metrics"], ["evaluate", "--model", "model", *DATA]),
+        ("accelerate", "train", [], ["train", "--output-dir", "new"]),
         ("gradio", "demo", ["demo"], ["demo", "--model", "model"]),
         (
             "matplotlib",

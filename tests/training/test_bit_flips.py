@@ -136,12 +136,14 @@ def test_damaged_files_of_a_checkpoint_make_the_older_one_be_taken(folder, damag
 
 
 def test_run_with_a_damaged_newest_checkpoint_ends_with_the_same_weights(folder, finished, recipe):
+    (folder / "train_results.json").unlink()
     flip(folder / "checkpoint-9" / "optimizer.pt", 4000)
     train(recipe, folder, resume=True, use_cpu=True)
     assert (folder / "model.safetensors").read_bytes() == (finished / "model.safetensors").read_bytes()
 
 
 def test_last_checkpoint_that_lacked_only_its_place_gets_it(folder, finished, recipe):
+    (folder / "train_results.json").unlink()
     (folder / "_unfinished").mkdir()
     (folder / "checkpoint-9").rename(folder / "_unfinished" / "checkpoint-9")
     train(recipe, folder, resume=True, use_cpu=True)
@@ -155,6 +157,7 @@ def test_end_that_is_killed_while_the_model_is_written_is_made_again(folder, fin
         (place / "config.json").write_bytes(b"")
         raise KeyboardInterrupt
 
+    (folder / "train_results.json").unlink()
     with monkeypatch.context() as patch:
         patch.setattr(VaswaniTransformerTrainer, "save_model", cut_short)
         with pytest.raises(KeyboardInterrupt):
@@ -168,6 +171,7 @@ def test_repeated_run_that_is_killed_leaves_the_averaged_weights(folder, finishe
     def die(*args):
         raise KeyboardInterrupt
 
+    (folder / "train_results.json").unlink()
     monkeypatch.setattr("vaswani_transformer.training.run.write_average", die)
     with pytest.raises(KeyboardInterrupt):
         train(recipe, folder, resume=True, use_cpu=True)

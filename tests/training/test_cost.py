@@ -1,7 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import json
-import logging
 from types import SimpleNamespace
 
 import pytest
@@ -11,9 +10,10 @@ from toy_language import make_pairs, tokenize
 from transformers import TrainerState
 
 from vaswani_transformer.analysis.cost import layer_parameters
-from vaswani_transformer.training import cost as cost_module
-from vaswani_transformer.training.cost import CostCallback, measure_cost, measure_matrix_rate, read_cost
+from vaswani_transformer.training import callbacks, run
+from vaswani_transformer.training.callbacks import CostCallback
 from vaswani_transformer.training.recipes import get_recipe
+from vaswani_transformer.training.run import measure_cost, measure_matrix_rate
 
 SAVING = {"dropout": 0.1, "save_strategy": "steps", "save_steps": 2}
 
@@ -43,7 +43,7 @@ def saved_state(folder):
 @pytest.fixture
 def fixed_rate(monkeypatch):
     """Devices that multiply 2 GFLOP/s."""
-    monkeypatch.setattr(cost_module, "measure_matrix_rate", lambda device, dtype: 2e9)
+    monkeypatch.setattr(run, "measure_matrix_rate", lambda device, dtype: 2e9)
 
 
 # ---- counts ----
@@ -137,23 +137,10 @@ def test_resumed_training_counts_the_same_tokens(make_trainer, tmp_path, options
 
 def test_the_code_of_every_leg_is_told(make_trainer, tmp_path, monkeypatch, fixed_rate):
     for steps, version in ((1, "0.1.0 (abc)"), (2, "0.1.0 (abc)"), (3, "0.2.0")):
-        monkeypatch.setattr(cost_module, "code_version", lambda version=version: version)
+        monkeypatch.setattr(callbacks, "code_version", lambda version=version: version)
         trainer = make_trainer(max_steps=steps, output_dir=tmp_path, **{**SAVING, "save_steps": 1})
         trainer.train(resume_from_checkpoint=steps > 1)
     assert measure_cost(trainer)["train_code"] == "0.1.0 (abc), then 0.2.0"
-
-
-def test_code_of_a_leg_that_did_not_tell_is_unknown(make_trainer, tmp_path, monkeypatch, fixed_rate):
-    monkeypatch.setattr(cost_module, "code_version", lambda: "0.2.0")
-    make_trainer(max_steps=2, output_dir=tmp_path, **SAVING).train()
-    path = tmp_path / "checkpoint-2" / "trainer_state.json"
-    state = json.loads(path.read_text(encoding="utf-8"))
-    del state["stateful_callbacks"]["CostCallback"]["attributes"]["code_versions"]
-    path.write_text(json.dumps(state), encoding="utf-8")
-    (path.parent / "manifest.json").unlink()
-    trainer = make_trainer(max_steps=4, output_dir=tmp_path, **SAVING)
-    trainer.train(resume_from_checkpoint=True)
-    assert measure_cost(trainer)["train_code"] == "unknown, then 0.2.0"
 
 
 def test_counts_are_the_same_where_the_library_restores_callbacks_itself(make_trainer, tmp_path):
@@ -181,25 +168,10 @@ def test_seconds_and_device_seconds_add_up_over_legs(make_trainer, tmp_path):
     assert metrics["train_steps_per_second"] == pytest.approx(3 / metrics["train_runtime"])
 
 
-def test_checkpoint_without_counts_is_resumed_with_a_warning_and_saved_again(make_trainer, tmp_path, caplog):
-    make_trainer(max_steps=2, **SAVING).train()
-    path = tmp_path / "run" / "checkpoint-2" / "trainer_state.json"
-    state = json.loads(path.read_text(encoding="utf-8"))
-    del state["stateful_callbacks"]["CostCallback"]
-    path.write_text(json.dumps(state), encoding="utf-8")
-    (path.parent / "manifest.json").unlink()
-    resumed = make_trainer(max_steps=4, **SAVING)
-    with caplog.at_level(logging.WARNING):
-        resumed.train(resume_from_checkpoint=True)
-    assert "holds no counts of tokens and seconds" in caplog.text
-    attributes = saved_state(tmp_path / "run" / "checkpoint-4")["stateful_callbacks"]["CostCallback"]["attributes"]
-    assert (attributes["source_tokens"], attributes["target_tokens"]) == counts(resumed)
-
-
 def test_speed_of_a_lap_leaves_validations_out(monkeypatch):
     clock = iter([100.0, 104.0, 110.0, 112.0, 120.0, 121.0])
-    monkeypatch.setattr(cost_module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    monkeypatch.setattr(cost_module, "code_version", lambda: "1")
+    monkeypatch.setattr(callbacks, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(callbacks, "code_version", lambda: "1")
     cost, nothing = CostCallback(), {"args": None, "state": None, "control": None}
     cost.on_train_begin(SimpleNamespace(device="cpu", world_size=1, n_gpu=0), TrainerState(), None)  # at 100
     cost.on_step_end(**nothing)  # at 104
@@ -236,7 +208,7 @@ def test_cost_is_told_both_ways(make_trainer, fixed_rate):
 @pytest.mark.parametrize(("options", "dtype"), [({}, torch.float32), ({"bf16": True}, torch.bfloat16)])
 def test_matrix_rate_is_measured_in_the_trainings_dtype(make_trainer, monkeypatch, options, dtype):
     asked = []
-    monkeypatch.setattr(cost_module, "measure_matrix_rate", lambda *given: asked.append(given) or 1e9)
+    monkeypatch.setattr(run, "measure_matrix_rate", lambda *given: asked.append(given) or 1e9)
     trainer = make_trainer(max_steps=1, **options)
     trainer.train()
     measure_cost(trainer)
@@ -245,16 +217,6 @@ def test_matrix_rate_is_measured_in_the_trainings_dtype(make_trainer, monkeypatc
 
 def test_cost_is_empty_where_nothing_was_counted(make_trainer):
     assert measure_cost(make_trainer()) == {}
-
-
-def test_cost_read_from_results_is_the_one_that_was_measured(make_trainer, fixed_rate):
-    trainer = make_trainer(max_steps=3)
-    trainer.train()
-    results = measure_cost(trainer)
-    cost = read_cost(trainer.model.config, 3, results)
-    assert (cost.source_tokens, cost.target_tokens) == counts(trainer)
-    assert (cost.seconds, cost.num_devices) == (pytest.approx(trainer.cost.seconds), pytest.approx(1))
-    assert cost.flops_paper == results["train_flops_paper"]
 
 
 def test_recipe_is_estimated_with_full_batches():

@@ -11,7 +11,6 @@ from toy_language import make_pairs
 
 from vaswani_transformer.data import CleaningRules, streaming
 from vaswani_transformer.training import loading
-from vaswani_transformer.training.loading import prepare_data
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import describe_plan, train
 
@@ -151,12 +150,6 @@ def test_plan_of_a_stream_is_described_without_its_length(make_trainer):
     assert "parameters on a stream of 3 shard(s): 4 updates. " in describe_plan(
         make_trainer(train_dataset=make_stream())
     )
-
-
-def test_learned_positions_bound_a_stream(stream_recipe, make_trainer, tmp_path):
-    recipe = dataclasses.replace(stream_recipe, position_encoding="learned", max_tokens_per_sentence=None)
-    with pytest.raises(ValueError, match="`position_encoding` must be sinusoidal"):
-        prepare_data(recipe, make_trainer().args, None, None)
 
 
 def test_pools_hold_as_many_updates_however_these_are_split(make_trainer):

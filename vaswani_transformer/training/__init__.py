@@ -4,8 +4,7 @@
 
 Nothing is imported here: `recipes` needs no extra, the trainer needs `[train]`.
 
-The loop is the library's. What it calls that is ours, and in which file (t: `trainer`, r: `resuming`; the
-third class, `hub.HubTrainer`, only pushes):
+The loop is the library's. What it calls that is ours, and in which file (t: `trainer`, r: `resuming`):
 
     train                                   t, r  the checkpoint is found; stop signals are caught
         get_train_dataloader                t     `loading`, of batches by `data.batching` or `data.streaming`
@@ -28,7 +27,6 @@ __all__ = [
     "arguments",
     "averaging",
     "card",
-    "cost",
     "hub",
     "recipes",
     "run",

@@ -1,15 +1,21 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The log of a training as lines."""
+"""Callbacks of a training: its log as lines, and counts of tokens and seconds over all its resumes."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
-from transformers import PrinterCallback, TrainerControl, TrainerState, TrainingArguments
+import torch
+from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import ExportableState
+
+from ..loss_vaswani_transformer import IGNORE_INDEX
+from ..version import code_version
 
 
 class LogLines(PrinterCallback):
@@ -43,3 +49,125 @@ class LogLines(PrinterCallback):
             pace = (time.perf_counter() - start) / max(state.global_step - first_step, 1)
             figures.append(f"ETA {timedelta(seconds=round(pace * (state.max_steps - state.global_step)))}")
         print("  ".join(figures), file=sys.stderr, flush=True)
+
+
+class CostCallback(TrainerCallback, ExportableState):
+    """Counts the real tokens and the seconds of a training, over all its resumes.
+
+    Counts of micro-batches stay on the device until `settle`, which the trainer calls where it synchronises anyway.
+    They are saved in `trainer_state.json`; a resumed training starts with them. Work that was lost after a checkpoint
+    does not count. The clock runs from the first update to the last, with validations, saving and waiting for data,
+    as the paper's does. Devices are accelerators, or processes on CPUs.
+
+    Attributes:
+        source_tokens: Real source tokens, with `</s>`, of all processes up to the last `settle`.
+        target_tokens: Real target tokens, with `</s>`.
+        seconds: Wall time of the earlier runs of this training.
+        device_seconds: The same times the devices of each run.
+        code_versions: The code of each run, in order and without repeats.
+    """
+
+    def __init__(self) -> None:
+        self.source_tokens = self.target_tokens = 0
+        self.seconds = self.device_seconds = 0.0
+        self.code_versions: list[str] = []
+        self._unsettled: torch.Tensor | None = None
+        self._start: float | None = None
+        self._num_devices = 1
+        self._lap_start = self._mark = 0.0
+        self._lap_tokens = 0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Starts the clock, with the figures of the checkpoint that is resumed."""
+        if state.global_step == 0:
+            vars(self).update(CostCallback().state()["attributes"])
+        self.code_versions = [*dict.fromkeys([*self.code_versions, code_version()])]
+        self._unsettled = torch.zeros(2, dtype=torch.int64, device=args.device)
+        self._num_devices = args.world_size * max(args.n_gpu, 1)
+        self._start = self._lap_start = self._mark = time.perf_counter()
+        self._lap_tokens = self.source_tokens + self.target_tokens
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Notes when the update was done."""
+        self._mark = time.perf_counter()
+
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Takes validation or checkpoint out of the time that `lap` divides by."""
+        now = time.perf_counter()
+        self._lap_start, self._mark = self._lap_start + now - self._mark, now
+
+    on_save = on_evaluate
+
+    def lap(self) -> float | None:
+        """Tokens a second, both sides and all processes, since the last call; None where none was counted.
+
+        Validations and checkpoints do not count. Call `settle` first.
+        """
+        now, num_tokens = time.perf_counter(), self.source_tokens + self.target_tokens
+        counted, seconds = num_tokens - self._lap_tokens, now - self._lap_start
+        self._lap_tokens, self._lap_start, self._mark = num_tokens, now, now
+        return counted / seconds if counted else None
+
+    def count(self, inputs: Mapping[str, torch.Tensor]) -> None:
+        """Adds the tokens of a micro-batch without waiting for the device.
+
+        Args:
+            inputs: Batch of a collator; a row without a label to learn fills a process's batch and does not count.
+        """
+        if self._unsettled is None or "input_ids" not in inputs or "labels" not in inputs:
+            return
+        attended = inputs.get("attention_mask")
+        attended = torch.ones_like(inputs["input_ids"]) if attended is None else attended
+        learned = inputs["labels"].ne(IGNORE_INDEX)
+        tokens = torch.stack([(attended.ne(0) & learned.any(dim=1, keepdim=True)).sum(), learned.sum()])
+        self._unsettled += tokens.to(self._unsettled.device)
+
+    def settle(self, accelerator: Any) -> None:
+        """Adds what all processes counted since the last time; every process calls it."""
+        if self._unsettled is not None:
+            source, target = accelerator.reduce(self._unsettled, "sum").tolist()
+            self.source_tokens, self.target_tokens = self.source_tokens + source, self.target_tokens + target
+            self._unsettled.zero_()
+
+    def stop(self) -> None:
+        """Stops the clock."""
+        figures = self.state()["attributes"]
+        self.seconds, self.device_seconds = figures["seconds"], figures["device_seconds"]
+        self._start = None
+
+    def state(self) -> dict[str, Any]:
+        """Figures up to now, as Trainer saves callbacks."""
+        elapsed = 0.0 if self._start is None else time.perf_counter() - self._start
+        attributes = {
+            "source_tokens": self.source_tokens,
+            "target_tokens": self.target_tokens,
+            "seconds": self.seconds + elapsed,
+            "device_seconds": self.device_seconds + elapsed * self._num_devices,
+            "code_versions": list(self.code_versions),
+        }
+        return {"args": {}, "attributes": attributes}
+
+    def metrics(self) -> dict[str, float]:
+        """Figures over all resumes under the names of `train_results.json`; empty where no token was counted."""
+        figures = self.state()["attributes"]
+        num_tokens = figures["source_tokens"] + figures["target_tokens"]
+        if num_tokens == 0:
+            return {}
+        return {
+            "train_source_tokens": figures["source_tokens"],
+            "train_target_tokens": figures["target_tokens"],
+            "train_runtime": figures["seconds"],
+            "train_tokens_per_second": num_tokens / figures["seconds"],
+            "train_device_seconds": figures["device_seconds"],
+        }
+
+
+def saved_callbacks(state: TrainerState) -> dict[str, Any]:
+    """States of callbacks by class, as checkpoints hold them."""
+    return cast("dict[str, Any]", state.stateful_callbacks)  # annotated as what its constructor takes

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 from collections.abc import Callable
@@ -18,7 +17,6 @@ import torch
 from accelerate import Accelerator
 from torch.utils.data import DataLoader, Dataset
 from transformers import PreTrainedTokenizerBase
-from transformers.trainer_utils import has_length
 from transformers.utils import logging
 
 from ..data import (
@@ -92,27 +90,7 @@ def prepare_data(
     if not recipe.streaming:
         train, report = clean_corpus(tokenize_corpus(train, tokenizer, num_proc=num_proc), cleaning_rules(recipe))
     validation = tokenize_corpus(validation, tokenizer, num_proc=num_proc) if validation is not None else None
-    _check_positions(recipe, {"training": train, "validation": validation})
     return RunData(tokenizer, train, validation, report)
-
-
-def _check_positions(recipe: Recipe, parts: dict[str, Any]) -> None:
-    """Raises ValueError when a sentence of a tokenised data set, or None, has more tokens than learned positions."""
-    config = recipe.model_config()
-    if config.position_encoding != "learned":
-        return
-    for name, dataset in parts.items():
-        if dataset is None:
-            continue
-        longest: float = recipe.max_tokens_per_sentence or math.inf
-        if has_length(dataset):
-            longest = max(int(lengths.max()) for lengths in pair_lengths(dataset))
-        if longest > config.max_position_embeddings:
-            raise ValueError(
-                f"`position_encoding` must be sinusoidal for sentences of more than {config.max_position_embeddings} "
-                f"tokens, got learned and a {name} sentence of {longest}. Shorten it, or lower "
-                "`max_tokens_per_sentence`, which drops long pairs from the training data."
-            )
 
 
 def cleaning_rules(recipe: Recipe) -> CleaningRules:

@@ -21,30 +21,37 @@ import torch
 import transformers.trainer
 from accelerate import skip_first_batches
 from torch import nn
-from transformers import EarlyStoppingCallback
+from torch.optim import Optimizer
+from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import TrainOutput
 from transformers.utils import logging
+from transformers.utils.hub import PushInProgress
 
 from ..data import StreamLoader, TokenBatchSampler
 from ..files import PROGRESS_FILES, STAGING_FOLDER, STATE_FILE, read_json, write_json
+from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import drop_later_snapshots
+from .callbacks import saved_callbacks
 from .checkpoints import best_checkpoint, clear_staging, publish_checkpoint, rotate_checkpoints, take_up_checkpoint
-from .cost import saved_callbacks
-from .hub import HubTrainer
 
 logger = logging.get_logger(__name__)
 
 _UPDATES_BETWEEN_AGREEMENTS = 10
 
 
-class ResumableTrainer(HubTrainer):
+class ResumableTrainer(Seq2SeqTrainer):
     """`Seq2SeqTrainer` that stops, saves and resumes without a trace in weights and logs.
 
     It keeps what `Trainer` loses at a resume: the sums between two log lines, what callbacks counted, the end of an
     epoch, and the place of a stream. A checkpoint appears under its name only when every process has written its part.
     """
 
+    args: VaswaniTransformerTrainingArguments
+    model: PreTrainedModel
+    optimizer: Optimizer
+    hub_model_id: str | None  # type: ignore[assignment]  # transformers annotates its first values
+    push_in_progress: PushInProgress | None  # type: ignore[assignment]
     _train_batches: TokenBatchSampler | None = None  # of a training set with a length
     _train_loader: StreamLoader | None = None  # of a stream, whose place lies in the checkpoint
 

@@ -6,24 +6,27 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import math
 import os
+import statistics
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from safetensors.torch import load_file
-from transformers import EarlyStoppingCallback, PreTrainedModel, TrainerState, TrainingArguments, set_seed
+from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments, set_seed
 from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
-from ..data.corpora import check_sides, existing_file
+from ..analysis.cost import training_flops
+from ..cpu_kernels_vaswani_transformer import linear
 from ..data.preparation import pair_lengths
 from ..evaluation import DECODING, METRICS
 from ..files import (
+    CODE_FILES,
     CURVES_FILE,
     RECIPE_FILE,
     STAGING_FOLDER,
@@ -40,12 +43,11 @@ from ..files import (
 )
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
-from .averaging import drop_later_snapshots, write_average
+from .averaging import write_average
 from .card import refresh_card
-from .checkpoints import best_checkpoint, checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
-from .cost import measure_cost
+from .checkpoints import checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
 from .loading import RunData, cleaning_rules, prepare_data
-from .recipes import SPLITS, Recipe
+from .recipes import Recipe
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
 
@@ -90,7 +92,7 @@ def train(
 
     Returns:
         Results as written to `train_results.json`: the `train_*` figures of transformers, the training's cost (see
-        `training.cost.measure_cost`) and layout, the number of updates, pairs, parameters and averaged snapshots, and
+        `measure_cost`) and layout, the number of updates, pairs, parameters and averaged snapshots, and
         what cleaning dropped. Validations are `last_eval_*` (the last during training), `best_eval_*` with
         `best_eval_step` (the best by `metric_for_best_model` where that decides, else by BLEU, else by nll), and
         `average_eval_*` (of the averaged weights, which are the final model's).
@@ -103,6 +105,11 @@ def train(
     """
     is_main = os.environ.get("RANK", "0") == "0"
     with locking(Path(output_dir)) if is_main else contextlib.nullcontext():
+        if resume and not overwrite and (results := finished_results(recipe, Path(output_dir))):
+            logger.info(f"All {recipe.max_steps:,} updates are made, and {output_dir} has the model.")
+            if is_main:
+                refresh_card(output_dir)
+            return results
         trainer, output, data = run_training(
             recipe,
             output_dir,
@@ -170,10 +177,6 @@ def run_training(
             )
     trainer = build_trainer(recipe, arguments, data, make_model)
     logger.info(describe_plan(trainer))
-    if checkpoint is not None and finished_steps >= recipe.max_steps:
-        logger.info(f"All {finished_steps:,} updates are made; the model and its results are written again.")
-        if (finished := _restore_finished(recipe, trainer, checkpoint)) is not None:
-            return trainer, finished, data
     output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return trainer, output, data
 
@@ -252,16 +255,6 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
 def _check_recipe(recipe: Recipe) -> None:
     """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
     recipe.model_config()
-    for split in SPLITS:
-        source, target, pairs = (getattr(recipe, f"{split}_{part}") for part in ("source", "target", "pairs"))
-        check_sides({f"{split}_source": source, f"{split}_target": target})
-        if source is not None and pairs is not None:
-            raise ValueError(
-                f"`{split}_pairs` must be left out beside `{split}_source`, got {pairs}. Drop one of them."
-            )
-        for part, file in (("source", source), ("target", target), ("pairs", pairs)):
-            if file is not None and split != "test":  # the test set may come later
-                existing_file(file, f"{split}_{part}")
     if recipe.data_arguments("train") is None:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
@@ -287,30 +280,6 @@ def _check_recipe(recipe: Recipe) -> None:
         )
 
 
-def _restore_finished(recipe: Recipe, trainer: VaswaniTransformerTrainer, checkpoint: Path) -> TrainOutput | None:
-    """Loads the last checkpoint of a run that was finished, with the log and the figures of its training.
-
-    Returns:
-        None if the run was lost before it wrote its results, or they are damaged: the end of the training is then made
-        again from the checkpoint, which lacks the last lines of the log.
-    """
-    output_dir = Path(trainer.args.output_dir)
-    try:
-        state = TrainerState.load_from_json(str(output_dir / STATE_FILE))
-    except (OSError, TypeError, ValueError):
-        return None
-    results = read_train_results(output_dir)
-    if not state.global_step == results.get("train_steps") == checkpoint_step(checkpoint):
-        return None
-    trainer.state = state
-    trainer.cost.restore(state)
-    state.best_model_checkpoint = best_checkpoint(checkpoint) if recipe.load_best_model_at_end else None
-    trainer._load_from_checkpoint(state.best_model_checkpoint or str(checkpoint))
-    if trainer.is_world_process_zero():
-        drop_later_snapshots(output_dir, state.global_step)
-    return TrainOutput(state.global_step, math.nan, results)
-
-
 # ---- the folder of a run ----
 
 
@@ -331,6 +300,15 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
             f"`output_dir` must not hold another run, got {output_dir}. Pass another folder, or resume or overwrite "
             "that run (--resume, --overwrite)."
         )
+
+
+def finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:
+    """Results of a run that this very recipe has finished."""
+    if not (output_dir / RECIPE_FILE).is_file():
+        return None
+    results = read_train_results(output_dir)
+    is_done = results.get("train_steps") == recipe.max_steps and Recipe.load(output_dir) == recipe
+    return results if is_done else None
 
 
 def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
@@ -383,8 +361,7 @@ def finish_run(
     num_averaged = _write_model(recipe, trainer)
     num_averaged = trainer.accelerator.reduce(torch.tensor(num_averaged, device=trainer.args.device), "sum").item()
     figures: dict[str, Any] = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
-    if "train_flops_paper" not in figures:  # else they are those of an earlier process that made the last update
-        figures |= measure_cost(trainer)
+    figures |= measure_cost(trainer)
     if (report := data.report or trainer.stream_report()) is not None:
         figures |= {"train_pairs": report.num_kept, "train_dropped_pairs": report.dropped}
     results = {
@@ -421,8 +398,10 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
             (staged / "training_args.bin").unlink(missing_ok=True)
             if not recipe.load_best_model_at_end and recipe.num_averaged_snapshots > 0:
                 num_averaged = write_average(output_dir, recipe.num_averaged_snapshots, staged)
-            for path in staged.iterdir():
-                path.replace(output_dir / path.name)
+            saved = {path.name: path.replace(output_dir / path.name) for path in staged.iterdir()}
+            for path in output_dir.glob(CODE_FILES):
+                if path.name not in saved:  # of an earlier version
+                    path.unlink()
     finally:
         if trainer.is_world_process_zero():
             clear_staging(output_dir)
@@ -490,3 +469,75 @@ def _evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
         for tensor in trainer.model.parameters():
             torch.distributed.broadcast(tensor.data, src=0)
     return trainer.evaluate_quietly("average_eval")
+
+
+# ---- cost ----
+
+
+def measure_cost(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
+    """Measures what a training cost, over all its resumes; every process calls it.
+
+    Returns:
+        The counts of `CostCallback.metrics`; `train_code`, versions of this package; those of `measure_devices`;
+        `train_flops_paper`, device seconds times the rate; `train_flops_counted`; `train_model_flops_utilization`,
+        their ratio. Empty where no token was counted.
+
+    Paper: Table 2.
+    """
+    counts, config = trainer.cost.metrics(), cast("Any", trainer.model.config)
+    if not counts:
+        return {}
+    devices = measure_devices(trainer)
+    flops = counts["train_device_seconds"] * devices["train_matrix_flops_per_second"]
+    counted = training_flops(config, counts["train_source_tokens"], counts["train_target_tokens"])
+    return {
+        **counts,
+        "train_code": ", then ".join(trainer.cost.code_versions),
+        **devices,
+        "train_flops_paper": flops,
+        "train_flops_counted": counted,
+        "train_model_flops_utilization": counted / flops,
+    }
+
+
+def measure_devices(trainer: VaswaniTransformerTrainer) -> dict[str, Any]:
+    """Measures the devices that a trainer computes on, in well under a second; every process calls it.
+
+    Returns:
+        `train_num_devices`; `train_device`, its name and the precision; `train_matrix_flops_per_second`, the rate of
+        one of them in it, a mean over processes.
+    """
+    args = trainer.args
+    dtype = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32
+    rate = torch.tensor(measure_matrix_rate(args.device, dtype), device=args.device)
+    name = args.device.type.upper()
+    if name == "CUDA":
+        name = torch.cuda.get_device_name(args.device)
+    elif name == "CPU":
+        name = f"CPU with {torch.get_num_threads()} thread(s)"
+    return {
+        "train_num_devices": args.world_size * max(args.n_gpu, 1),
+        "train_device": f"{name}, {str(dtype).removeprefix('torch.')}",
+        "train_matrix_flops_per_second": trainer.accelerator.reduce(rate, "mean").item(),
+    }
+
+
+def measure_matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """FLOP/s of a device in square matrix products (1,024 a side on a CPU, else 8,192), with the model's kernels.
+
+    The median of up to 20 products within a quarter of a second, after one that warms up. The matrices hold normal
+    numbers, since some devices multiply zeros faster.
+
+    Paper: Table 2 multiplies by the sustained rate of one GPU.
+    """
+    side = 1024 if device.type == "cpu" else 8192
+    generator = torch.Generator(device).manual_seed(0)  # leaves the state of the training's alone
+    first, second = (torch.randn(side, side, device=device, generator=generator).to(dtype) for _ in range(2))
+    seconds: list[float] = []
+    while sum(seconds[1:]) < 0.25 and sum(seconds) < 1 and len(seconds) <= 20:
+        start = time.perf_counter()
+        linear(first, second)
+        if device.type != "cpu":
+            torch.accelerator.synchronize(device)
+        seconds.append(time.perf_counter() - start)
+    return 2 * side**3 / statistics.median(seconds[1:] or seconds)
