@@ -213,6 +213,11 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
     given = {"source_file": args.source, "target_file": args.reference, "pairs_file": args.pairs}
     given |= {"dataset": args.dataset, "dataset_config": args.dataset_config}
+    parts = ("dataset_config", "split") if args.source or args.reference or args.pairs else ("dataset_config",)
+    if alone := [name for name in parts if getattr(args, name) and not args.dataset]:
+        raise ValueError(
+            f"`{alone[0]}` must come with --dataset, got {getattr(args, alone[0])} alone. Drop it, or name a data set."
+        )
     model, split = Path(args.model), args.split or "test"
     corpus: dict[str, Any] | None = given if any(given.values()) else None
     folder = next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None)

@@ -124,6 +124,13 @@ def test_evaluate_refuses_one_file_for_both_outputs(corpus, capsys):
     assert "`--results` must be a file of its own, got ./out" in error
 
 
+@pytest.mark.parametrize("option", ["--dataset-config", "--split"])
+def test_parts_of_a_dataset_without_a_dataset_are_refused(option, model_folder, corpus, capsys):
+    data = ["--source", "train.en", "--reference", "train.de"]
+    error = refused(capsys, ["evaluate", "--model", str(model_folder), *data, option, "xx"])
+    assert f"`{option}` must come with --dataset, got xx alone" in error
+
+
 def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(model_folder, corpus, monkeypatch, capsys):
     def write_or_fail(lines, path):
         if str(path) == "out":
