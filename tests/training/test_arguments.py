@@ -37,12 +37,6 @@ def test_arguments_default_to_the_paper(tmp_path, name, value):
     [
         ("warmup_steps", 0),
         ("warmup_steps", 0.1),
-        ("label_smoothing_factor", 1.0),
-        ("max_source_tokens_per_batch", 0),
-        ("max_target_tokens_per_batch", -1),
-        ("max_padded_tokens_per_device", 0),
-        ("snapshot_steps", 0),
-        ("num_averaged_snapshots", -1),
     ],
 )
 def test_arguments_refuse_values_out_of_range(tmp_path, name, value):

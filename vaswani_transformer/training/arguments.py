@@ -27,7 +27,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     Paper: section 5.
 
     Raises:
-        ValueError: If a value is outside its range.
+        ValueError: If `warmup_steps` is no whole number of at least 1.
     """
 
     output_dir: str = field(default="trainer_output", metadata={"help": "Folder of the run."})
@@ -71,15 +71,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     )
 
     def __post_init__(self) -> None:
-        """Checks the fields of this class, then lets transformers derive the rest."""
-        least = {"max_source_tokens_per_batch": 1, "max_target_tokens_per_batch": 1, "snapshot_steps": 1}
-        for name, minimum in {**least, "max_padded_tokens_per_device": 1, "num_averaged_snapshots": 0}.items():
-            if (value := getattr(self, name)) is not None and value < minimum:
-                raise ValueError(f"`{name}` must be at least {minimum}, got {value}. Pass a larger number.")
-        if not 0.0 <= self.label_smoothing_factor < 1.0:
-            raise ValueError(
-                f"`label_smoothing_factor` must be in [0, 1), got {self.label_smoothing_factor}. The paper uses 0.1."
-            )
+        """Checks the warm-up, then lets transformers derive the rest."""
         uses_the_papers_rate = self.lr_scheduler_type == "inverse_sqrt" or self.learning_rate is None
         if uses_the_papers_rate and (self.warmup_steps < 1 or self.warmup_steps != int(self.warmup_steps)):
             raise ValueError(

@@ -105,10 +105,7 @@ def write_card(folder: str | Path) -> Path | None:
 
     Metadata that were added to an earlier card, such as a license, stay.
 
-    Raises:
-        FileNotFoundError: See `make_card`.
-        ValueError: See `make_card`.
-        KeyError: See `make_card`.
+    Raises what `make_card` raises.
     """
     path = Path(folder) / CARD_FILE
     if path.exists() and not is_own_card(path):

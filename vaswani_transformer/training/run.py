@@ -170,11 +170,6 @@ def run_training(
             recipe.save(output_dir)
     if data.report is not None:
         logger.info(f"Training data: {data.report}.")
-        if dropped := data.report.dropped.get("over_token_budget"):
-            logger.warning(
-                f"{dropped:,} pairs are not trained on, as they are longer than a batch or a device's share of it. "
-                "Raise `max_source_tokens_per_batch`, `max_target_tokens_per_batch` or `max_padded_tokens_per_device`."
-            )
     trainer = build_trainer(recipe, arguments, data, make_model)
     logger.info(describe_plan(trainer))
     output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -235,18 +230,17 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     peak = args.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
     if has_length(data):
         batches = trainer.train_batches()
-        updates, (source, target) = batches.num_effective_batches, batches.tokens_per_batch
         described = (
-            f"{len(data):,} pairs: {args.max_steps:,} updates, {updates:,} an epoch, {args.max_steps / updates:.1f} "
-            f"epochs, {source:,.0f} source and {target:,.0f} target tokens an update on average and "
+            f"{len(data):,} pairs, {batches.num_effective_batches:,} updates an epoch, "
             f"{batches.padding_fraction:.1%} of padding"
         )
     else:
-        described = f"a stream of {data.num_shards:,} shard(s): {args.max_steps:,} updates"
+        described = f"a stream of {data.num_shards:,} shard(s)"
     return (
-        f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters on {described}. An update holds "
-        f"up to {args.max_source_tokens_per_batch:,} source and {args.max_target_tokens_per_batch:,} target tokens, "
-        f"split over {args.world_size} device(s) x {args.gradient_accumulation_steps} accumulation step(s), "
+        f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters on {described}: "
+        f"{args.max_steps:,} updates. An update holds up to {args.max_source_tokens_per_batch:,} source and "
+        f"{args.max_target_tokens_per_batch:,} target tokens, split over {args.world_size} device(s) x "
+        f"{args.gradient_accumulation_steps} accumulation step(s), "
         f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time. Learning rate up "
         f"to {peak:.2e} at update {warmup:,}; {'bf16' if args.bf16 else 'fp32'} on {args.device}."
     )
