@@ -80,6 +80,6 @@ def test_every_public_name_and_module_has_its_place(site):
 
 @pytest.mark.slow
 def test_arguments_and_errors_are_lists_of_the_page(site):
-    page = (site / "vaswani_transformer" / "training" / "schedule.html").read_text(encoding="utf-8")
-    assert "<li><strong>warmup_steps:</strong>" in page
+    page = (site / "vaswani_transformer" / "training" / "run.html").read_text(encoding="utf-8")
+    assert "<li><strong>output_dir:</strong>" in page
     assert "<li><strong>ValueError:</strong>" in page
