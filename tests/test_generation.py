@@ -298,6 +298,7 @@ def test_impossible_options_of_the_library_are_refused(tiny_model, num_beams, op
         tiny_model.generate(torch.tensor([[5, 2]]), num_beams=num_beams, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_beams", [1, 4])
 def test_a_source_of_ten_thousand_tokens_is_decoded_whole(tiny_model, num_beams):
     source = torch.randint(3, 300, (1, 10_000))

@@ -11,6 +11,8 @@ import pytest
 from tiny import make_model
 from transformers import pipeline
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["A dog runs.", "", "Two women read a book."]
 FILES = {
     "configuration_vaswani_transformer.py",

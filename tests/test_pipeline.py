@@ -66,6 +66,7 @@ def batches(translate, monkeypatch):
     return shapes
 
 
+@pytest.mark.slow
 def test_a_list_is_batched_by_length_under_a_budget_of_tokens(translate, batches, monkeypatch):
     texts = [f"{'long ' * (number % 7)}text {number}." for number in range(60)]
     alone = [translate(text)[0] for text in texts]

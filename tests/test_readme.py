@@ -80,7 +80,7 @@ RUN_ELSEWHERE = {
         '"--help"',
     ),
     "torchrun --nproc-per-node 8 -m vaswani_transformer.cli translate": (
-        "cli/test_cli_translate.py::test_two_processes_write_what_one_writes_and_only_one_of_them_speaks",
+        "cli/test_cli_translate.py::test_two_processes_write_what_one_writes",
         '"translate"',
     ),
     "vaswani-transformer push": ("test_hub.py::test_push_uploads_the_published_files_in_one_commit", "pushed"),

@@ -57,6 +57,7 @@ def test_gnmt_length_penalty_is_the_formula():
 # ---- exhaustive search ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.6, 0.0, 1.5, -0.7])
 def test_search_finds_the_exhaustive_best_with_more_beams_than_hypotheses(alpha):
     for seed in range(6):
@@ -95,6 +96,7 @@ def assert_equals_naive_search(model, sentence, found, *, limit, num_best=1, pre
     assert [score for _, score in found] == pytest.approx([score for score, _ in expected], abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "over_source"), [(0.6, 50), (0.0, 8), (1.0, 8), (-1.0, 8)])
 def test_search_equals_a_naive_beam_search_that_never_stops_early(alpha, over_source):
     lengths = []
@@ -106,6 +108,7 @@ def test_search_equals_a_naive_beam_search_that_never_stops_early(alpha, over_so
     assert any(lengths)  # some end by themselves
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["in the call", "in the model's config"])
 @pytest.mark.parametrize(("alpha", "offset"), [(1.0, 0), (-1.0, 0), (2.0, 20)])
 def test_search_equals_a_naive_beam_search_under_another_offset(alpha, offset, given):
@@ -332,6 +335,7 @@ def naive_number_of_steps(model, sentence, limit, num_beams, num_best, alpha):
     return limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.6, 0.0, -1.0])
 def test_search_stops_exactly_when_the_bound_proves_that_nothing_can_change(alpha):
     early = 0
@@ -378,6 +382,7 @@ def test_extreme_length_penalties_rank_as_any_other(alpha, dtype):
     assert score == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_threads_do_not_disturb_each_other_in_float64():
     model, sentences = random_model(0).double(), random_sentences(5, 8) * 3
     expected = [decode(model, [sentence], max_new_tokens_over_source=6) for sentence in sentences]
@@ -411,6 +416,7 @@ def test_search_depends_on_the_batch_in_near_ties_alone_in_fp32(num_beams):
     assert num_flipped <= MAX_FLIPPED * num_sentences
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("early_stopping", [True, "never"])
 def test_search_with_another_stop_does_not_depend_on_the_batch(early_stopping):
     options = {"early_stopping": early_stopping, "max_new_tokens_over_source": 8}

@@ -44,6 +44,7 @@ def test_help_shows_units_and_defaults(capsys, monkeypatch):
     assert "updates of the linear warm-up (default: 4000)" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_one_it_needs(corpus):
     others = ["accelerate", "evaluate", "sacrebleu", "sacremoses", "pandas", "pyarrow", "gradio", "matplotlib"]
     others += ["ctranslate2", "onnx", "onnxruntime", "onnxscript"]

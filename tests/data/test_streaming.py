@@ -162,6 +162,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STREAMS)
 @pytest.mark.parametrize(("num_processes", "num_shards"), [(1, 4), (3, 2)])
 def test_state_of_every_position_goes_on_with_the_same_batches(make_loader, kind, num_processes, num_shards):

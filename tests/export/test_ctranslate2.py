@@ -118,6 +118,7 @@ def test_the_converters_folder_becomes_translatable_with_the_models_files(save_m
     assert Translator(tmp_path / "converted")("A dog runs.") == expected
 
 
+@pytest.mark.slow
 def test_the_converter_takes_a_model_of_the_hub(save_model, tmp_path):
     _, folder = save_model()
     program = (

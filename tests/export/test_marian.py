@@ -72,6 +72,7 @@ def test_what_marian_does_not_have_is_refused(overrides):
         to_marian(small("base", **overrides))
 
 
+@pytest.mark.slow
 def test_a_plain_process_translates_as_the_model_does(save_model, texts, tmp_path):
     model, folder = save_model(max_position_embeddings=64)
     (folder / "README.md").write_text("---\nlicense: mit\nlanguage: [en, de]\n---\n", encoding="utf-8")

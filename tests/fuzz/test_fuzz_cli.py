@@ -13,6 +13,8 @@ from nasty import fuzz, texts
 
 from vaswani_transformer.cli import build_parser, main
 
+pytestmark = pytest.mark.slow
+
 VALUES = st.one_of(
     st.sampled_from(
         [

@@ -7,6 +7,7 @@ import json
 import math
 import typing
 
+import pytest
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ from tiny import make_config
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerModel
 from vaswani_transformer.training.recipes import Recipe
+
+pytestmark = pytest.mark.slow
 
 KINDS = VaswaniTransformerConfig.__annotations__
 FIELDS = [name for name in VaswaniTransformerConfig.__annotations__ if name not in ("model_type", "attribute_map")]

@@ -13,6 +13,8 @@ from nasty import fuzz, texts
 from vaswani_transformer.evaluation import METRICS
 from vaswani_transformer.evaluation.metrics import corpus_sacrebleu, score_translations, tokenize_for_paper_bleu
 
+pytestmark = pytest.mark.slow
+
 PAIRS = st.lists(st.tuples(texts, texts), min_size=1, max_size=5)
 LANGUAGES = st.sampled_from([None, "de", "fr", "en", "zh", "ga", "de-AT", "xx", ""])
 

@@ -15,6 +15,8 @@ from vaswani_transformer.evaluation.scoring import score_files
 from vaswani_transformer.evaluation.translate import translate, translate_file
 from vaswani_transformer.files import decode_lines
 
+pytestmark = pytest.mark.slow
+
 TEXTS = st.lists(st.one_of(texts, blanks).map(lambda text: text[:60]), max_size=6)
 
 

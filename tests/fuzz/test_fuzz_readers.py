@@ -20,6 +20,8 @@ from vaswani_transformer.data.corpora import _read_shards, _read_text, load_corp
 from vaswani_transformer.data.preparation import CleaningRules, check_pairs
 from vaswani_transformer.files import decode_lines
 
+pytestmark = pytest.mark.slow
+
 SUFFIXES = [".csv", ".json", ".jsonl", ".parquet", ".tsv"]
 PAIRS = st.lists(st.tuples(texts, texts), min_size=1, max_size=5)
 

@@ -9,6 +9,8 @@ from transformers import AutoTokenizer, TokenizersBackend
 
 from vaswani_transformer.data import train_tokenizer
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def reloaded(folder):

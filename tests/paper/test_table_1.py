@@ -218,6 +218,7 @@ def test_dilated_convolutions_join_all_positions_in_log_k_n_layers(n, k):
     assert CONVOLUTIONAL.maximum_path_length(Sizes(n=n, k=k)) == path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 4, 6])
 @pytest.mark.parametrize("n", [12, 24, 48])
 def test_contiguous_convolutions_take_of_the_order_of_n_over_k_layers(n, k):
@@ -227,6 +228,7 @@ def test_contiguous_convolutions_take_of_the_order_of_n_over_k_layers(n, k):
     assert 1 <= path / CONTIGUOUS_PATH_LENGTH(Sizes(n=n, k=k)) <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("r", [3, 5, 7])
 @pytest.mark.parametrize("n", [12, 24, 36])
 def test_restricted_self_attention_takes_of_the_order_of_n_over_r_layers(n, r):

@@ -210,6 +210,7 @@ def eval_losses(folder):
     return {entry["step"]: entry["eval_loss"] for entry in log if "eval_loss" in entry}
 
 
+@pytest.mark.slow
 @each_control
 def test_control_is_trained_on_the_batches_of_ours(recipe, tmp_path, monkeypatch, control):
     seen, compute_loss = [], VaswaniTransformerTrainer.compute_loss
@@ -228,6 +229,7 @@ def test_control_is_trained_on_the_batches_of_ours(recipe, tmp_path, monkeypatch
     assert {name: theirs[name] for name in names} == {name: ours[name] for name in names}
 
 
+@pytest.mark.slow
 @each_control
 def test_control_with_our_weights_and_without_dropout_learns_as_ours(recipe, tmp_path, control):
     same = dataclasses.replace(recipe, dropout=0.0, attention_bias=True)
@@ -246,6 +248,7 @@ def test_marian_cannot_take_our_weights_without_biases(recipe, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("control", "switch"), [("marian", "--resume"), ("torch", "--resume-or-start")])
 def test_control_resumed_from_the_command_line_has_the_curve_of_one_that_ran_through(
     recipe, tmp_path, control, switch

@@ -326,6 +326,7 @@ class Stream:
         self.place = state["place"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 2])
 def test_stream_goes_on_at_the_place_in_the_checkpoint(tokenizer, dataset, tmp_path, monkeypatch, steps):
     def build(folder, **options):

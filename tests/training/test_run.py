@@ -167,6 +167,7 @@ def test_overwriting_replaces_the_run(finished, recipe, tmp_path):
     assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-2"]
 
 
+@pytest.mark.slow
 def test_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(finished, recipe, tmp_path):
     train(replace(recipe, max_steps=6), tmp_path / "run", use_cpu=True)
     (tmp_path / "run" / "test_results.json").write_text("of the first half's model", encoding="utf-8")
@@ -322,6 +323,7 @@ def test_two_processes_measure_the_average_that_they_leave(recipe, tmp_path):
     assert printed.count("average") == 1
 
 
+@pytest.mark.slow
 def test_best_checkpoint_becomes_the_final_model(recipe, tmp_path):
     """Both validations of so short a training score 0 BLEU, and the first of equals is the best."""
     train(

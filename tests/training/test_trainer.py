@@ -49,6 +49,7 @@ def test_model_made_by_a_function_is_refused_by_name(tokenizer, dataset, tmp_pat
         VaswaniTransformerTrainer(None, args, train_dataset=dataset, model_init=make_marian)
 
 
+@pytest.mark.slow
 def test_compiled_model_of_ours_trains_as_the_model_does(make_trainer):
     def train(wrap):
         trainer = make_trainer(wrap=wrap, max_steps=2, remove_unused_columns=False)
@@ -101,6 +102,7 @@ def test_nll_equals_the_loss_without_smoothing(make_trainer):
     assert log["nll"] == pytest.approx(log["loss"], rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [2, 3])
 def test_accumulation_does_not_change_the_training(make_trainer, steps):
     whole, split = make_trainer(max_steps=5), make_trainer(max_steps=5, gradient_accumulation_steps=steps)
@@ -201,6 +203,7 @@ def test_twenty_pairs_are_learned_by_heart(make_trainer, tokenizer, bf16):
 # ---- resuming ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"gradient_accumulation_steps": 2}], ids=["whole", "accumulated"])
 def test_resumed_training_equals_the_uninterrupted_one_bit_for_bit(make_trainer, tmp_path, options):
     common = {"dropout": 0.1, "save_strategy": "steps", "save_steps": 10, **options}
@@ -375,6 +378,7 @@ class RaiseStopSignal(TrainerCallback):
             signal.raise_signal(self.number)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 15], ids=["SIGINT", "SIGTERM"])
 def test_stop_signal_saves_a_checkpoint_from_which_the_same_run_goes_on(make_trainer, tmp_path, number):
     whole = make_trainer(dropout=0.1, max_steps=9, output_dir=tmp_path / "whole")
