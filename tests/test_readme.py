@@ -103,6 +103,7 @@ NOT_RUN = {
     "bash scripts/test.sh": "it runs these tests; .ci/run is nothing but this command",
     "pip install": "it needs the network; that its extras exist is tested below",
     "hf auth login": "it asks a person; the tests of push pass a token in HF_TOKEN",
+    "hf jobs uv run": "it needs an account with machines of the Hub",
 }
 
 # Trainings that are run here for the options that stand in the text of the pages.
@@ -118,6 +119,10 @@ OPTIONS_RUN_ELSEWHERE = {
     "--report-to tensorboard": (
         "training/test_trackers.py::test_tensorboard_receives_the_figures_of_the_log_under_their_names",
         "tensorboard",
+    ),
+    "--stock-repo-id": (
+        "test_hub.py::test_stock_form_is_a_branch_or_a_repo_that_plain_transformers_loads",
+        "author/hosted",
     ),
     "--dataset wmt/wmt14 --dataset-config de-en": (
         "training/test_wmt14_dry_run.py::test_recipe_asks_the_library_for_wmt14_on_the_hub",
