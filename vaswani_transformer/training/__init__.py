@@ -6,7 +6,7 @@ Nothing is imported here: `recipes` needs no extra, the trainer needs `[train]`.
 
 The loop is the library's. What it calls that is ours, and in which file (t: `trainer`, r: `resuming`):
 
-    train                                   t, r  the checkpoint is found; stop signals are caught
+    train                                   r     the checkpoint is found; stop signals are caught
         get_train_dataloader                t     `loading`, of batches by `data.batching` or `data.streaming`
         _init_training_state                r     best checkpoint, intervals, what callbacks counted
         _prepare_for_training                     get_optimizer_cls_and_kwargs, create_scheduler (t)

@@ -73,19 +73,16 @@ class ResumableTrainer(Seq2SeqTrainer):
     # ---- beginning a training, perhaps at a checkpoint ----
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
-        """Trains as `Trainer` does; SIGINT and SIGTERM save a resumable checkpoint first.
-
-        Args:
-            resume_from_checkpoint: A checkpoint's folder, or True for the newest undamaged one in `output_dir`.
-            *args: As for `Trainer`.
-            **kwargs: The same.
+        """Trains as `Trainer` does, from a checkpoint's folder, or with True from the newest undamaged one.
 
         Raises:
-            KeyboardInterrupt: After such a signal, when the checkpoint is written.
+            KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
             FileNotFoundError: If there is no undamaged checkpoint.
             ValueError: If the loss or a gradient is no finite number.
         """
         self._start_counting()
+        if hasattr(self.model, "_loading_info"):
+            vars(self.model)["_loading_info"] = {}  # weights that its checkpoint lacked are about to be trained
         if resume_from_checkpoint:
             is_newest = resume_from_checkpoint is True
             self._resumed_from = take_up_checkpoint(self.args) if is_newest else Path(str(resume_from_checkpoint))

@@ -31,9 +31,5 @@ def create_paper_schedule(optimizer: Optimizer, warmup_steps: int) -> LambdaLR:
 
     The first update is number 1, as in the paper: it never runs with a learning rate of zero. Call the scheduler's
     `step()` once after every update.
-
-    Args:
-        optimizer: Optimizer whose `lr` is the peak learning rate.
-        warmup_steps: Updates of the linear warm-up, at least 1.
     """
     return LambdaLR(optimizer, lambda finished_updates: warmup_inverse_sqrt_factor(finished_updates + 1, warmup_steps))
