@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from hub_clients import TEXTS
 from hub_server import HubServer
 from huggingface_hub import ModelCard
@@ -77,7 +78,9 @@ def runs(tmp_path_factory, tiny_tokenizer):
     runs = tmp_path_factory.mktemp("runs")
     for seed, name in enumerate(("main", "v1", "dev", "refused-card")):
         make_run(runs / name, tiny_tokenizer, seed)
-    (runs / "v1" / "test_results.json").write_text("{}")
+    test = {"test_corpus": {"dataset": "wmt/wmt14", "dataset_config": "de-en", "split": "test"}}
+    test |= {"test_sacrebleu": 27.25, "test_sacrebleu_signature": "nrefs:1"}
+    write_json(runs / "v1" / "test_results.json", test)
     card = runs / "refused-card" / "README.md"
     card.write_text(card.read_text(encoding="utf-8").replace("---\n", "---\nlicense: nonsense\n", 1), encoding="utf-8")
     (runs / "ours").mkdir()
@@ -188,6 +191,12 @@ def test_push_deletes_what_only_the_earlier_model_had(hub, pushed):
     repo = hub.repos["author/model"]
     assert "test_results.json" in repo.files("v1")
     assert "test_results.json" not in repo.files("main")
+
+
+def test_scores_on_data_sets_of_the_hub_are_pushed_for_its_pages(hub, pushed):
+    (entry,) = yaml.safe_load(hub.repos["author/model"].files("v1")[".eval_results/vaswani_transformer.yaml"])
+    dataset = {"id": "wmt/wmt14", "task_id": "de-en"}
+    assert entry == {"dataset": dataset, "value": 27.25, "notes": "sacreBLEU nrefs:1"}
 
 
 def test_pushed_config_names_every_auto_class_and_both_tasks(hub, pushed):

@@ -8,7 +8,6 @@ V vocabulary. A mask says True (or 0.0 where it is added to scores) for "attend"
 
 import copy
 import math
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -717,7 +716,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         moved: Self = super()._apply(*args, **kwargs)
         return moved
 
-    def save_pretrained(self, save_directory: str | os.PathLike[str], *args: Any, **kwargs: Any) -> None:
+    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
         """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json.
 
         Files of code that 0.1.0 saved and that nothing imports any more are deleted.

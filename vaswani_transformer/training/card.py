@@ -67,7 +67,7 @@ def make_card(folder: str | Path) -> str:
     card = ModelCard.from_template(
         ModelCardData(
             language=[language for language in (recipe.source_language, recipe.target_language) if language] or None,
-            datasets=_hub_datasets(data),
+            datasets=hub_datasets(data),
             library_name="transformers",
             pipeline_tag="translation",
             tags=["vaswani_transformer", "attention-is-all-you-need"],
@@ -158,8 +158,8 @@ def _changes(recipe: Recipe) -> dict[str, Any]:
     return _without_folders(changed)
 
 
-def _hub_datasets(data: Mapping[str, Any]) -> list[str] | None:
-    """The Hub's id of the training data, by which the Hub links the model to them."""
+def hub_datasets(data: Mapping[str, Any]) -> list[str] | None:
+    """The Hub's id of training or test data, by which the Hub links the model to them; None for other data."""
     name = data.get("dataset", BUILTIN)
     return [name] if name != BUILTIN and HUB_ID.fullmatch(name) and not Path(name).exists() else None
 

@@ -9,7 +9,16 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard
+import yaml
+from huggingface_hub import (
+    CommitInfo,
+    CommitOperationAdd,
+    CommitOperationDelete,
+    EvalResultEntry,
+    HfApi,
+    ModelCard,
+    eval_result_entries_to_yaml,
+)
 from huggingface_hub.errors import HfHubHTTPError
 from transformers.dynamic_module_utils import get_relative_import_files
 
@@ -18,14 +27,17 @@ from ..files import (
     CODE_FILES,
     CONFIG_FILE,
     RUN_FILES,
+    TEST_RESULTS_PATTERN,
     TOKENIZER_FILES,
     check_no_link_out,
     is_own_card,
     read_json,
 )
 from ..version import __version__
+from .card import hub_datasets
 
 _PUBLISHED = tuple(file.name for file in RUN_FILES if file.on_hub)
+_EVAL_RESULTS = ".eval_results/vaswani_transformer.yaml"
 
 
 def push_model(
@@ -114,18 +126,18 @@ def upload(
     **options: Any,
 ) -> Any:
     """Commits the published files of a folder, and deletes from the repo those that the folder lacks."""
-    files = published_files(folder)
+    added = [_addition(path, repo_id, stock_usage) for path in published_files(folder)] + _eval_results(folder)
     if revision is not None:
         api.create_branch(repo_id, branch=revision, exist_ok=True)
-    names = {path.name for path in files}
+    names = {each.path_in_repo for each in added}
     outdated = [
         name
         for name in api.list_repo_files(repo_id, revision=revision)
-        if name not in names and any(fnmatch(name, pattern) for pattern in _PUBLISHED)
+        if name not in names and any(fnmatch(name, pattern) for pattern in (*_PUBLISHED, _EVAL_RESULTS))
     ]
     return api.create_commit(
         repo_id,
-        [_addition(path, repo_id, stock_usage) for path in files] + [CommitOperationDelete(name) for name in outdated],
+        added + [CommitOperationDelete(name) for name in outdated],
         commit_message=message or "Upload translation model",
         revision=revision,
         **options,
@@ -141,6 +153,18 @@ def _code(folder: Path) -> set[Path]:
     ]
     files = {folder / f"{place.split('.')[0]}.py" for place in places}
     return files.union(*(map(Path, get_relative_import_files(path)) for path in files))
+
+
+def _eval_results(folder: Path) -> list[CommitOperationAdd]:
+    """Scores on test sets of the Hub, in the file that the Hub's pages and leaderboards read."""
+    entries = []
+    for file in sorted(folder.glob(TEST_RESULTS_PATTERN)):
+        test = read_json(file)
+        if ids := hub_datasets(test.get("test_corpus", {})):
+            task, notes = test["test_corpus"].get("dataset_config", "default"), test["test_sacrebleu_signature"]
+            entries.append(EvalResultEntry(ids[0], task, test["test_sacrebleu"], notes=f"sacreBLEU {notes}"))
+    content = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False).encode()
+    return [CommitOperationAdd(_EVAL_RESULTS, content)] if entries else []
 
 
 def _addition(path: Path, repo_id: str, stock_usage: str | None) -> CommitOperationAdd:
