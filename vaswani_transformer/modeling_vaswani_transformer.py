@@ -8,7 +8,6 @@ V vocabulary. A mask says True (or 0.0 where it is added to scores) for "attend"
 
 import copy
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import torch
@@ -716,19 +715,14 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         moved: Self = super()._apply(*args, **kwargs)
         return moved
 
-    def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> None:
-        """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json.
-
-        Files of code that 0.1.0 saved and that nothing imports any more are deleted.
-        """
+    def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
+        """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json."""
         own, self.generation_config = self.generation_config, copy.deepcopy(self.generation_config)
         self.set_default_search()
         try:
-            super().save_pretrained(save_directory, *args, **kwargs)
+            super().save_pretrained(*args, **kwargs)
         finally:
             self.generation_config = own
-        for part in ("attention", "decoding", "dropout", "inputs", "linear", "positions"):
-            Path(save_directory, f"{part}_vaswani_transformer.py").unlink(missing_ok=True)
 
     @can_return_tuple  # type: ignore[untyped-decorator]  # of transformers
     def forward(  # type: ignore[misc]  # `num_items_in_batch` is one of TransformersKwargs, too
