@@ -19,9 +19,9 @@ from vaswani_transformer.analysis.cost import (
     SEPARABLE_COMPLEXITY,
     TABLE_1,
     Sizes,
-    TrainingCost,
     paper_flops,
     table_3,
+    training_flops,
 )
 from vaswani_transformer.training.recipes import get_recipe
 
@@ -68,6 +68,53 @@ def _number(value):
 
 
 # ---- Table 2 ----
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingCost:
+    """Tokens, time and operations of a training, made or to come.
+
+    Args:
+        config: The model's configuration.
+        num_steps: Updates.
+        source_tokens: Real source tokens, with `</s>`, of all updates; `target_tokens` likewise.
+        seconds: Wall time.
+        device_seconds: Wall time x number of devices.
+        flops_per_second: Matrix rate of one device; None if it is not known.
+    """
+
+    config: VaswaniTransformerConfig
+    num_steps: int
+    source_tokens: int
+    target_tokens: int
+    seconds: float
+    device_seconds: float
+    flops_per_second: float | None = None
+
+    @property
+    def tokens_per_second(self):
+        """Real source and target tokens a second, over all devices."""
+        return (self.source_tokens + self.target_tokens) / self.seconds
+
+    @property
+    def num_devices(self):
+        """Devices; the mean over time where a resumed training had another number of them."""
+        return self.device_seconds / self.seconds
+
+    @property
+    def flops_paper(self):
+        """Cost the paper's way; None without a matrix rate."""
+        return None if self.flops_per_second is None else paper_flops(self.device_seconds, self.flops_per_second)
+
+    @property
+    def flops_counted(self):
+        """Cost by counting operations."""
+        return training_flops(self.config, self.source_tokens, self.target_tokens)
+
+    @property
+    def utilization(self):
+        """Model FLOPs utilisation, 0 to about 1: counted operations over what the devices could have multiplied."""
+        return None if self.flops_paper is None else self.flops_counted / self.flops_paper
 
 
 @dataclass(frozen=True)
