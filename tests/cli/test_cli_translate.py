@@ -189,7 +189,7 @@ def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(small
     disk(f"size={len(expected) // 2048}k")
     process = Fork([*command, "disk/out"], Path.cwd())
     assert process.wait(100) == 2
-    assert "\nerror: [Errno 28] No space left on device\nWhat is translated is kept in " in process.errors()
+    assert "error: [Errno 28] No space left on device\nWhat is translated is kept in " in process.errors()
     kept = Path("disk/out.part").read_bytes()
     assert len(kept) > 4096
     assert expected.startswith(kept)

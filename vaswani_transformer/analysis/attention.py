@@ -85,7 +85,9 @@ def attention_maps(
 
     Paper: section 3.2.3.
     """
-    check_not_blank(source=source, target=target)
+    for name, text in (("source", source), ("target", target)):
+        if not text.strip():
+            raise ValueError(f"`{name}` must be a sentence, got {text!r}. Pass one with at least one word.")
     source_ids, source_tokens = readable_tokens(tokenizer, source)
     target_ids, target_tokens = readable_tokens(tokenizer, target)
     fed_ids = model.prepare_decoder_input_ids_from_labels(torch.tensor([target_ids], device=model.device))
@@ -102,13 +104,6 @@ def attention_maps(
     )
     fed_tokens = [str(tokenizer.convert_ids_to_tokens(int(fed_ids[0, 0]))), *target_tokens[:-1]]
     return AttentionMaps(encoder, decoder, cross, source_tokens, fed_tokens, target_tokens)
-
-
-def check_not_blank(**sentences: str) -> None:
-    """Raises ValueError for a sentence without words."""
-    for name, text in sentences.items():
-        if not text.strip():
-            raise ValueError(f"`{name}` must be a sentence, got {text!r}. Pass one with at least one word.")
 
 
 def readable_tokens(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[int], list[str]]:
@@ -184,15 +179,6 @@ def check_matplotlib() -> None:
         import matplotlib.figure  # noqa: F401
 
 
-def check_num_tokens(**counts: int) -> None:
-    """Raises ValueError for a sentence with more tokens than can be read in a map."""
-    for name, count in counts.items():
-        if count > MAX_TOKENS:
-            raise ValueError(
-                f"`{name}` must have at most {MAX_TOKENS} tokens to be drawn, got {count} with </s>. Shorten it."
-            )
-
-
 def draw_attention(
     maps: AttentionMaps,
     *,
@@ -220,7 +206,11 @@ def draw_attention(
     check_matplotlib()
     from matplotlib.figure import Figure
 
-    check_num_tokens(source=len(maps.source_tokens), target=len(maps.predicted_tokens))
+    for name, tokens in (("source", maps.source_tokens), ("target", maps.predicted_tokens)):
+        if len(tokens) > MAX_TOKENS:
+            raise ValueError(
+                f"`{name}` must have at most {MAX_TOKENS} tokens to be drawn, got {len(tokens)} with </s>. Shorten it."
+            )
     grids = [_chosen_grid(maps, kind, layers, heads) for kind in sorted(set(kinds), key=KINDS.index)]
     figure = Figure(dpi=120, layout="constrained")
     num_rows = sum(len(grid.layers) * len(grid.row_tokens) for grid in grids)

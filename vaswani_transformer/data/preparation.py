@@ -49,16 +49,19 @@ def tokenize_corpus(
     if num_proc is None:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         num_proc = min(cores, len(dataset) // _PAIRS_PER_PROCESS)
-    return dataset.map(
-        encode_pairs,
-        batched=True,
-        fn_kwargs={"tokenizer": tokenizer},
-        remove_columns=dataset.column_names,
-        features=_FEATURES,
-        num_proc=num_proc if num_proc > 1 else None,
-        new_fingerprint=_fingerprint(dataset, tokenizer),
-        desc="Tokenizing",
-    )
+    try:
+        return dataset.map(
+            encode_pairs,
+            batched=True,
+            fn_kwargs={"tokenizer": tokenizer},
+            remove_columns=dataset.column_names,
+            features=_FEATURES,
+            num_proc=num_proc if num_proc > 1 else None,
+            new_fingerprint=_fingerprint(dataset, tokenizer),
+            desc="Tokenizing",
+        )
+    except ValueError as error:  # of closing the cache's file after it could not be written, say on a full disk
+        raise error.__context__ or error from None
 
 
 def encode_pairs(pairs: Mapping[str, list[str]], tokenizer: Any) -> dict[str, list[Any]]:
