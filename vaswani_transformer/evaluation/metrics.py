@@ -226,7 +226,7 @@ class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has 
 def make_compute_metrics(
     tokenizer: PreTrainedTokenizerBase, target_language: str | None = None
 ) -> Callable[[EvalPrediction], dict[str, float]]:
-    """The function that `Seq2SeqTrainer(compute_metrics=...)` takes: all four scores of generated translations.
+    """The function that `Seq2SeqTrainer(compute_metrics=...)` takes: every score of generated translations.
 
     It returns numbers only, since every logger can show those; the signatures are in the results of `evaluate`.
     References are decoded from the labels.

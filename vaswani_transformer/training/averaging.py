@@ -104,7 +104,7 @@ def average_checkpoints(
     Args:
         inputs: Snapshot files and model folders, or one folder of a run, which means the snapshots in it (without
             snapshots: its resumable checkpoints).
-        output_dir: New or empty folder; receives weights, config, generation config and tokenizer.
+        output_dir: New or empty folder; receives weights and what the table in files.py marks.
         last: Number of newest inputs to average; None means all.
 
     Returns:

@@ -352,12 +352,10 @@ RECIPES: dict[str, Recipe] = {
         Recipe(
             name="multi30k-tiny",
             description=(
-                "Multi30k en-de with the Transformer-Tiny of Wu et al. 2021 (LividWo/Revisit-MMT, text only): train "
-                "on the corpus' own lower-cased, tokenised files, passed as train_source, train_target and so on. "
-                "Their batch is 8,192 padded tokens in which a pair counts as its longer side, about 65 updates an "
-                "epoch; here it is real tokens on each side, chosen to give the same number of updates. Differs "
-                "from their recipe in: byte-level BPE instead of subword-nmt, interleaved sinusoids, and output limit "
-                "input + 50 instead of 200."
+                "Multi30k en-de with the Transformer-Tiny of Wu et al. 2021 (LividWo/Revisit-MMT, text only), for the "
+                "corpus' own lower-cased, tokenised files, passed as train_source, train_target and so on. Batches "
+                "count real tokens of each side, chosen to give their 65 updates an epoch. Other differences: "
+                "byte-level BPE, interleaved sinusoids, and output limit input + 50 instead of 200."
             ),
             source_language="en",
             target_language="de",
@@ -386,33 +384,6 @@ RECIPES: dict[str, Recipe] = {
             num_beams=5,
             length_penalty=1.0,
             length_penalty_offset=0,
-        ),
-        Recipe(
-            name="multi30k-table3",
-            description=(
-                "Base row of Table 3 at tiny size, for Multi30k en-de: the paper's base model with a quarter of its "
-                "widths and half of its layers, and its training in batches and a warm-up to suit 29,000 pairs. Not "
-                "averaged, as in the paper's table. scripts/paper/train_table3.py makes the others; files are passed "
-                "as train_source, train_target and so on."
-            ),
-            source_language="en",
-            target_language="de",
-            vocab_size=4000,
-            max_tokens_per_sentence=128,
-            d_model=128,
-            d_ff=512,
-            num_encoder_layers=3,
-            num_decoder_layers=3,
-            max_source_tokens_per_batch=1500,
-            max_target_tokens_per_batch=1500,
-            max_steps=2500,
-            warmup_steps=500,
-            snapshot_steps=500,
-            num_averaged_snapshots=0,
-            eval_steps=500,
-            generation_num_beams=0,
-            save_steps=500,
-            save_total_limit=1,
         ),
         Recipe(
             name="tatoeba-small",
