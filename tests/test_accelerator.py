@@ -1,0 +1,65 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The accelerator of the tests refuses and counts what a GPU would refuse or wait for."""
+
+import pytest
+import torch
+from accelerator import waits
+from torch import nn
+
+
+def test_tensors_are_made_computed_and_differentiated_on_the_accelerator(accel):
+    layer, on_host = nn.Linear(3, 2), torch.arange(6.0).view(2, 3)
+    expected = torch.autograd.grad(layer(on_host).square().sum(), layer.weight)[0]
+    layer, states = layer.to(accel), torch.arange(6.0, device=accel).view(2, 3)
+    layer(states).square().sum().backward()
+    assert {each.device for each in (states, layer.weight, layer.weight.grad, states.new_ones(1))} == {accel}
+    assert torch.equal(layer.weight.grad.cpu(), expected)
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [torch.add, torch.matmul, lambda a, b: torch.cat([a, b]), lambda a, b: b.index_select(0, a.long())],
+    ids=["add", "matmul", "cat", "index_select"],
+)
+def test_tensors_of_the_host_are_refused_beside_the_accelerators(accel, mix):
+    assert mix(torch.ones(2, device=accel), torch.ones(2, device=accel)).device == accel
+    with pytest.raises(RuntimeError, match="same device"):
+        mix(torch.ones(2, device=accel), torch.ones(2))
+    with pytest.raises(RuntimeError):
+        torch.ones(2, device=accel).numpy()
+
+
+WAITS = {
+    "item": lambda x: x[0].item(),
+    "bool": lambda x: bool(x[0] > 0),
+    "tolist": lambda x: x.tolist(),
+    "cpu": lambda x: x.cpu(),
+    "to": lambda x: torch.ones(2).to(x.device),
+    "tensor": lambda x: torch.tensor([1.0], device=x.device),
+    "copy_": lambda x: x.copy_(torch.ones(2)),
+    "from": lambda x: torch.ones(2).copy_(x),
+    "mask": lambda x: x[x > 0],
+    "host's index": lambda x: x[torch.tensor([1, 0])],
+    "nonzero": lambda x: x.nonzero(),
+    "masked put": lambda x: x.index_put_((x == 0,), x.clone()),
+}
+FREE = {
+    "scalar": lambda x: x * torch.tensor(2.0),
+    "fill": lambda x: x.masked_fill_(x > 0, 1.0),
+    "masked fill": lambda x: x.__setitem__(x > 0, 1.0),
+    "where": lambda x: torch.where(x > 0, x, 0.0),
+    "full": lambda x: torch.full((2,), 3.0, device=x.device),
+    "slice": lambda x: x[:1].exp_(),
+    "dtype": lambda x: x.to(x.device, torch.float64),
+    "index": lambda x: x[x.long()],
+    "non_blocking": lambda x: torch.ones(2).to(x.device, non_blocking=True),
+}
+
+
+@pytest.mark.parametrize("name", [*WAITS, *FREE])
+def test_a_wait_is_noted_with_its_place(accel, name):
+    x = torch.zeros(2, device=accel)
+    with waits() as found:
+        {**WAITS, **FREE}[name](x)
+    assert [each.rpartition(" at ")[2].split(":")[0] for each in found] == ["test_accelerator.py"] * (name in WAITS)
