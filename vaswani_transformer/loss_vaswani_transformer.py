@@ -102,10 +102,14 @@ def fused_translation_loss(
 
     Paper: sections 3.4 and 5.4.
     """
+    labels = labels.to(states.device)
     is_real = labels != IGNORE_INDEX
-    divisor = _divisor(num_items_in_batch, labels.to(states.device))
-    states, labels = states[is_real.to(states.device)], labels[is_real].to(states.device)  # (N, D), (N,)
-    loss, nll = _FusedLoss.apply(states, weight, labels, label_smoothing)
+    divisor = _divisor(num_items_in_batch, labels)
+    if states.device.type == "cpu":
+        states, labels = states[is_real], labels[is_real]  # (N, D), (N,)
+    else:  # the host would wait for N: all B * T tokens are computed, and the ignored ones weigh nothing
+        states = states.masked_fill(~is_real.unsqueeze(-1), 0.0)
+    loss, nll = _FusedLoss.apply(states.reshape(-1, states.shape[-1]), weight, labels.reshape(-1), label_smoothing)
     return loss / divisor, nll / divisor if label_smoothing else None
 
 
@@ -117,7 +121,10 @@ def _divisor(num_items_in_batch: torch.Tensor | int | None, labels: torch.Tensor
 
 
 class _FusedLoss(torch.autograd.Function):
-    """Sums over N tokens of the smoothed and the plain cross-entropy of `states @ weight.T`."""
+    """Sums over N tokens of the smoothed and the plain cross-entropy of `states @ weight.T`.
+
+    Tokens whose label is ignored must have states of zero; their gradient is not zero, as that of a mask is.
+    """
 
     @staticmethod
     def forward(
@@ -160,7 +167,7 @@ def _loss_and_gradients(
     buffer = states.new_empty(0 if is_onednn else chunk, vocab_size)
     for start in range(0, max(1, num_tokens), chunk):  # once without tokens, too: the gradients are then zero
         rows = slice(start, start + chunk)
-        part, right = states[rows], labels[rows].unsqueeze(1)  # (C, D), (C, 1)
+        part, right = states[rows], labels[rows].clamp(min=0).unsqueeze(1)  # (C, D), (C, 1)
         logits = multiply(part, weight) if is_onednn else torch.mm(part, weight.T, out=buffer[: part.shape[0]])
         logits = logits.to(precise)  # (C, D) -> (C, V)
         right_logits, mean_logits = logits.gather(1, right), part.to(precise) @ mean_row
@@ -168,9 +175,11 @@ def _loss_and_gradients(
         exps = logits.sub_(largest).exp_()
         exp_sums = exps.sum(dim=1, keepdim=True)
         log_sums = exp_sums.log() + largest
-        part_nll = (log_sums - right_logits).sum()
+        is_ignored = labels[rows] == IGNORE_INDEX
+        part_nll = (log_sums - right_logits).squeeze(1).masked_fill(is_ignored, 0.0).sum()
         nll = nll + part_nll
-        loss = loss + (1.0 - smoothing) * part_nll + smoothing * (log_sums.squeeze(1) - mean_logits).sum()
+        uniform = (log_sums.squeeze(1) - mean_logits).masked_fill(is_ignored, 0.0).sum()
+        loss = loss + (1.0 - smoothing) * part_nll + smoothing * uniform
         if not any(needs_grad):
             continue
         if states.dtype != precise:  # else it is cheaper to divide the narrower sides of the products

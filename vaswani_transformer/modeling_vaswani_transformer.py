@@ -60,6 +60,11 @@ def mask_config(
     return _DENSE_MASKS if output_attentions or (is_cross and _is_flash(config._attn_implementation)) else config
 
 
+def may_read(attention_mask: torch.Tensor | None) -> bool:
+    """True where transformers may look whether a mask hides anything: there is none, or it lies on the host."""
+    return attention_mask is None or attention_mask.device.type == "cpu"
+
+
 def scaled_dot_product_attention(
     module: nn.Module,
     q: torch.Tensor,
@@ -511,6 +516,7 @@ class VaswaniTransformerEncoder(_Stack):
             config=mask_config(self.config, kwargs.get("output_attentions")),
             inputs_embeds=embeddings,
             attention_mask=attention_mask,
+            allow_is_bidirectional_skip=may_read(attention_mask),
         )
         hidden_states = self._embed(embeddings)
         for layer in self.layers:
@@ -565,12 +571,14 @@ class VaswaniTransformerDecoder(_Stack):
             inputs_embeds=embeddings,
             attention_mask=attention_mask,
             past_key_values=cache,
+            allow_is_causal_skip=may_read(attention_mask),
         )
         cross_mask = create_bidirectional_mask(
             config=mask_config(self.config, output_attentions, is_cross=True),
             inputs_embeds=embeddings,
             attention_mask=encoder_attention_mask,
             encoder_hidden_states=encoder_hidden_states,
+            allow_is_bidirectional_skip=may_read(encoder_attention_mask),
         )
         hidden_states = self._embed(embeddings, cache)
         for layer in self.layers:

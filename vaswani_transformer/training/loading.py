@@ -160,7 +160,8 @@ def load_batches(
             collate_fn=collator,
             num_workers=args.dataloader_num_workers,
             **_loader_options(args),
-        )
+        ),
+        device_placement=[False],  # which waits for each copy; the trainer does not
     )
     if (shard := loader.batch_sampler) is not batches:
         # accelerate's shard has no set_epoch of its own, so a resumed epoch would replay the order of epoch 0

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import datasets
 import torch
+from accelerate.utils import send_to_device
 from huggingface_hub import HfApi, ModelCard
 from torch import nn
 from torch.optim import Optimizer
@@ -220,6 +221,11 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if args.learning_rate is None:
             kwargs["lr"] = paper_peak_learning_rate(model.config.d_model, int(args.warmup_steps))
         return optimizer_cls, kwargs
+
+    def get_batch_samples(self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device) -> Any:
+        """Collects the micro-batches of an update on the device; the host does not wait for the copies."""
+        copies = (send_to_device(batch, device, non_blocking=True) for batch in epoch_iterator)
+        return super().get_batch_samples(copies, num_batches, device)
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None

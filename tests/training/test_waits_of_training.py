@@ -1,0 +1,64 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Our trainer on a device: the host waits for it where it logs, and nowhere else."""
+
+import pytest
+import torch
+from accelerator import waits
+from transformers import TrainerCallback
+
+
+class Marks(TrainerCallback):
+    """Notes where updates end and log lines are, among the waits."""
+
+    found = ()
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.found.clear()
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.found.append("update")
+
+    def on_log(self, args, state, control, **kwargs):
+        self.found.append("log")
+
+
+@pytest.fixture
+def train(make_trainer, monkeypatch):
+    """Function that trains on a device, and returns the trainer and what the host waited for, in order."""
+
+    def train(device, **options):
+        monkeypatch.setenv("ACCELERATE_TORCH_DEVICE", str(device))
+        marks = Marks()
+        # the Python device has no pinned memory
+        defaults = {"max_steps": 4, "logging_steps": 2, "use_cpu": device == "cpu", "dataloader_pin_memory": False}
+        trainer = make_trainer(extra={"callbacks": [marks]}, **{**defaults, **options})
+        with waits() as marks.found:
+            trainer.train()
+        assert trainer.model.device == torch.device(device)
+        return trainer, marks.found
+
+    return train
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"max_padded_tokens_per_device": 150, "max_grad_norm": 1.0}, {"is_stream": True}],
+    ids=["plain", "accumulated and clipped", "stream"],
+)
+def test_an_update_waits_for_nothing_but_at_a_line_of_the_log(accel, train, dataset, options):
+    if options.pop("is_stream", False):
+        columns = dataset.remove_columns(["source_length", "target_length"])
+        options["train_dataset"] = columns.to_iterable_dataset()
+    trainer, found = train(accel, **options)
+    first, _, others = " ".join("wait" if " at " in each else each for each in found).partition(" log ")
+    # at a line of the log: loss and gradients, twice as transformers reads its own, tokens and nll
+    assert first == "update update" + 6 * " wait"
+    assert others.startswith(first + " log")
+    assert (trainer.args.gradient_accumulation_steps > 1) == ("max_grad_norm" in options)
+
+
+def test_a_training_on_a_device_is_that_of_the_cpu(accel, train):
+    on_host, on_device = (dict(train(device)[0].model.named_parameters()) for device in ("cpu", accel))
+    for name, expected in on_host.items():
+        torch.testing.assert_close(on_device[name].detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-5)
