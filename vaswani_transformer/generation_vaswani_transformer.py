@@ -29,6 +29,8 @@ from .search_vaswani_transformer import (
     NEVER_POSITIVE,
     NO_HYPOTHESIS,
     PAPER_ALPHA,
+    PAPER_BEAMS,
+    PAPER_OVER_SOURCE,
     ForcedEndAtLimit,
     SearchRule,
     check_length_penalty,
@@ -133,7 +135,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def _set_default_generation(self) -> None:
         """Sets section 6.1's scores and limit; the search stays greedy, as in any model made from a configuration."""
         self.generation_config.update(
-            length_penalty_offset=GNMT_OFFSET, max_new_tokens_over_source=50, allow_custom_entries=True
+            length_penalty_offset=GNMT_OFFSET, max_new_tokens_over_source=PAPER_OVER_SOURCE, allow_custom_entries=True
         )
         # transformers drops unknown keys from a file that says it was derived from a model's config.
         self.generation_config._from_model_config = False
@@ -146,7 +148,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         """
         own = self.generation_config
         if hasattr(own, "max_new_tokens_over_source") and own.num_beams is None and not own.do_sample:
-            own.num_beams = 4
+            own.num_beams = PAPER_BEAMS
             own.length_penalty = PAPER_ALPHA if own.length_penalty is None else own.length_penalty
 
     def _prepare_generation_config(self, generation_config: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:

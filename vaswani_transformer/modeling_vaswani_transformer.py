@@ -321,6 +321,8 @@ class EncoderLayer(PostNormLayer):
 class DecoderLayer(PostNormLayer):
     """Masked self-attention, attention over the encoder's output, then feed-forward.
 
+    `DecoderSession._layer` repeats this arithmetic for one more token: change both.
+
     Paper: section 3.1.
     """
 
@@ -341,7 +343,7 @@ class DecoderLayer(PostNormLayer):
         **kwargs: Any,
     ) -> torch.Tensor:
         """(B, T, D) with the encoder's output (B, S, D) -> (B, T, D)."""
-        # view_as adds an autograd node, so gradients are summed per layer, in the same order under FSDP.
+        # view_as adds an autograd node: a layer's gradients are summed first, then added to those of other layers.
         encoder_hidden_states = encoder_hidden_states.view_as(encoder_hidden_states)
         attended, _ = self.self_attn(
             hidden_states, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs

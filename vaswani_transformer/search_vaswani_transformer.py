@@ -16,7 +16,9 @@ from transformers.generation import logits_process
 # Log-probability of a running hypothesis that does not exist: transformers adds -1e9, any real one is far above.
 NO_HYPOTHESIS = -1.0e8
 
-PAPER_ALPHA = 0.6  # exponent of the length penalty in section 6.1
+PAPER_BEAMS = 4  # of the search in section 6.1
+PAPER_ALPHA = 0.6  # exponent of its length penalty
+PAPER_OVER_SOURCE = 50  # its limit: this many tokens more than the source has
 GNMT_OFFSET = 5  # of the length penalty in Wu et al. 2016
 
 # Processors that treat each row by itself, whatever its place in the batch, and never lift a log-probability above 0.

@@ -18,6 +18,7 @@ from ..analysis.cost import VARIATIONS
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation import METRICS
 from ..files import RECIPE_FILE, read_json, write_json
+from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA, PAPER_BEAMS, PAPER_OVER_SOURCE
 
 logger = logging.get_logger(__name__)
 
@@ -161,12 +162,14 @@ class Recipe:
     logging_steps: int = _field(100, "updates between two lines of the log", _COUNT)
 
     # Decoding, written into the model's generation config.
-    num_beams: int = _field(4, "beams of the published model's search", _COUNT)
-    length_penalty: float = _field(0.6, "alpha of the length penalty ((c + length) / (c + 1))^alpha", _PENALTY)
+    num_beams: int = _field(PAPER_BEAMS, "beams of the published model's search", _COUNT)
+    length_penalty: float = _field(PAPER_ALPHA, "alpha of the length penalty ((c + length) / (c + 1))^alpha", _PENALTY)
     length_penalty_offset: float = _field(
-        5, "c of the length penalty; 5 is the paper's, 0 gives length^alpha", _NOT_NEGATIVE
+        GNMT_OFFSET, "c of the length penalty; 5 is the paper's, 0 gives length^alpha", _NOT_NEGATIVE
     )
-    max_new_tokens_over_source: int = _field(50, "output limit in tokens: input length + this number", _COUNT_OR_ZERO)
+    max_new_tokens_over_source: int = _field(
+        PAPER_OVER_SOURCE, "output limit in tokens: input length + this number", _COUNT_OR_ZERO
+    )
 
     def __post_init__(self) -> None:
         """Checks every value before an old run is deleted or a new one trained."""
