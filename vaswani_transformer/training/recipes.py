@@ -33,10 +33,6 @@ OLD_NAMES = {
 SPLITS = ("train", "validation", "test")
 _PARTS = ("source", "target", "pairs")  # the files of a split
 _DECIDING = (*METRICS, "loss", "nll", "perplexity")  # figures by which a model can be chosen
-_MODEL_FIELDS = (
-    "d_model d_ff num_heads d_k d_v num_encoder_layers num_decoder_layers dropout attention_dropout "
-    "activation_dropout attention_bias position_encoding"
-).split()
 
 # Ranges of numbers: the least value, the first that is too large, and the words for both.
 _Range = tuple[float, float, str]
@@ -51,9 +47,9 @@ _RATIO: _Range = (1, math.inf, "a finite number of at least 1")
 _PENALTY: _Range = (-10, math.nextafter(10, 11), "a number in [-10, 10]")
 
 
-def _field(default: Any, text: str, allowed: _Range | None = None) -> Any:
-    """Dataclass field with a default, the help text shown by the command line and the range of its numbers."""
-    return dataclasses.field(default=default, metadata={"help": text, "range": allowed})
+def _field(default: Any, text: str, allowed: _Range | None = None, *, free: bool = False) -> Any:
+    """A field: default, help of the command line, range of its numbers; if `free`, a resumed run may change it."""
+    return dataclasses.field(default=default, metadata={"help": text, "range": allowed, "free": free})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +57,16 @@ class Recipe:
     """One training run: data, vocabulary, model, batches, optimiser, snapshots, validation and decoding.
 
     The defaults are the paper's base model. Each field carries its help text, with units, in `metadata["help"]`.
-    Nothing here depends on the hardware except `max_padded_tokens_per_device`, which bounds memory and does not
-    change the training.
+    A field that is named as one of the config or of the training arguments is passed on: see `model_config` and
+    `run.training_arguments`. Nothing here depends on the hardware except `max_padded_tokens_per_device`, which bounds
+    memory.
 
     Raises:
         ValueError: If a value is of another type, or out of its range.
     """
 
-    name: str = _field("custom", "name of the recipe")
-    description: str = _field("", "what the recipe trains and where it leaves its source")
+    name: str = _field("custom", "name of the recipe", free=True)
+    description: str = _field("", "what the recipe trains and where it leaves its source", free=True)
 
     # Data: either dataset, or for each split two files or one file of pairs.
     source_language: str | None = _field(None, "language code of the source side, for example en")
@@ -83,16 +80,16 @@ class Recipe:
         False,
         "read the training data anew in every epoch instead of keeping them on disk as token ids; needs a tokenizer",
     )
-    test_split: str = _field("test", "split of the dataset that is the test set")
+    test_split: str = _field("test", "split of the dataset that is the test set", free=True)
     train_source: str | None = _field(None, "training text, source side, one sentence a line")
     train_target: str | None = _field(None, "training text, target side, aligned with train_source")
     train_pairs: str | None = _field(None, "training pairs in one .jsonl, .json, .csv, .tsv or .parquet file")
     validation_source: str | None = _field(None, "validation text, source side")
     validation_target: str | None = _field(None, "validation text, target side")
     validation_pairs: str | None = _field(None, "validation pairs in one file")
-    test_source: str | None = _field(None, "test text, source side")
-    test_target: str | None = _field(None, "test text, target side")
-    test_pairs: str | None = _field(None, "test pairs in one file")
+    test_source: str | None = _field(None, "test text, source side", free=True)
+    test_target: str | None = _field(None, "test text, target side", free=True)
+    test_pairs: str | None = _field(None, "test pairs in one file", free=True)
     vocab_size: int = _field(37000, "entries of the joint vocabulary, with the 3 special tokens and 256 bytes", _COUNT)
     tokenizer: str | None = _field(
         None, "folder of a trained tokenizer, or its Hub id; none: one is trained on the training text"
@@ -126,8 +123,9 @@ class Recipe:
         None,
         "padded tokens, both sides together, one device holds at a time; more are accumulated; none: 4,096 on CPUs",
         _LENGTH,
+        free=True,
     )
-    max_steps: int = _field(100000, "updates of the whole training", _COUNT)
+    max_steps: int = _field(100000, "updates of the whole training", _COUNT, free=True)
     warmup_steps: int = _field(4000, "updates of the linear warm-up", _COUNT)
     learning_rate: float | None = _field(
         None, "peak learning rate; none: (d_model * warmup_steps)^-0.5, the paper's", _POSITIVE
@@ -149,26 +147,34 @@ class Recipe:
     )
     metric_for_best_model: str = _field("sacrebleu", f"validation figure that decides: {', '.join(_DECIDING)}")
     early_stopping_patience: int | None = _field(
-        None, "validations without a better metric_for_best_model before training stops; none: never", _COUNT
+        None,
+        "validations without a better metric_for_best_model before training stops; none: never",
+        _COUNT,
+        free=True,
     )
 
     # Validation, checkpoints, log.
-    eval_steps: int = _field(5000, "updates between two validations", _COUNT)
+    eval_steps: int = _field(5000, "updates between two validations", _COUNT, free=True)
     generation_num_beams: int = _field(
-        1, "beams of the translations scored at validations; 1: greedy; 0: none, losses alone", _COUNT_OR_ZERO
+        1,
+        "beams of the translations scored at validations; 1: greedy; 0: none, losses alone",
+        _COUNT_OR_ZERO,
+        free=True,
     )
-    save_steps: int = _field(5000, "updates between two resumable checkpoints", _COUNT)
-    save_total_limit: int = _field(2, "resumable checkpoints kept", _COUNT)
-    logging_steps: int = _field(100, "updates between two lines of the log", _COUNT)
+    save_steps: int = _field(5000, "updates between two resumable checkpoints", _COUNT, free=True)
+    save_total_limit: int = _field(2, "resumable checkpoints kept", _COUNT, free=True)
+    logging_steps: int = _field(100, "updates between two lines of the log", _COUNT, free=True)
 
     # Decoding, written into the model's generation config.
-    num_beams: int = _field(PAPER_BEAMS, "beams of the published model's search", _COUNT)
-    length_penalty: float = _field(PAPER_ALPHA, "alpha of the length penalty ((c + length) / (c + 1))^alpha", _PENALTY)
+    num_beams: int = _field(PAPER_BEAMS, "beams of the published model's search", _COUNT, free=True)
+    length_penalty: float = _field(
+        PAPER_ALPHA, "alpha of the length penalty ((c + length) / (c + 1))^alpha", _PENALTY, free=True
+    )
     length_penalty_offset: float = _field(
-        GNMT_OFFSET, "c of the length penalty; 5 is the paper's, 0 gives length^alpha", _NOT_NEGATIVE
+        GNMT_OFFSET, "c of the length penalty; 5 is the paper's, 0 gives length^alpha", _NOT_NEGATIVE, free=True
     )
     max_new_tokens_over_source: int = _field(
-        PAPER_OVER_SOURCE, "output limit in tokens: input length + this number", _COUNT_OR_ZERO
+        PAPER_OVER_SOURCE, "output limit in tokens: input length + this number", _COUNT_OR_ZERO, free=True
     )
 
     def __post_init__(self) -> None:
@@ -200,12 +206,10 @@ class Recipe:
         Raises:
             ValueError: If there is no such preset, or its values and the recipe's do not fit.
         """
+        names = self.__dataclass_fields__.keys() & VaswaniTransformerConfig.__dataclass_fields__.keys()
+        values = {name: value for name in names if (value := getattr(self, name)) is not None}
         return VaswaniTransformerConfig.from_preset(
-            self.preset,
-            vocab_size=self.vocab_size if vocab_size is None else vocab_size,
-            source_language=self.source_language,
-            target_language=self.target_language,
-            **{name: value for name in _MODEL_FIELDS if (value := getattr(self, name)) is not None},
+            self.preset, **values | {"vocab_size": vocab_size or self.vocab_size}
         )
 
     def data_arguments(self, split: str) -> dict[str, Any] | None:

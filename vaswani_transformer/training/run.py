@@ -54,13 +54,6 @@ from .trainer import VaswaniTransformerTrainer
 
 logger = logging.get_logger(__name__)
 
-# Changing these does not change the updates already made, so a resumed run may.
-_FREE_TO_CHANGE = (
-    "name description test_split test_source test_target test_pairs max_steps max_padded_tokens_per_device eval_steps "
-    "generation_num_beams save_steps save_total_limit logging_steps early_stopping_patience num_beams length_penalty "
-    "length_penalty_offset max_new_tokens_over_source"
-).split()
-
 
 def train(
     recipe: Recipe,
@@ -343,7 +336,7 @@ def check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
     differences = [
         f"{field.name} {getattr(trained, field.name)!r} instead of {getattr(wanted, field.name)!r}"
         for field in dataclasses.fields(Recipe)
-        if field.name not in _FREE_TO_CHANGE and getattr(trained, field.name) != getattr(wanted, field.name)
+        if not field.metadata["free"] and getattr(trained, field.name) != getattr(wanted, field.name)
     ]
     if differences:
         raise ValueError(
