@@ -99,18 +99,6 @@ class TokenBatchSampler(Sampler[list[int]]):
         return len(self._lengths)
 
     @property
-    def num_tokens(self) -> tuple[int, int]:
-        """Real source and target tokens of every epoch, with `</s>`."""
-        source, target = self._lengths.sum(axis=0).tolist()
-        return source, target
-
-    @property
-    def tokens_per_batch(self) -> tuple[float, float]:
-        """Real source and target tokens of an effective batch, on average."""
-        source, target = self.num_tokens
-        return source / self.num_effective_batches, target / self.num_effective_batches
-
-    @property
     def num_effective_batches(self) -> int:
         """Effective batches, which is updates, of every epoch."""
         return len(self._starts) - 1
