@@ -207,15 +207,16 @@ def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
         d_model: Width of the model, even.
 
     Returns:
-        (L, D) in fp32. Angles are computed in float64 where the device has it: in fp32 those of position 1,000 would
-        be off by 1e-4.
+        (L, D) in fp32. Angles are computed in float64, for MPS, which has none, on the host: in fp32 those of position
+        1,000 would be off by 1e-4.
 
     Paper: section 3.5.
     """
-    dtype = torch.float32 if position_ids.device.type == "mps" else torch.float64
-    pair = torch.arange(0, d_model, 2, device=position_ids.device, dtype=dtype)
-    angles = position_ids.to(dtype).unsqueeze(-1) * torch.exp(pair * (-math.log(10_000.0) / d_model))  # (L, D/2)
-    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).float()  # (L, D), interleaved
+    device = position_ids.device
+    places = (position_ids.cpu() if device.type == "mps" else position_ids).double()
+    pair = torch.arange(0, d_model, 2, device=places.device, dtype=torch.float64)
+    angles = places.unsqueeze(-1) * torch.exp(pair * (-math.log(10_000.0) / d_model))  # (L, D/2)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).float().to(device)  # (L, D), interleaved
 
 
 class SinusoidalPositionalEncoding(nn.Module):

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import torch
 from transformers import Seq2SeqTrainingArguments
 from transformers.utils import logging
 
@@ -21,8 +22,9 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
 
     `max_padded_tokens_per_device` bounds what one device holds at a time, source and target side together:
     `gradient_accumulation_steps` is raised until every micro-batch fits. It bounds memory and does not change what is
-    trained, except on a stream, whose batches are cut to each device's share. None means no bound, but 4,096 on CPUs,
-    where small micro-batches pad little and save memory at no cost of speed.
+    trained, except on a stream, whose batches are cut to each device's share. None means what fits the free memory of
+    CUDA devices, no bound on a stream there, and 4,096 on CPUs, where small micro-batches pad little and save memory
+    at no cost of speed.
 
     Paper: section 5.
 
@@ -52,7 +54,9 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     )
     max_padded_tokens_per_device: int | None = field(
         default=None,
-        metadata={"help": "Padded tokens one device holds at a time; more are accumulated. None: 4,096 on CPUs."},
+        metadata={
+            "help": "Padded tokens one device holds at a time; more are accumulated. None: by the GPU's memory."
+        },
     )
     snapshot_steps: int = field(default=1500, metadata={"help": "Updates between two snapshots for averaging."})
     num_averaged_snapshots: int = field(default=5, metadata={"help": "Newest snapshots kept; 0 writes none."})
@@ -99,3 +103,12 @@ def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_b
         if is_set and args.process_index == 0:
             logger.warning(f"`{name}` of {value} has no effect: {reason}.")
     args.dataloader_drop_last = False
+
+
+def warn_of_emulated_bf16(args: VaswaniTransformerTrainingArguments) -> None:
+    """Warns where torch emulates bfloat16, which transformers and accelerate take for support."""
+    if args.bf16 and args.device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        logger.warning_once(
+            f"`bf16` is emulated by {torch.cuda.get_device_name(args.device)}, which is slow. Train in fp32, or in "
+            "Python with `fp16=True` of the training arguments: its loss scaler skips updates that overflow."
+        )

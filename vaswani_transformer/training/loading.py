@@ -15,10 +15,13 @@ import datasets
 import numpy as np
 import torch
 from accelerate import Accelerator
+from accelerate.utils import gather_object
 from torch.utils.data import DataLoader, Dataset
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from ..analysis.cost import layer_parameters
+from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import (
     BATCHES_PER_POOL,
     CleaningReport,
@@ -118,10 +121,32 @@ def limit_shape_caches() -> None:
         os.environ.setdefault(name, "64")
 
 
-def plan_batches(args: VaswaniTransformerTrainingArguments, dataset: Any) -> TokenBatchSampler:
-    """Plans the batches, and raises `gradient_accumulation_steps` to what `max_padded_tokens_per_device` needs."""
+def padded_tokens_that_fit(config: VaswaniTransformerConfig, free_bytes: int) -> int:
+    """Padded tokens, both sides together, whose training takes at most three quarters of a GPU's free memory.
+
+    Rounded down to a power of two, so that a resumed run finds the same. Counted are 22 bytes a weight (it, gradient,
+    Adam, DDP's copy, half precision), 1 GiB for the loss, and all that a decoder layer keeps for its backward pass,
+    in fp32 and without attention weights, which sdpa does not keep.
+    """
+    encoder, decoder = layer_parameters(config)
+    attention = 4 * config.d_model + 2 * config.num_heads * (config.d_k + config.d_v)
+    kept = max(config.num_decoder_layers, 1) * (2 * attention + 4 * config.d_model + 2 * config.d_ff)  # of a token
+    rest = 0.75 * free_bytes - 22 * (encoder + decoder + config.vocab_size * config.d_model) - 2**30
+    return 1 << max(int(rest / (4 * kept)), 1).bit_length() - 1
+
+
+def plan_batches(args: VaswaniTransformerTrainingArguments, dataset: Any, config: Any = None) -> TokenBatchSampler:
+    """Plans the batches, and raises `gradient_accumulation_steps` to what `max_padded_tokens_per_device` needs.
+
+    Where that is None, the memory of the GPU with the least decides, if the model's config is given.
+    """
     source_lengths, target_lengths = pair_lengths(dataset)
-    _set_cpu_budget(args, int((source_lengths + target_lengths).max(initial=0)))
+    longest = int((source_lengths + target_lengths).max(initial=0))
+    _set_cpu_budget(args, longest)
+    is_known = getattr(config, "model_type", None) == VaswaniTransformerConfig.model_type
+    if args.max_padded_tokens_per_device is None and args.device.type == "cuda" and is_known:
+        free = min(gather_object([torch.cuda.mem_get_info(args.device)[0]]))  # of all processes
+        args.max_padded_tokens_per_device = max(padded_tokens_that_fit(config, free), longest)
     batches = TokenBatchSampler(
         source_lengths,
         target_lengths,

@@ -121,7 +121,7 @@ class Recipe:
     max_target_tokens_per_batch: int = _field(25000, "real target tokens of one update, over all devices", _LENGTH)
     max_padded_tokens_per_device: int | None = _field(
         None,
-        "padded tokens, both sides together, one device holds at a time; more are accumulated; none: 4,096 on CPUs",
+        "padded tokens of both sides one device holds at a time; more are accumulated; none: by a GPU's memory",
         _LENGTH,
         free=True,
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 import transformers.trainer
 from accelerate import skip_first_batches
@@ -29,6 +30,7 @@ from transformers.utils import logging
 from transformers.utils.hub import PushInProgress
 
 from ..data import StreamLoader, TokenBatchSampler
+from ..data.preparation import pair_lengths
 from ..files import PROGRESS_FILES, STAGING_FOLDER, STATE_FILE, read_json, write_json
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import drop_later_snapshots
@@ -212,6 +214,22 @@ class ResumableTrainer(Seq2SeqTrainer):
         return PROGRESS_FILES.replace("*", str(self.args.process_index))
 
     # ---- an update, and what follows it ----
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Computes a micro-batch's gradients; where memory runs out, ValueError names the bound that needs half."""
+        try:
+            return super().training_step(model, inputs, *args, **kwargs)
+        except torch.OutOfMemoryError as error:
+            if self._train_batches is None and self._train_loader is None:
+                raise
+            num_tokens, last = inputs["input_ids"].numel() + inputs["labels"].numel(), self._last_checkpoint
+            is_stream = self._train_batches is None  # which another bound would deal out in other batches
+            longest = 1 if is_stream else int(np.add(*pair_lengths(self.train_dataset)).max())
+            raise ValueError(
+                f"`max_padded_tokens_per_device` must fit the device's memory, got {num_tokens} padded tokens that do "
+                f"not. Pass {max(num_tokens // 2, longest)}, which accumulates more gradients, and "
+                + ("start anew." if is_stream or last is None else f"resume from {last}.")
+            ) from error
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
         """Norm of an update's gradients; on CPUs it is checked before it changes the weights."""

@@ -29,7 +29,7 @@ from ..data import CleaningReport, CleaningRules, StreamLoader, TokenBatchSample
 from ..data.preparation import check_token_ids
 from ..files import CARD_FILE, write_text
 from ..loss_vaswani_transformer import IGNORE_INDEX
-from .arguments import VaswaniTransformerTrainingArguments, warn_of_no_effect
+from .arguments import VaswaniTransformerTrainingArguments, warn_of_emulated_bf16, warn_of_no_effect
 from .averaging import SnapshotCallback
 from .callbacks import CostCallback, LogLines
 from .loading import (
@@ -104,10 +104,11 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     ):
         limit_shape_caches()
         if train_dataset is not None and has_length(train_dataset):
-            self._train_batches = plan_batches(args, train_dataset)
+            self._train_batches = plan_batches(args, train_dataset, getattr(model, "config", None))
         elif isinstance(train_dataset, datasets.IterableDataset):
             plan_stream(args)
         is_stream = isinstance(train_dataset, datasets.IterableDataset)
+        warn_of_emulated_bf16(args)
         warn_of_no_effect(args, is_batched_by_tokens=is_stream or self._train_batches is not None)
         self._stream_rules = stream_rules
         if data_collator is None and processing_class is not None:

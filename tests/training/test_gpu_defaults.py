@@ -1,0 +1,177 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Newcomers' GPUs: a bound that fits their memory, advice where that runs out, and emulated bf16."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+import torch
+from tiny import make_config
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+from vaswani_transformer.modeling_vaswani_transformer import sinusoids
+from vaswani_transformer.training import arguments, loading
+from vaswani_transformer.training.loading import padded_tokens_that_fit
+
+GIB = 2**30
+
+
+def cuda_arguments(**values):
+    defaults = {"max_padded_tokens_per_device": None, "world_size": 1, "gradient_accumulation_steps": 1, "seed": 0}
+    limits = {"max_source_tokens_per_batch": 120, "max_target_tokens_per_batch": 120, "data_seed": None}
+    return SimpleNamespace(**{"device": torch.device("cuda"), **defaults, **limits, **values})
+
+
+@pytest.fixture
+def planned_bound(dataset, monkeypatch):
+    """Function that plans batches as on GPUs with so much free memory, one a process; returns the bound."""
+
+    def plan(*free, config=None, **values):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[0], 0))
+        monkeypatch.setattr(loading, "gather_object", lambda own: [*own, *free[1:]])
+        args = cuda_arguments(**values)
+        loading.plan_batches(args, dataset, make_config() if config is None else config)
+        return args.max_padded_tokens_per_device
+
+    return plan
+
+
+# ---- the bound ----
+
+
+@pytest.mark.parametrize("sizes", [{}, {"d_model": 1024, "d_ff": 4096, "num_heads": 16}, {"d_ff": 512}], ids=str)
+def test_bound_counts_at_least_what_a_training_step_keeps_for_a_token(sizes):
+    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1, **sizes}
+    config = VaswaniTransformerConfig.from_preset("base", vocab_size=300, dropout=0.1, **sizes)
+    model = VaswaniTransformerForConditionalGeneration(config).train()
+    ids, kept = torch.full((8, 25), 7), {}
+    weights = {weight.data_ptr() for weight in model.parameters()}
+
+    def keep(tensor):
+        kept[tensor.untyped_storage().data_ptr()] = tensor  # which is alive until all are counted
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        model(input_ids=ids, labels=ids, smoothing=0.1, use_cache=False, return_logits=False)
+    num_bytes = sum(each.untyped_storage().nbytes() for place, each in kept.items() if place not in weights)
+    more = 2**16 * num_bytes / (2 * ids.numel())  # of as many tokens of both sides
+    few, many = (padded_tokens_that_fit(config, 2 * GIB + int(share * more / 0.75)) for share in (0.9, 4))
+    assert few < 2**16 <= many
+
+
+@pytest.mark.parametrize(("preset", "gib", "tokens"), [("base", 15, 2**14), ("base", 80, 2**17), ("big", 80, 2**16)])
+def test_bound_of_known_gpus(preset, gib, tokens):
+    config = VaswaniTransformerConfig.from_preset(preset, vocab_size=37_000)
+    assert padded_tokens_that_fit(config, gib * GIB) == tokens
+
+
+def test_bound_is_a_power_of_two_and_never_none():
+    bounds = [padded_tokens_that_fit(make_config(), int(gib * GIB)) for gib in (0, 1, 1.5, 2, 3.7, 40)]
+    assert bounds == sorted(bounds) and all(bound.bit_count() == 1 for bound in bounds)
+
+
+def test_bound_on_gpus_is_that_of_the_one_with_the_least_memory(planned_bound):
+    assert planned_bound(40 * GIB, 2 * GIB) == planned_bound(2 * GIB, 40 * GIB) == planned_bound(2 * GIB)
+    assert planned_bound(2 * GIB) < planned_bound(40 * GIB)
+
+
+def test_bound_on_a_full_gpu_is_the_longest_pair(planned_bound, dataset):
+    longest = max(map(sum, zip(dataset["source_length"], dataset["target_length"], strict=True)))
+    assert planned_bound(0) == longest
+
+
+def test_bound_that_is_given_and_that_of_unknown_models_stay(planned_bound):
+    assert planned_bound(40 * GIB, max_padded_tokens_per_device=130) == 130
+    assert planned_bound(40 * GIB, config=SimpleNamespace(model_type="marian")) is None
+    stream = cuda_arguments()
+    loading.plan_stream(stream)
+    assert stream.max_padded_tokens_per_device is None
+
+
+# ---- out of memory ----
+
+RUN = {"max_steps": 5, "save_strategy": "steps", "save_steps": 2}
+
+
+@pytest.fixture
+def make_short_of_memory(make_trainer):
+    """Function that makes a trainer whose device runs out of memory at micro-batches of more padded tokens."""
+
+    def make(memory, **options):
+        trainer = make_trainer(**{**RUN, **options})
+        compute_loss = trainer.compute_loss
+
+        def limited(model, inputs, **kwargs):
+            if trainer.state.global_step == 3 and inputs["input_ids"].numel() + inputs["labels"].numel() > memory:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            return compute_loss(model, inputs, **kwargs)
+
+        trainer.compute_loss = limited
+        return trainer
+
+    return make
+
+
+def test_out_of_memory_names_a_bound_with_which_the_run_goes_on(make_short_of_memory, make_trainer, tmp_path):
+    undisturbed = make_trainer(output_dir=tmp_path / "undisturbed", **RUN)
+    undisturbed.train()
+    with pytest.raises(ValueError, match=r"`max_padded_tokens_per_device` .* resume from .*checkpoint-2\.") as caught:
+        make_short_of_memory(200).train()
+    assert isinstance(caught.value.__cause__, torch.OutOfMemoryError)
+    got, bound = map(int, re.search(r"got (\d+) .* Pass (\d+)", str(caught.value)).groups())
+    assert bound == got // 2
+    resumed = make_short_of_memory(200, max_padded_tokens_per_device=bound)
+    resumed.train(resume_from_checkpoint=True)
+    assert resumed.args.gradient_accumulation_steps > 1
+    for name, tensor in undisturbed.model.state_dict().items():
+        torch.testing.assert_close(resumed.model.state_dict()[name], tensor, rtol=0, atol=2e-5)
+
+
+def test_out_of_memory_names_no_bound_below_the_longest_pair(make_short_of_memory, dataset):
+    longest = max(map(sum, zip(dataset["source_length"], dataset["target_length"], strict=True)))
+    with pytest.raises(ValueError, match=rf"Pass {longest}, .* start anew\."):
+        make_short_of_memory(1, max_padded_tokens_per_device=longest, save_strategy="no").train()
+
+
+def test_out_of_memory_on_a_stream_starts_anew(make_short_of_memory, dataset):
+    with pytest.raises(ValueError, match=r"Pass \d+, .* start anew\."):
+        make_short_of_memory(1, train_dataset=dataset.to_iterable_dataset()).train()
+
+
+# ---- precision ----
+
+
+@pytest.mark.parametrize(("in_hardware", "asked", "warns"), [(False, True, True), (True, True, False), (False,) * 3])
+def test_bf16_that_is_emulated_warns_and_names_fp16(monkeypatch, in_hardware, asked, warns):
+    said = []
+    monkeypatch.setattr(arguments.logger, "warning_once", said.append)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: in_hardware)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    arguments.warn_of_emulated_bf16(cuda_arguments(bf16=asked))
+    assert bool(said) == warns and all("Tesla T4" in each and "fp16=True" in each for each in said)
+
+
+def test_bf16_on_a_cpu_asks_no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", None)
+    arguments.warn_of_emulated_bf16(cuda_arguments(bf16=True, device=torch.device("cpu")))
+
+
+def test_positions_of_mps_are_computed_in_float64_on_the_host():
+    made = []
+
+    class Record(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            output = function(*args, **(kwargs or {}))
+            if torch.is_tensor(output):
+                made.append((output.device.type, output.dtype))
+            return output
+
+    with FakeTensorMode():
+        position_ids = torch.empty(4, dtype=torch.long, device="mps")
+        with Record():
+            table = sinusoids(position_ids, 8)
+    assert (table.device.type, table.dtype) == ("mps", torch.float32)
+    assert ("cpu", torch.float64) in made and ("mps", torch.float64) not in made
