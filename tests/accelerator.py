@@ -44,6 +44,8 @@ class AccelTensor(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        if torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), "CompositeImplicitAutograd"):
+            return function.decompose(*args, **(kwargs or {}))  # which torch leaves to us in inference mode
         return _run(function, *args, **(kwargs or {}))
 
     def __repr__(self):

@@ -58,7 +58,12 @@ def test_an_update_waits_for_nothing_but_at_a_line_of_the_log(accel, train, data
     assert (trainer.args.gradient_accumulation_steps > 1) == ("max_grad_norm" in options)
 
 
-def test_a_training_on_a_device_is_that_of_the_cpu(accel, train):
-    on_host, on_device = (dict(train(device)[0].model.named_parameters()) for device in ("cpu", accel))
-    for name, expected in on_host.items():
-        torch.testing.assert_close(on_device[name].detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-5)
+def test_a_training_and_its_evaluation_on_a_device_are_those_of_the_cpu(accel, train, untranslated):
+    on_host, on_device = (train(device)[0] for device in ("cpu", accel))
+    weights = dict(on_device.model.named_parameters())
+    for name, expected in on_host.model.named_parameters():
+        torch.testing.assert_close(weights[name].detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-5)
+    expected, got = (trainer.evaluate(untranslated[0].select(range(9))) for trainer in (on_host, on_device))
+    names = [name for name in expected if not name.endswith(("runtime", "per_second"))]
+    assert {"eval_nll", "eval_sacrebleu"} < set(names)
+    assert [got[name] for name in names] == pytest.approx([expected[name] for name in names], rel=1e-4)

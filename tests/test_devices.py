@@ -1,0 +1,117 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What works on a model works on one that lies on a device: the same numbers, and no copy in a loop."""
+
+import copy
+import dataclasses
+
+import pytest
+import torch
+from accelerator import waits
+from tiny import SENTENCES, make_model
+from transformers import DataCollatorForSeq2Seq, pipeline
+
+from vaswani_transformer.analysis.attention import attention_maps
+from vaswani_transformer.data import TranslationCollator
+from vaswani_transformer.evaluation.loading import load_for_inference
+from vaswani_transformer.evaluation.scoring import align_pairs, score_pairs
+from vaswani_transformer.evaluation.translate import translate, translate_n_best
+
+SOURCES, TARGETS = [*SENTENCES[::2], "A dog."], [*SENTENCES[1::2], "Ein Hund."]
+
+
+@pytest.fixture
+def models(accel):
+    """A model on the host and its copy on the device; their translations are as long as the source at most."""
+    on_host = make_model(scale=3.0)
+    on_host.generation_config.max_new_tokens_over_source = 0
+    return on_host, copy.deepcopy(on_host).to(accel)
+
+
+def both(models, use):
+    """What `use` makes of either model."""
+    made = []
+    for model in models:
+        torch.manual_seed(0)
+        made.append(use(model))
+    return made
+
+
+def generate(model, tokenizer, **options):
+    batch = tokenizer(SOURCES, padding=True, return_tensors="pt").to(model.device)
+    made = model.generate(**batch, return_dict_in_generate=True, output_scores=True, **options)
+    assert made.sequences.device == model.device
+    return made
+
+
+SEARCHES = {
+    "greedy": {"num_beams": 1},
+    "beam": {"num_beams": 3},
+    "best two": {"num_beams": 3, "num_return_sequences": 2, "early_stopping": True},
+    "sampled": {"num_beams": 1, "do_sample": True, "top_k": 5},
+    "sampled beams": {"num_beams": 3, "do_sample": True},
+    "constrained": {"num_beams": 3, "no_repeat_ngram_size": 2, "bad_words_ids": [[7], [8, 9]], "min_new_tokens": 3},
+    "penalised": {"num_beams": 1, "repetition_penalty": 1.2, "renormalize_logits": True},
+    "prefix": {"num_beams": 3, "prefix_allowed_tokens_fn": lambda batch, sequence: [5, 6, 7, 2]},
+    "static cache": {"num_beams": 3, "cache_implementation": "static"},
+}
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_generate_finds_what_it_finds_on_the_cpu(models, tiny_tokenizer, search):
+    expected, got = both(models, lambda model: generate(model, tiny_tokenizer, max_new_tokens=6, **SEARCHES[search]))
+    assert torch.equal(got.sequences.cpu(), expected.sequences)
+    if getattr(expected, "sequences_scores", None) is not None:
+        torch.testing.assert_close(got.sequences_scores.cpu(), expected.sequences_scores, rtol=1e-5, atol=1e-6)
+
+
+USES = {
+    "translate": lambda model, tokenizer: list(translate(model, tokenizer, SOURCES)),
+    "best": lambda model, tokenizer: list(translate_n_best(model, tokenizer, SOURCES, num_best=2)),
+    "score": lambda model, tokenizer: list(score_pairs(model, tokenizer, SOURCES, TARGETS)),
+    "align": lambda model, tokenizer: list(align_pairs(model, tokenizer, SOURCES, TARGETS)),
+    "maps": lambda model, tokenizer: attention_maps(model, tokenizer, SOURCES[0], TARGETS[0]).cross.tolist(),
+    "pipeline": lambda model, tokenizer: pipeline(
+        "translation", model=model, tokenizer=tokenizer, device=model.device
+    )(SOURCES, batch_size=2),
+}
+
+
+def plain(value):
+    """The values of objects, numbers rounded."""
+    if isinstance(value, float):
+        return round(value, 3)
+    values = dataclasses.astuple(value) if dataclasses.is_dataclass(value) else value
+    return [plain(each) for each in values] if isinstance(values, list | tuple) else values
+
+
+@pytest.mark.parametrize("name", USES)
+def test_translating_scoring_and_aligning_give_what_they_give_on_the_cpu(models, tiny_tokenizer, name):
+    expected, got = both(models, lambda model: plain(USES[name](model, tiny_tokenizer)))
+    assert got == expected
+
+
+@pytest.mark.parametrize("use", [score_pairs, align_pairs])
+def test_scoring_and_aligning_wait_a_few_times_a_batch_whatever_it_holds(models, tiny_tokenizer, use):
+    counts = []
+    for copies in (1, 8):
+        with waits() as found:
+            list(use(models[1], tiny_tokenizer, SOURCES * copies, TARGETS * copies, max_tokens_per_batch=10**6))
+        counts.append(len(found))
+    assert counts[0] == counts[1] <= 7
+
+
+def test_collators_leave_the_device_alone(models, tiny_tokenizer):
+    rows = [dict(tiny_tokenizer(source, text_target=target)) for source, target in zip(SOURCES, TARGETS, strict=True)]
+    for collate in (TranslationCollator(tiny_tokenizer), DataCollatorForSeq2Seq(tiny_tokenizer, model=models[1])):
+        with waits() as found:
+            batch = collate(rows)
+        assert found == [] and {tensor.device.type for tensor in batch.values()} == {"cpu"}
+
+
+def test_model_is_loaded_to_a_device(models, tiny_tokenizer, accel, tmp_path):
+    models[0].save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    loaded, _ = load_for_inference(tmp_path, device=accel)
+    for name, tensor in models[0].state_dict().items():
+        assert loaded.state_dict()[name].device == accel and torch.equal(loaded.state_dict()[name].cpu(), tensor)
