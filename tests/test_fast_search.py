@@ -15,6 +15,7 @@ from naive_search import generated_tokens
 from search_checks import MAX_FLIPPED, NEAR_TIE, decode, pad, rescored, without_padding
 from tiny import make_model
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
@@ -177,6 +178,48 @@ OPTIONS = {
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_search_equals_the_librarys_in_float64(searches, options):
     for seed in range(5):
+        assert_equal(*both(searches, random_model(seed), pad(random_sentences(seed)), **options))
+
+
+class Recorded(TorchDispatchMode):
+    """What a CUDA graph is: the operations of one step on the memory that it found, to be done again without Python.
+
+    Reading a result on the host is refused, as it is while a graph is captured.
+    """
+
+    def __init__(self, step):
+        super().__init__()
+        self.calls, self.is_done = [], True  # recording has done the first step; a GPU would not have
+        with self:
+            step()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        assert "_local_scalar_dense" not in str(function), "a step waits for the device"
+        result = function(*args, **(kwargs or {}))
+        self.calls.append((function, args, kwargs or {}, result))
+        return result
+
+    def __call__(self):
+        now = {}  # what stands at present for the tensors that were made while recording
+        for function, args, kwargs, result in [] if self.is_done else self.calls:
+            args, kwargs = tree_map_only(torch.Tensor, lambda each: now.get(id(each), each), (args, kwargs))
+            pairs = zip(tree_leaves(result), tree_leaves(function(*args, **kwargs)), strict=True)
+            now.update((id(before), after) for before, after in pairs)
+        self.is_done = False
+
+
+@pytest.fixture(params=["static", "replayed"])
+def as_on_a_device(request, monkeypatch):
+    """Steps of fixed shapes; also recorded once and replayed, as CUDA graphs are."""
+    monkeypatch.setattr(decoder_session, "is_static", lambda device: True)
+    if request.param == "replayed":
+        monkeypatch.setattr(fast_search, "can_capture", lambda device: True)
+        monkeypatch.setattr(fast_search, "capture", Recorded)
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_search_with_the_steps_of_a_device_equals_the_librarys_in_float64(searches, options, as_on_a_device):
+    for seed in range(3):
         assert_equal(*both(searches, random_model(seed), pad(random_sentences(seed)), **options))
 
 

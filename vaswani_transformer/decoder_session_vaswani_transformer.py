@@ -6,8 +6,11 @@ What all beams of a sentence share, keys and values of its source, is kept once 
 target stay where they were written: when beams change places, a mask says whose past each key belongs to, and nothing
 is copied.
 
-Shapes: A sentences still searched, N beams, R = A * N rows, S source length, T tokens so far, D d_model, H heads,
-K d_k (or d_v), V vocabulary.
+On a CPU a step looks at the tokens that there are, with the CPU's own kernels. On a device it looks at all the room
+that there is, so that shapes stay, and reads nothing back: such a step can be captured and replayed as a CUDA graph.
+
+Shapes: A sentences still searched, N beams, R = A * N rows, S source length, T tokens that are looked at, D d_model,
+H heads, K d_k (or d_v), V vocabulary.
 """
 
 import weakref
@@ -26,15 +29,14 @@ _PLAIN = ("torch.nn.modules", __name__.rpartition(".")[0])  # where the classes 
 _PREPARED = {"forward", "prepare_inputs_for_generation", "_update_model_kwargs_for_generation", "_reorder_cache"}
 _FEWEST_PRODUCTS = 2**20  # below, MKL's call costs less than what oneDNN saves
 _LARGEST_PRODUCT = 2**23  # elements: the C library gets more than 32 MiB from the system, page by page
-_POSITIONS_AT_ONCE = 16
 _FIRST_CAPACITY = 32  # tokens that the caches have room for at first
 
-_KeysAndValues = tuple[torch.Tensor, torch.Tensor]
+_KeysAndValues = tuple[torch.Tensor, ...]
 _Norm = tuple[tuple[int, ...], torch.Tensor, torch.Tensor, float]  # shape, weight, bias and epsilon of a LayerNorm
 
 
 def is_plain(model: Any) -> bool:
-    """True if `DecoderSession` computes what the decoder's modules would, in fp32 or float64 on a CPU.
+    """True if `DecoderSession` computes what the decoder's modules would; on a CPU in fp32 or float64 alone.
 
     It does not with adapters, quantisation, hooks, sharding, offloading, dropout, other layers and patched instances.
     Methods that were replaced in the classes themselves are not seen.
@@ -47,10 +49,9 @@ def is_plain(model: Any) -> bool:
             return False
         if not _is_of_this_package(module):
             return False
-        for parameter in module._parameters.values():
-            if parameter is not None and (
-                type(parameter) is not nn.Parameter or parameter.device.type != "cpu" or parameter.dtype != model.dtype
-            ):
+        for parameter in filter(torch.is_tensor, module._parameters.values()):
+            is_alike = parameter.device == model.device and parameter.dtype == model.dtype
+            if type(parameter) is not nn.Parameter or not is_alike:
                 return False
     is_usual_embedding = type(decoder.embed_tokens) is nn.Embedding and decoder.embed_tokens.max_norm is None
     return is_usual_embedding and all(map(_has_usual_parts, decoder.layers)) and _is_linear(model.lm_head)
@@ -62,15 +63,15 @@ def _is_of_this_package(module: Any) -> bool:
 
 
 def _is_undisturbed(model: Any) -> bool:
-    """True if there are no global hooks, autocast, compilation, gradients or default device but the CPU."""
-    backend, library = model.config._attn_implementation, nn.modules.module
+    """True if there are no global hooks, autocast, compilation or gradients, and scores can be as exact as needed."""
+    backend, library, device = model.config._attn_implementation, nn.modules.module, model.device.type
     return (
-        model.dtype in (torch.float32, torch.float64)
+        (model.dtype in (torch.float32, torch.float64) or device != "cpu")
+        and device not in ("meta", "mps")  # the latter has no float64, in which lengths are counted
         and (backend == "eager" or (backend == "sdpa" and ALL_ATTENTION_FUNCTIONS["sdpa"] is sdpa_attention_forward))
         and not (library._global_forward_hooks or library._global_forward_pre_hooks)
-        and torch.get_default_device().type == "cpu"
         and not torch.is_grad_enabled()
-        and not torch.is_autocast_enabled("cpu")
+        and not torch.is_autocast_enabled(device)
         and not torch.compiler.is_compiling()
         and not is_in_torch_dispatch_mode()
     )
@@ -106,7 +107,8 @@ class Projection:
         weight = together([layer.weight for layer in layers])
         self._bias = None if layers[0].bias is None else together([layer.bias for layer in layers])
         self._activation, self._products = activation, weight.numel()  # products of one row
-        is_packed = can_pack() and weight.dtype == torch.float32 and torch.backends.mkldnn.enabled
+        is_plain = weight.device.type == "cpu" and weight.dtype == torch.float32
+        is_packed = is_plain and can_pack() and torch.backends.mkldnn.enabled
         self._packed = pack(weight) if is_packed else None
         if not is_packed or self._products < _FEWEST_PRODUCTS:  # else one row is enough for oneDNN
             self._weight = weight
@@ -171,6 +173,11 @@ def _state_of(weights: list[torch.Tensor]) -> list[object]:
     return [torch.backends.mkldnn.enabled, *((weight.data_ptr(), weight._version) for weight in weights)]
 
 
+def is_static(device: torch.device) -> bool:
+    """True if steps on this device keep their shapes and do not wait for results."""
+    return device.type != "cpu"
+
+
 class DecoderSession:
     """The decoder's state while a batch is searched, of a model for which `is_plain` is true.
 
@@ -181,6 +188,9 @@ class DecoderSession:
         self, model: Any, encoder_states: torch.Tensor, encoder_mask: torch.Tensor | None, num_beams: int
     ) -> None:
         decoder = model.model.decoder
+        self.device, self.is_static = model.device, is_static(model.device)
+        self.dtype = torch.promote_types(model.dtype, torch.float32)  # of scores
+        self.length = 0  # tokens so far; whoever calls `step` counts it on
         self._embedding, self._scale = decoder.embed_tokens.weight, decoder.embed_scale
         self._encode_positions = decoder.embed_positions
         self._norms = [
@@ -190,8 +200,8 @@ class DecoderSession:
             ]
             for layer in decoder.layers
         ]
-        self._projections, self.dtype = DecoderProjections.of(model), model.dtype
-        self._num_beams, self._length = num_beams, 0
+        self._projections = DecoderProjections.of(model)
+        self.beams = torch.arange(num_beams, device=self.device)
         num_sentences, source_length, _ = encoder_states.shape
         self._heads, rows = model.config.num_heads, encoder_states.flatten(0, 1)
         self._widths = model.config.d_k, model.config.d_v
@@ -203,42 +213,49 @@ class DecoderSession:
         if encoder_mask is not None and model.config._attn_implementation == "sdpa":
             is_empty = (encoder_mask == 0).all(dim=1).repeat_interleave(self._heads)
             for _, values in self._cross:
-                values[is_empty] = 0.0  # torch's attention to nothing at all gives zeros
-        shape = num_sentences * self._heads, _FIRST_CAPACITY * num_beams
-        self._own = [
-            (rows.new_empty(*shape, model.config.d_k), rows.new_empty(*shape, model.config.d_v)) for _ in self._norms
-        ]
+                values.masked_fill_(is_empty.view(-1, 1, 1), 0.0)  # torch's attention to nothing at all gives zeros
+        shape = num_sentences * self._heads, 0
+        self._own = [tuple(rows.new_empty(*shape, width) for width in self._widths) for _ in self._norms]
         self._cross_mask = None if encoder_mask is None else _added(encoder_mask != 0, rows.dtype).unsqueeze(1)
         self._log_probs: torch.Tensor | None = None
-        self._positions: torch.Tensor  # (L, D) encodings of the next positions
-        # (A, N, T): the beam that each row's token of the past was written by
-        self._writers = torch.empty(num_sentences, num_beams, 0, dtype=torch.long)
+        # The place of the next token, which a captured step must find in memory: (1,).
+        self._place: Any = self.beams.new_zeros(1) if self.is_static else 0
+        self._positions: torch.Tensor  # (room for tokens, D) encodings of positions
+        # (A, N, room for tokens): the beam that each row's token of the past was written by; -1 where there is none
+        self._writers = self.beams.new_empty(num_sentences, num_beams, 0)
+
+    def make_room(self) -> bool:
+        """True if the next step needed more room, which was made: twice as much, as far as learned positions go."""
+        room = self._writers.shape[2]
+        if self.length < room:
+            return False
+        room = max(_FIRST_CAPACITY, 2 * room)
+        room = max(self.length + 1, min(room, getattr(self._encode_positions, "num_embeddings", room)))
+        encodings = self._encode_positions(torch.arange(room, device=self.device), room)
+        self._positions = encodings.to(self._embedding.dtype)
+        self._move(slice(None), room)
+        return True
+
+    def read(self, prompt: torch.Tensor) -> None:
+        """Takes in a prompt (A, P) that all beams share."""
+        for column in prompt.unbind(1):
+            self.make_room()
+            self.step(column.unsqueeze(1).expand(-1, len(self.beams)))
+            self.length += 1
 
     def step(self, tokens: torch.Tensor, parents: torch.Tensor | None = None) -> torch.Tensor:
-        """States (R, D) of the next position, of the newest tokens (A, N).
+        """States (R, D) of the next position, of the newest tokens (A, N), for which there must be room.
 
         `parents` (A, N) are the beams that they continue; None: each its own.
         """
         masks = self._masks(parents)
-        if self._length * self._num_beams == self._own[0][0].shape[1]:
-            self._copy_own(slice(None), 2 * self._own[0][0].shape[1])
         embedded = nn.functional.embedding(tokens.flatten(), self._embedding)
-        states: torch.Tensor = embedded * self._scale + self._position()
+        states: torch.Tensor = embedded * self._scale + self._positions[self._place]
         parts = zip(self._projections.layers, self._norms, self._own, self._cross, strict=True)
         for projections, norms, own, cross in parts:
             states = self._layer(states, projections, norms, own, cross, masks)
-        self._length += 1
+        self._place += 1
         return states
-
-    def _position(self) -> torch.Tensor:
-        """(D,) encoding of the next position; some are computed together, as far as learned ones go."""
-        place = self._length % _POSITIONS_AT_ONCE
-        if place == 0:
-            end = self._length + _POSITIONS_AT_ONCE
-            end = max(self._length + 1, min(end, getattr(self._encode_positions, "num_embeddings", end)))
-            encodings = self._encode_positions(torch.arange(self._length, end), end)
-            self._positions = encodings.to(self._embedding.dtype)
-        return self._positions[place]
 
     def log_probabilities(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
         """Log-probabilities of the next token of states (R, D), a part of the rows (.., V) at a time.
@@ -246,57 +263,73 @@ class DecoderSession:
         All parts are made in the same memory: one is gone when the next is asked for.
         """
         for logits in self.logits(states):
-            if self._log_probs is None:
+            if self._log_probs is None and not self.is_static:
                 self._log_probs = torch.empty_like(logits)  # the first part is the largest
-            yield torch.log_softmax(logits, dim=-1, out=self._log_probs[: len(logits)])
+            memory = None if self._log_probs is None else self._log_probs[: len(logits)]
+            yield torch.log_softmax(logits, dim=-1, out=memory)
 
     def logits(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
         """Scores before the softmax of states (R, D), a part of the rows (.., V) at a time."""
-        num_rows = max(1, _LARGEST_PRODUCT // self._embedding.shape[0])
+        num_rows = len(states) if self.is_static else max(1, _LARGEST_PRODUCT // self._embedding.shape[0])
         for part in states.split(num_rows):
-            yield self._projections.head(part)
+            yield self._projections.head(part).to(self.dtype)
 
     def keep(self, sentences: torch.Tensor) -> None:
         """Goes on with the sentences of these indices (A,) alone."""
-        self._copy_own(sentences, self._own[0][0].shape[1])
+        self._move(sentences, self._writers.shape[2])
         self._cross = [(self._of(keys, sentences), self._of(values, sentences)) for keys, values in self._cross]
-        self._writers = self._writers[sentences]
         if self._cross_mask is not None:
             self._cross_mask = self._cross_mask[sentences]
 
-    def _copy_own(self, sentences: torch.Tensor | slice, capacity: int) -> None:
-        """Moves keys and values of these sentences' targets to new memory, with room for `capacity` of each head."""
-        used = self._length * self._num_beams
+    def _move(self, sentences: torch.Tensor | slice, room: int) -> None:
+        """Moves what is known of these sentences' targets to new memory, with room for so many tokens."""
 
-        def moved(states: torch.Tensor) -> torch.Tensor:
-            kept = self._of(states[:, :used], sentences)
-            room = states.new_empty(len(kept), capacity, states.shape[2])
-            room[:, :used] = kept
-            return room
+        def moved(kept: torch.Tensor, dim: int, size: int, filler: int) -> torch.Tensor:
+            larger = kept.new_empty(*kept.shape[:dim], size, *kept.shape[dim + 1 :])
+            if self.is_static:  # else nothing looks there
+                larger.fill_(filler)
+            larger.narrow(dim, 0, kept.shape[dim]).copy_(kept)
+            return larger
 
-        for index, (keys, values) in enumerate(self._own):
-            self._own[index] = moved(keys), moved(values)
+        beams = len(self.beams)
+        self._writers = moved(self._writers[sentences, :, : self.length], 2, room, -1)
+        for index, both in enumerate(self._own):
+            kept = [self._of(states[:, : self.length * beams], sentences) for states in both]
+            self._own[index] = tuple(moved(states, 1, room * beams, 0) for states in kept)
 
     def _of(self, states: torch.Tensor, sentences: torch.Tensor | slice) -> torch.Tensor:
         """(A * H, ..) of some sentences."""
-        return states.view(-1, self._heads, *states.shape[1:])[sentences].flatten(0, 1)
+        return states.unflatten(0, (-1, self._heads))[sentences].flatten(0, 1)
 
     def _masks(self, parents: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """Masks added to scores of self-attention (A * H, N, (T + 1) * N) and of cross-attention (A * H, 1, S)."""
-        num_sentences, num_beams, length = self._writers.shape
+        """Masks added to scores of self-attention (A, N, T * N) and of cross-attention (A, 1, S), for each head."""
         cross = None if self._cross_mask is None else self._for_heads(self._cross_mask)
-        if num_beams == 1:
+        if len(self.beams) == 1 and not self.is_static:
             return None, cross
-        writers = self._writers
+        writers = self._writers[:, :, : self._end]
         if parents is not None:
-            writers = writers.gather(1, parents.unsqueeze(-1).expand(-1, -1, length))
-        beams = torch.arange(num_beams)
-        self._writers = torch.cat((writers, beams.view(1, -1, 1).expand(num_sentences, -1, 1)), dim=2)
-        own = _added(self._writers.unsqueeze(-1) == beams, self._embedding.dtype)  # (A, N, T + 1, N)
+            writers.copy_(writers.gather(1, parents.unsqueeze(-1).expand(-1, -1, writers.shape[2])))
+        self._write(writers, 2, self.beams.expand(len(writers), -1).unsqueeze(2))
+        own = _added(writers.unsqueeze(-1) == self.beams, self._embedding.dtype)  # (A, N, T, N)
         return self._for_heads(own.flatten(2)), cross
 
+    @property
+    def _end(self) -> int:
+        """The number of tokens that are looked at: those that there are, or all that there is room for."""
+        return self._writers.shape[2] if self.is_static else self.length + 1
+
+    def _write(self, room: torch.Tensor, dim: int, new: torch.Tensor) -> None:
+        """Writes what belongs to the newest token, the last of `room` on a CPU."""
+        size = new.shape[dim]
+        if self.is_static:
+            places = self._place if size == 1 else self._place * size + self.beams
+            room.index_copy_(dim, places, new)
+        else:
+            room.narrow(dim, room.shape[dim] - size, size).copy_(new)
+
     def _for_heads(self, mask: torch.Tensor) -> torch.Tensor:
-        return mask.unsqueeze(1).expand(-1, self._heads, -1, -1).flatten(0, 1)
+        mask = mask.unsqueeze(1)
+        return mask if self.is_static else mask.expand(-1, self._heads, -1, -1).flatten(0, 1)
 
     def _layer(
         self,
@@ -308,10 +341,11 @@ class DecoderSession:
         masks: tuple[torch.Tensor | None, torch.Tensor | None],
     ) -> torch.Tensor:
         """One layer of the decoder, (R, D) -> (R, D)."""
-        beams, end = self._num_beams, (self._length + 1) * self._num_beams
-        q, k, v = self._by_head(projections.qkv(states), beams).split((self._widths[0], *self._widths), -1)
-        keys, values = own[0][:, :end], own[1][:, :end]
-        keys[:, end - beams :], values[:, end - beams :] = k, v
+        beams = len(self.beams)
+        q, *new = self._by_head(projections.qkv(states), beams).split((self._widths[0], *self._widths), -1)
+        keys, values = (room[:, : self._end * beams] for room in own)
+        self._write(keys, 1, new[0])
+        self._write(values, 1, new[1])
         attended = self._attend(q, keys, values, masks[0])
         states = torch.layer_norm(states + projections.out(attended), *norms[0])
         attended = self._attend(self._by_head(projections.cross_q(states), beams), *cross, masks[1])
@@ -329,13 +363,18 @@ class DecoderSession:
         self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None
     ) -> torch.Tensor:
         """Attention of q (A * H, N, K) over keys and values (A * H, .., K), heads side by side: (R, H * K)."""
-        keys, scaling = keys.transpose(1, 2), self._widths[0] ** -0.5
-        scores = torch.bmm(q, keys).mul_(scaling) if mask is None else torch.baddbmm(mask, q, keys, alpha=scaling)
-        attended = torch.bmm(scores.softmax(dim=-1), values)  # (A * H, N, K)
-        by_row = attended.view(-1, self._heads, *attended.shape[1:]).transpose(1, 2)  # (A, N, H, K)
-        return by_row.reshape(-1, self._heads * self._widths[1])
+        scaling = self._widths[0] ** -0.5
+        if self.is_static:
+            q, keys, values = (each.view(-1, self._heads, *each.shape[1:]) for each in (q, keys, values))
+            attended = nn.functional.scaled_dot_product_attention(q, keys, values, mask, scale=scaling)
+        else:
+            keys = keys.transpose(1, 2)
+            scores = torch.bmm(q, keys).mul_(scaling) if mask is None else torch.baddbmm(mask, q, keys, alpha=scaling)
+            attended = torch.bmm(scores.softmax(dim=-1), values)
+            attended = attended.view(-1, self._heads, *attended.shape[1:])  # (A, H, N, K)
+        return attended.transpose(1, 2).reshape(-1, self._heads * self._widths[1])
 
 
 def _added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """A mask to add to scores: 0 where `mask` is true."""
-    return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, torch.finfo(dtype).min)
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)

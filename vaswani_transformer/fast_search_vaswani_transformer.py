@@ -9,7 +9,7 @@ Shapes: B sentences of the batch, A of them still searched, N beams, C candidate
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, c
 
 _BLOCK = 200  # tokens of which only the best is looked at first
 _FEW_SCORES = 2**17  # which are not worth the search of blocks
+_STEPS_BETWEEN_LOOKS = 8  # on a device, where each is a wait
 _WORTH_DROPPING = 0.75  # the rest of a batch is copied when at most this share of it is still searched
 _ARGUMENTS = {"attention_mask", "encoder_outputs", "inputs_embeds", "logits_to_keep", "past_key_values", "use_cache"}
 
@@ -95,6 +96,7 @@ class SearchTask:
     limits: torch.Tensor  # (B,) largest number of generated tokens of each sentence
     ends: torch.Tensor  # (E,) tokens that end a hypothesis
     processors: LogitsProcessorList
+    has_nan: torch.Tensor  # () True after the model gave scores that are no numbers
 
     @classmethod
     @torch.inference_mode()
@@ -112,12 +114,12 @@ class SearchTask:
         mask = arguments.get("attention_mask")
         encoded, prompt = arguments["encoder_outputs"][0], input_ids[::beams]
         session = DecoderSession(model, encoded[::beams], None if mask is None else mask[::beams], beams)
-        for position in range(prompt.shape[1] - 1):
-            session.step(prompt[:, position : position + 1].expand(-1, beams))
+        session.read(prompt[:, :-1])
         processors = LogitsProcessorList(
             ForbiddenTokens.instead_of(each, model.config.vocab_size) for each in processors
         )
-        return cls(session, prompt, limits, limits.new_empty(0) if ends is None else ends, processors)
+        ends, has_nan = limits.new_empty(0) if ends is None else ends, limits.new_zeros((), dtype=torch.bool)
+        return cls(session, prompt, limits, ends, processors, has_nan)
 
     @property
     def is_row_by_row(self) -> bool:
@@ -139,50 +141,20 @@ class SearchTask:
                 start += len(part)
         else:
             copies = [part.clone() for part in parts]
+            for part in copies:
+                self.note(part.amax(dim=1))
             with torch.inference_mode(False), torch.no_grad():
                 whole = torch.cat(copies) if len(copies) > 1 else copies[0].clone()
-                check_scores(whole.amax(dim=1))
                 result = self.processors(prefixes.clone(), whole)  # type: ignore[arg-type]  # LongTensor there
             yield result.to(whole.dtype)
 
-    def ended(self, tokens: torch.Tensor, limits: torch.Tensor, length: int) -> torch.Tensor:
+    def note(self, scores: torch.Tensor) -> None:
+        """Remembers whether there are scores that are no numbers."""
+        self.has_nan |= scores.isnan().any()
+
+    def ended(self, tokens: torch.Tensor, limits: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
         """(A, C) True where a hypothesis ends with the token (A, C) as its `length`-th, under limits (A, 1)."""
-        return torch.isin(tokens, self.ends) | (limits <= length)
-
-
-class Hypotheses:
-    """Tokens and parents of all running beams, from which any hypothesis can be read back."""
-
-    def __init__(self, num_sentences: int, num_beams: int) -> None:
-        self._shape = num_sentences, num_beams
-        self._steps: list[tuple[torch.Tensor, torch.Tensor]] = []  # tokens and parents (B, N) of each length
-
-    def add(self, sentences: torch.Tensor, tokens: torch.Tensor, parents: torch.Tensor) -> None:
-        """The next tokens (A, N) of these sentences (A,), and the beams that they continue."""
-        if len(sentences) < self._shape[0]:
-            places = sentences.unsqueeze(1).expand(-1, self._shape[1])
-            tokens, parents = (tokens.new_zeros(self._shape).scatter(0, places, each) for each in (tokens, parents))
-        self._steps.append((tokens, parents))
-
-    def read(self, lengths: torch.Tensor, last: torch.Tensor, parents: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """(B, n, T) tokens of hypotheses and the beam that each token continues; -1 behind their ends.
-
-        Takes of each hypothesis (B, n) its length, 0 if there is none, its last token and the beam that it continues.
-        """
-        longest = int(lengths.max())
-        sequences = torch.full((*lengths.shape, longest), -1)
-        beams = sequences.clone()
-        token, beam = last, parents
-        for length in range(longest, 0, -1):
-            is_last, is_inside = lengths == length, lengths > length
-            if length < longest:  # beyond the last token: what the beam held that the later one continues
-                tokens, origins = self._steps[length - 1]
-                token = torch.where(is_inside, tokens.gather(1, beam), last)
-                beam = torch.where(is_inside, origins.gather(1, beam), parents)
-            is_there = is_last | is_inside
-            sequences[..., length - 1] = torch.where(is_there, token, -1)
-            beams[..., length - 1] = torch.where(is_there, beam, -1)
-        return sequences, beams
+        return (tokens.unsqueeze(-1) == self.ends).any(dim=-1) | (limits <= length)
 
 
 class Candidates(NamedTuple):
@@ -193,28 +165,88 @@ class Candidates(NamedTuple):
     parents: torch.Tensor  # (A, C) the beam that each continues
 
 
-class BeamSearch:
+class Search:
+    """A loop of steps that write in place and read nothing back, with a look at what they found every few steps."""
+
+    def __init__(self, task: SearchTask, num_beams: int) -> None:
+        self._task, limits, new = task, task.limits, task.limits.new_zeros
+        num_sentences, self._num_steps = len(limits), int(limits.max())
+        self._sentences = torch.arange(num_sentences, device=limits.device)  # those still searched
+        self._is_open = new(num_sentences, dtype=torch.bool).logical_not_()  # whether their result can change
+        self._limits = limits.unsqueeze(1)  # (A, 1)
+        # (A, 2, N): the newest token of each beam, and the beam that it continues; for processors, all before it.
+        tokens = task.prompt[:, -1:].expand(-1, num_beams)
+        self._newest = torch.stack((tokens, task.session.beams.expand_as(tokens)), dim=1)
+        self._tokens, self._parents = self._newest.unbind(1)
+        self._prefixes = task.prompt[:, :-1].unsqueeze(1).expand(-1, num_beams, -1)
+        # (T, B, 2, N): the same at each length, from which a hypothesis is read back, and where this step writes.
+        self._all = limits.new_empty(self._num_steps, num_sentences, 2, num_beams)
+        self._place: Any = new(1) if task.session.is_static else 0
+
+    @property
+    def _length(self) -> Any:
+        """() generated tokens of the hypotheses that this step makes, in float64 on a device."""
+        return self._place.double().squeeze(0) + 1 if torch.is_tensor(self._place) else self._place + 1
+
+    def _step(self) -> None:
+        raise NotImplementedError
+
+    def _advance(self) -> None:
+        """Searches one token further."""
+        self._step()
+        self._all[self._place, self._sentences] = self._newest
+        self._place += 1
+
+    def _run(self) -> None:
+        """Searches all sentences to their ends; a GPU replays the second step of each shape in place of the next."""
+        session, advance, num_alike = self._task.session, self._advance, 0
+        for step in range(1, self._num_steps + 1):
+            if session.make_room():
+                advance, num_alike = self._advance, 0
+            elif num_alike == 1 and can_capture(session.device) and not self._task.processors:
+                advance = capture(self._advance)  # after a first one, which loaded all kernels
+            advance()
+            num_alike, session.length = num_alike + 1, session.length + 1
+            if session.is_static and step % _STEPS_BETWEEN_LOOKS and step < self._num_steps:
+                continue
+            check_scores(self._task.has_nan)
+            if not (num_open := int(self._is_open.sum())):
+                break
+            if num_open <= _WORTH_DROPPING * len(self._is_open) and self._task.is_row_by_row:
+                self._keep(self._is_open.nonzero().squeeze(1))
+                advance, num_alike = self._advance, 0
+
+    def _keep(self, kept: torch.Tensor) -> None:
+        """Leaves out all sentences but these (A,), as the result of the others is known."""
+        self._task.session.keep(kept)
+        for name in ("_sentences", "_is_open", "_limits", "_newest", "_prefixes"):
+            setattr(self, name, getattr(self, name)[kept])
+        self._tokens, self._parents = self._newest.unbind(1)
+
+    def _processed(self, parts: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
+        """Scores of the next tokens, a part of the rows at a time, after the processors."""
+        if self._task.processors:
+            parents = self._parents.unsqueeze(-1).expand(-1, -1, self._prefixes.shape[2])
+            self._prefixes = torch.cat((self._prefixes.gather(1, parents), self._tokens.unsqueeze(-1)), dim=-1)
+        return self._task.processed(parts, self._prefixes.flatten(0, 1))
+
+
+class BeamSearch(Search):
     """Section 6.1's search; finds what transformers' loop finds under the same rule.
 
     With `is_early` a sentence ends with its N-th hypothesis.
     """
 
     def __init__(self, task: SearchTask, rule: SearchRule, num_beams: int, is_early: bool) -> None:
-        self._task, self._rule, self._num_beams, self._is_early = task, rule, num_beams, is_early
+        super().__init__(task, num_beams)
+        self._rule, self._num_beams, self._is_early = rule, num_beams, is_early
         self._num_candidates = max(2, 1 + len(task.ends)) * num_beams
-        num_sentences = len(task.limits)
-        self._hypotheses = Hypotheses(num_sentences, num_beams)
         # Of all sentences: the best finished hypotheses, best first, and of each its length, last token and parent.
-        self._scores = torch.full((num_sentences, num_beams), -torch.inf, dtype=task.session.dtype)
-        self._ends = torch.zeros(num_sentences, num_beams, 3, dtype=torch.long)
-        self._sentences = torch.arange(num_sentences)  # those still searched; what follows is of them alone
-        self._is_open = torch.ones(num_sentences, dtype=torch.bool)  # whether their result can change
-        self._running = torch.zeros_like(self._scores)  # log-probabilities of running hypotheses
+        shape = len(task.limits), num_beams
+        self._scores = task.limits.new_full(shape, -torch.inf, dtype=task.session.dtype)
+        self._ends = task.limits.new_zeros(*shape, 3)
+        self._running = torch.zeros_like(self._scores)  # (A, N) log-probabilities of running hypotheses
         self._running[:, 1:] = 10 * NO_HYPOTHESIS
-        # The newest token of each beam, the beam that it continues and, for processors, all before it.
-        self._tokens = task.prompt[:, -1:].expand(-1, num_beams)
-        self._parents = torch.arange(num_beams).expand(num_sentences, -1)
-        self._prefixes = task.prompt[:, :-1].unsqueeze(1).expand(-1, num_beams, -1)
 
     @torch.inference_mode()
     def run(self, padding: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -224,119 +256,144 @@ class BeamSearch:
             (B * n, P + T) prompts and best hypotheses; (B * n, T) the rows of transformers' batch (B * N) that each of
             their tokens continues, -1 behind the ends; (B * n,) their scores, -inf where there is no hypothesis.
         """
-        for length in range(1, int(self._task.limits.max()) + 1):
-            candidates = self._continuations()
-            is_end = self._task.ended(candidates.tokens, self._rule.limits, length)
-            self._finish(candidates, is_end, length)
-            self._run_on(candidates, is_end, length)
-            if not self._is_open.any():
-                break
-            self._drop_finished()
+        self._run()
         scores, ends = (each[:, : self._rule.num_wanted] for each in (self._scores, self._ends))
         lengths = torch.where(scores == -torch.inf, 0, ends[..., 0])
-        tokens, beams = self._hypotheses.read(lengths, ends[..., 1], ends[..., 2])  # (B, n, T)
-        first_rows = torch.arange(0, scores.shape[0] * self._num_beams, self._num_beams).view(-1, 1, 1)
+        tokens, beams = self._read_back(lengths, ends[..., 1], ends[..., 2])  # (B, n, T)
+        first_rows = torch.arange(len(scores), device=scores.device).view(-1, 1, 1) * self._num_beams
         beams = torch.where(beams == -1, -1, beams + first_rows).int()
         prompt = self._task.prompt.unsqueeze(1).expand(-1, scores.shape[1], -1)
         sequences = torch.cat((prompt, tokens.masked_fill(tokens == -1, padding)), dim=2)
         return sequences.flatten(0, 1), beams.flatten(0, 1), scores.flatten()
 
+    def _read_back(
+        self, lengths: torch.Tensor, last: torch.Tensor, parents: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """(B, n, T) tokens of hypotheses and the beam that each token continues; -1 behind their ends.
+
+        Takes of each hypothesis (B, n) its length, 0 if there is none, its last token and the beam that it continues.
+        """
+        longest = int(lengths.max())
+        sequences = lengths.new_full((*lengths.shape, longest), -1)
+        beams = sequences.clone()
+        token, beam = last, parents
+        for length in range(longest, 0, -1):
+            is_last, is_inside = lengths == length, lengths > length
+            if length < longest:  # beyond the last token: what the beam held that the later one continues
+                tokens, origins = self._all[length - 1].unbind(1)
+                token = torch.where(is_inside, tokens.gather(1, beam), last)
+                beam = torch.where(is_inside, origins.gather(1, beam), parents)
+            is_there = is_last | is_inside
+            sequences[..., length - 1] = torch.where(is_there, token, -1)
+            beams[..., length - 1] = torch.where(is_there, beam, -1)
+        return sequences, beams
+
+    def _step(self) -> None:
+        """Runs on with the best N continuations that do not end, and finds out whose result can still change."""
+        candidates, length = self._continuations(), self._length
+        is_end = self._task.ended(candidates.tokens, self._limits, length)
+        self._finish(candidates, is_end, length)
+        scores = torch.where(is_end, candidates.scores + 10 * NO_HYPOTHESIS, candidates.scores)
+        scores, order = scores.topk(self._num_beams)
+        self._running.copy_(scores)
+        torch.gather(candidates.tokens, 1, order, out=self._tokens)
+        torch.gather(candidates.parents, 1, order, out=self._parents)
+        finished = self._scores[self._sentences]
+        self._is_open &= self._rule.can_improve(scores, finished, length).squeeze(1)
+        if self._is_early:
+            self._is_open &= (finished == -torch.inf).any(dim=1)
+
     def _continuations(self) -> Candidates:
         """Runs decoder and processors on the newest tokens."""
         session = self._task.session
-        parts = session.log_probabilities(session.step(self._tokens, self._parents))
-        if self._task.processors:
-            parents = self._parents.unsqueeze(-1).expand(-1, -1, self._prefixes.shape[2])
-            self._prefixes = torch.cat((self._prefixes.gather(1, parents), self._tokens.unsqueeze(-1)), dim=-1)
-        parts = self._task.processed(parts, self._prefixes.flatten(0, 1))
+        parts = self._processed(session.log_probabilities(session.step(self._tokens, self._parents)))
         best = [top_k(part, self._num_candidates) for part in parts]
         scores, tokens = (torch.cat(each) if len(best) > 1 else each[0] for each in zip(*best, strict=True))  # (R, k)
-        check_scores(scores)
+        self._task.note(scores)
         num_sentences, width = len(self._sentences), scores.shape[1]
         scores = (scores.view(num_sentences, -1, width) + self._running.unsqueeze(-1)).flatten(1)  # (A, N * k)
         scores, order = scores.topk(self._num_candidates)
         return Candidates(scores, tokens.view(num_sentences, -1).gather(1, order), order // width)
 
-    def _finish(self, candidates: Candidates, is_end: torch.Tensor, length: int) -> None:
+    def _finish(self, candidates: Candidates, is_end: torch.Tensor, length: torch.Tensor) -> None:
         """Adds the hypotheses that end among the best N to the best finished ones."""
         can_end = is_end & (candidates.scores > NO_HYPOTHESIS) & self._is_open.unsqueeze(1)
         can_end[:, self._num_beams :] = False
-        if not can_end.any():
+        if not (self._task.session.is_static or can_end.any()):
             return
         scores = torch.where(can_end, candidates.scores / self._rule.penalty(length), -torch.inf)
         scores, order = torch.cat((self._scores[self._sentences], scores), dim=1).topk(self._num_beams)
-        lengths = torch.full_like(candidates.tokens, length)
+        lengths = torch.zeros_like(candidates.tokens) + self._place + 1
         new = torch.stack((lengths, candidates.tokens, candidates.parents), dim=-1)
         ends = torch.cat((self._ends[self._sentences], new), dim=1)
         self._scores[self._sentences] = scores
         self._ends[self._sentences] = ends.gather(1, order.unsqueeze(-1).expand(-1, -1, 3))
 
-    def _run_on(self, candidates: Candidates, is_end: torch.Tensor, length: int) -> None:
-        """Takes the best N continuations that do not end, and finds out whose result can still change."""
-        scores = torch.where(is_end, candidates.scores + 10 * NO_HYPOTHESIS, candidates.scores)
-        self._running, order = scores.topk(self._num_beams)
-        self._tokens, self._parents = candidates.tokens.gather(1, order), candidates.parents.gather(1, order)
-        self._hypotheses.add(self._sentences, self._tokens, self._parents)
-        finished = self._scores[self._sentences]
-        self._is_open = self._is_open & self._rule.can_improve(self._running, finished, length).squeeze(1)
-        if self._is_early:
-            self._is_open &= (finished == -torch.inf).any(dim=1)
-
-    def _drop_finished(self) -> None:
-        """Leaves out sentences whose result is known."""
-        if self._is_open.sum() > _WORTH_DROPPING * len(self._is_open) or not self._task.is_row_by_row:
-            return
-        kept = self._is_open.nonzero().squeeze(1)
-        self._task.session.keep(kept)
-        self._rule = replace(self._rule, limits=self._rule.limits[kept])
-        self._sentences, self._is_open = self._sentences[kept], self._is_open[kept]
-        self._running, self._tokens, self._parents, self._prefixes = (
-            each[kept] for each in (self._running, self._tokens, self._parents, self._prefixes)
-        )
+    def _keep(self, kept: torch.Tensor) -> None:
+        super()._keep(kept)
+        self._running, self._rule = self._running[kept], replace(self._rule, limits=self._limits)
 
 
-@torch.inference_mode()
-def greedy_search(task: SearchTask, padding: int, with_scores: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """Takes the best token at every step; `padding` fills the places behind the ends.
+class GreedySearch(Search):
+    """Takes the best token at every step; `padding` fills the places behind the ends."""
 
-    Returns:
-        (B, P + T) prompts and tokens, and (B, T) the model's own log-probabilities of the latter, 0 behind the ends;
-        (B, 0) without scores.
-    """
-    num_sentences = len(task.limits)
-    sequences, log_probs = task.prompt, task.prompt.new_empty(num_sentences, 0, dtype=task.session.dtype)
-    sentences, is_open = torch.arange(num_sentences), torch.ones(num_sentences, dtype=torch.bool)
-    tokens = task.prompt[:, -1:]
-    for length in range(1, int(task.limits.max()) + 1):
-        logits = list(task.session.logits(task.session.step(tokens)))
-        own = torch.cat(logits).log_softmax(dim=-1) if with_scores else None  # processors may change the logits
-        best = [part.max(dim=1, keepdim=True) for part in task.processed(iter(logits), sequences[sentences])]
-        check_scores(torch.cat([part.values for part in best]))
-        tokens = torch.cat([part.indices for part in best]).masked_fill(~is_open.unsqueeze(1), padding)
-        sequences = _extended(sequences, sentences, tokens, padding)
+    def __init__(self, task: SearchTask, padding: int, with_scores: bool) -> None:
+        super().__init__(task, num_beams=1)
+        self._padding, self._with_scores = padding, with_scores
+        self._log_probs = self._all.new_zeros(self._all.shape[:2], dtype=task.session.dtype)  # (T, B)
+
+    @torch.inference_mode()
+    def run(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Searches all sentences to their ends.
+
+        Returns:
+            (B, P + T) prompts and tokens, and (B, T) the model's own log-probabilities of the latter, 0 behind the
+            ends or if they are not asked for.
+        """
+        self._run()
+        tokens, limits = self._all[:, :, 0, 0].T, self._task.limits.unsqueeze(1)
+        is_end = self._task.ended(tokens, limits, torch.arange(1, self._num_steps + 1, device=limits.device))
+        is_behind = is_end.cumsum(dim=1) > is_end
+        used = slice(int((~is_behind).sum(dim=1).max()))
+        tokens = tokens.masked_fill(is_behind, self._padding)[:, used]
+        return torch.cat((self._task.prompt, tokens), dim=1), self._log_probs[used].T
+
+    def _step(self) -> None:
+        session, is_open = self._task.session, self._is_open.unsqueeze(1)
+        logits = list(session.logits(session.step(self._tokens)))
+        own = torch.cat(logits).log_softmax(dim=-1) if self._with_scores else None  # processors may change the logits
+        best = [part.max(dim=1, keepdim=True) for part in self._processed(iter(logits))]
+        self._task.note(torch.cat([part.values for part in best]))
+        tokens = torch.cat([part.indices for part in best]).masked_fill(~is_open, self._padding)
+        self._tokens.copy_(tokens)
         if own is not None:
-            log_probs = _extended(log_probs, sentences, own.gather(1, tokens) * is_open.unsqueeze(1), 0)
-        is_open = is_open & ~task.ended(tokens, task.limits[sentences].unsqueeze(1), length).squeeze(1)
-        if not is_open.any():
-            break
-        if is_open.sum() <= _WORTH_DROPPING * len(is_open) and task.is_row_by_row:
-            kept = is_open.nonzero().squeeze(1)
-            task.session.keep(kept)
-            sentences, is_open, tokens = sentences[kept], is_open[kept], tokens[kept]
-    return sequences, log_probs
+            self._log_probs[self._place, self._sentences] = (own.gather(1, tokens) * is_open).squeeze(1)
+        self._is_open &= ~self._task.ended(tokens, self._limits, self._length).squeeze(1)
 
 
-def _extended(rows: torch.Tensor, places: torch.Tensor, column: torch.Tensor, filler: int) -> torch.Tensor:
-    """Rows (B, T) with one more column: (A, 1) at some places, `filler` at the others."""
-    last = rows.new_full((len(rows), 1), filler)
-    last[places] = column
-    return torch.cat((rows, last), dim=1)
+def can_capture(device: torch.device) -> bool:
+    """True if steps on this device can be captured and replayed."""
+    return device.type == "cuda"
+
+
+def capture(step: Callable[[], None]) -> Callable[[], None]:
+    """A CUDA graph of a step: what replays it, at the cost of one launch. Nothing is computed here."""
+    graph, stream, current = torch.cuda.CUDAGraph(), torch.cuda.Stream(), torch.cuda.current_stream()
+    stream.wait_stream(current)
+    with torch.cuda.stream(stream):
+        graph.capture_begin(capture_error_mode="thread_local")
+        try:
+            step()
+        finally:
+            graph.capture_end()
+    current.wait_stream(stream)
+    return graph.replay
 
 
 def top_k(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The best `k` of each row of scores (R, V), or all if there are fewer, best first, and where they stand.
 
-    On a CPU the search for the best of each block of tokens, and then in the best blocks alone, is twice as fast where
+    The search for the best of each block of tokens, and then in the best blocks alone, is twice as fast on a CPU where
     there is much to search.
     """
     num_blocks = scores.shape[1] // _BLOCK
@@ -344,7 +401,8 @@ def top_k(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
         return scores.topk(min(k, scores.shape[1]))
     blocks = scores[:, : num_blocks * _BLOCK].unflatten(1, (num_blocks, _BLOCK))
     places = blocks.amax(dim=2).topk(k).indices.unsqueeze(2)  # (R, k, 1)
-    rest = torch.arange(num_blocks * _BLOCK, scores.shape[1]).expand(len(scores), -1)
-    places = torch.cat(((places * _BLOCK + torch.arange(_BLOCK)).flatten(1), rest), dim=1)
+    rest = torch.arange(num_blocks * _BLOCK, scores.shape[1], device=scores.device).expand(len(scores), -1)
+    inside = torch.arange(_BLOCK, device=scores.device)
+    places = torch.cat(((places * _BLOCK + inside).flatten(1), rest), dim=1)
     best, order = scores.gather(1, places).topk(k)
     return best, places.gather(1, order)

@@ -23,7 +23,7 @@ from transformers.generation.utils import GenerateBeamEncoderDecoderOutput, Gene
 from transformers.utils import logging
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
-from .fast_search_vaswani_transformer import BeamSearch, SearchTask, can_search, greedy_search
+from .fast_search_vaswani_transformer import BeamSearch, GreedySearch, SearchTask, can_search
 from .search_vaswani_transformer import (
     GNMT_OFFSET,
     NEVER_POSITIVE,
@@ -58,7 +58,7 @@ class CheckedScores(LogitsProcessor):
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """(rows, V) scores, unchanged."""
-        check_scores(scores.amax(dim=-1))
+        check_scores(scores.amax(dim=-1).isnan().any())
         return scores
 
 
@@ -222,7 +222,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         limits, logits_processor = self._own_limits(input_ids, logits_processor, generation_config, kwargs)
         if can_search(self, stopping_criteria, generation_config, kwargs):
             task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
-            found = greedy_search(task, self._padding(generation_config), with_scores)
+            found = GreedySearch(task, self._padding(generation_config), with_scores).run()
             sequences, chosen = (each.clone() for each in found)  # no tensors of inference mode
             if not with_scores:
                 return sequences

@@ -65,9 +65,9 @@ def check_length_penalty(alpha: Any, offset: Any) -> None:
         )
 
 
-def check_scores(scores: torch.Tensor) -> None:
-    """Raises ValueError if the model gave no numbers: what follows would be no translation."""
-    if scores.isnan().any():
+def check_scores(has_nan: torch.Tensor | int) -> None:
+    """Raises ValueError if the model gave scores that are no numbers: what follows would be no translation."""
+    if has_nan:
         raise ValueError(
             "The model's scores must be numbers, got NaN. Its weights are broken, its states overflow, or a logits "
             "processor made them: go back to the last good checkpoint, or load it with dtype=torch.float32."
