@@ -11,6 +11,7 @@ values, a copy between host and device that is not `non_blocking`.
 """
 
 import contextlib
+import functools
 import sys
 
 import pytest
@@ -159,3 +160,6 @@ if _IS_FREE:
     _everything.fallback(_run, "PrivateUse1")
     _copies = torch.library.Library("aten", "IMPL")  # for which the fallback is not asked
     _copies.impl("_copy_from", _copy_from, "PrivateUse1")
+    for _overload in ("default", "start", "start_step"):  # by default made of no size and resized
+        _operator = getattr(torch.ops.aten.arange, _overload)
+        _copies.impl(_operator.name().removeprefix("aten::"), functools.partial(_run, _operator), "PrivateUse1")

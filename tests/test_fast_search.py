@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from accelerator import waits
 from naive_search import generated_tokens
 from search_checks import MAX_FLIPPED, NEAR_TIE, decode, pad, rescored, without_padding
 from tiny import make_model
@@ -219,8 +220,77 @@ def as_on_a_device(request, monkeypatch):
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_search_with_the_steps_of_a_device_equals_the_librarys_in_float64(searches, options, as_on_a_device):
-    for seed in range(3):
+    for seed in range(2):
         assert_equal(*both(searches, random_model(seed), pad(random_sentences(seed)), **options))
+
+
+@pytest.fixture
+def on_accelerator(accel, monkeypatch):
+    """Moves a model and a batch; the class of the accelerator's weights is its own, which nothing else may be."""
+    monkeypatch.setattr(fast_search, "is_plain", lambda model: True)
+    return lambda model, batch: (model.to(accel), {name: each.to(accel) for name, each in batch.items()})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seed", "options"), enumerate(OPTIONS.values()), ids=OPTIONS)
+def test_search_on_an_accelerator_equals_the_librarys_on_the_host_in_float64(searches, seed, options, on_accelerator):
+    model, batch = random_model(seed % 5), pad(random_sentences(seed % 5))
+    theirs = both(searches, model, batch, **options)[1]
+    model, batch = on_accelerator(model, batch)
+    ours = model.generate(**batch, return_dict_in_generate=True, **copy.deepcopy(options))
+    assert searches[-1] and ours.sequences.device == model.device
+    for name in set(ours) & {"sequences", "sequences_scores", "beam_indices"}:
+        ours[name] = ours[name].cpu()
+    assert_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_on_an_accelerator_waits_for_it_every_eighth_step(searches, on_accelerator, num_beams):
+    model, batch = on_accelerator(random_model(0), pad(random_sentences(0)))
+    found = {}
+    for num_steps in (8, 40):
+        options = {"suppress_tokens": [2], "max_new_tokens": num_steps, "num_beams": num_beams}
+        with waits() as found[num_steps]:
+            model.generate(**batch, **options)
+    assert searches == [True, True]
+    assert len(found[40]) == len(found[8]) + 4 * 2  # whether there are numbers, and how many sentences are open
+
+
+def test_search_on_an_accelerator_looks_no_further_than_eight_steps_behind_the_last_end(
+    searches, as_on_a_device, monkeypatch
+):
+    steps, make_room = [], decoder_session.DecoderSession.make_room
+    monkeypatch.setattr(
+        decoder_session.DecoderSession, "make_room", lambda session: steps.append(0) or make_room(session)
+    )
+    for seed in range(6):
+        steps.clear()
+        longest = random_model(seed).generate(**pad(random_sentences(seed)), num_beams=1, max_new_tokens=60).shape[1]
+        assert longest - 1 <= len(steps) < longest + 8
+
+
+def test_learned_positions_may_end_between_two_looks_at_a_device(searches, as_on_a_device):
+    model = make_model(scale=2.5, vocab_size=VOCABULARY, position_encoding="learned", max_position_embeddings=11)
+    options = {
+        "num_beams": 1,
+        "max_new_tokens": 40,
+        "min_new_tokens": 9,
+        "sequence_bias": [[[2], 99.0]],
+    }  # all end with the 10th
+    assert_equal(*both(searches, model.double(), pad(random_sentences(0, 3)), **options))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_in_half_precision_scores_in_fp32(searches, on_accelerator, num_beams, dtype):
+    model, sentences = random_model(0, dtype), random_sentences(0, 6)
+    exact_model = copy.deepcopy(model).double()
+    model, batch = on_accelerator(model, pad(sentences))
+    found = model.generate(**batch, num_beams=num_beams, return_dict_in_generate=True)
+    assert searches == [True] and found.sequences_scores.dtype == torch.float32
+    for sentence, row, score in zip(sentences, found.sequences.cpu(), found.sequences_scores.tolist(), strict=True):
+        expected = rescored(exact_model, sentence, without_padding(generated_tokens(row)), 0.6)
+        assert score == pytest.approx(expected, rel=0.03)
 
 
 @pytest.mark.parametrize(("seed", "num_beams"), [(4, 4), (7, 2)])

@@ -13,6 +13,7 @@ Shapes: A sentences still searched, N beams, R = A * N rows, S source length, T 
 H heads, K d_k (or d_v), V vocabulary.
 """
 
+import math
 import weakref
 from collections.abc import Iterable
 from typing import Any
@@ -31,7 +32,7 @@ _FEWEST_PRODUCTS = 2**20  # below, MKL's call costs less than what oneDNN saves
 _LARGEST_PRODUCT = 2**23  # elements: the C library gets more than 32 MiB from the system, page by page
 _FIRST_CAPACITY = 32  # tokens that the caches have room for at first
 
-_KeysAndValues = tuple[torch.Tensor, ...]
+_KeysAndValues = tuple[torch.Tensor, torch.Tensor]
 _Norm = tuple[tuple[int, ...], torch.Tensor, torch.Tensor, float]  # shape, weight, bias and epsilon of a LayerNorm
 
 
@@ -215,7 +216,9 @@ class DecoderSession:
             for _, values in self._cross:
                 values.masked_fill_(is_empty.view(-1, 1, 1), 0.0)  # torch's attention to nothing at all gives zeros
         shape = num_sentences * self._heads, 0
-        self._own = [tuple(rows.new_empty(*shape, width) for width in self._widths) for _ in self._norms]
+        self._own: list[_KeysAndValues] = [
+            (rows.new_empty(*shape, model.config.d_k), rows.new_empty(*shape, model.config.d_v)) for _ in self._norms
+        ]
         self._cross_mask = None if encoder_mask is None else _added(encoder_mask != 0, rows.dtype).unsqueeze(1)
         self._log_probs: torch.Tensor | None = None
         # The place of the next token, which a captured step must find in memory: (1,).
@@ -223,6 +226,11 @@ class DecoderSession:
         self._positions: torch.Tensor  # (room for tokens, D) encodings of positions
         # (A, N, room for tokens): the beam that each row's token of the past was written by; -1 where there is none
         self._writers = self.beams.new_empty(num_sentences, num_beams, 0)
+
+    @property
+    def has_room(self) -> bool:
+        """True if there is a position for another token."""
+        return bool(self.length < getattr(self._encode_positions, "num_embeddings", math.inf))
 
     def make_room(self) -> bool:
         """True if the next step needed more room, which was made: twice as much, as far as learned positions go."""
@@ -294,12 +302,13 @@ class DecoderSession:
         beams = len(self.beams)
         self._writers = moved(self._writers[sentences, :, : self.length], 2, room, -1)
         for index, both in enumerate(self._own):
-            kept = [self._of(states[:, : self.length * beams], sentences) for states in both]
-            self._own[index] = tuple(moved(states, 1, room * beams, 0) for states in kept)
+            keys, values = (self._of(states[:, : self.length * beams], sentences) for states in both)
+            self._own[index] = moved(keys, 1, room * beams, 0), moved(values, 1, room * beams, 0)
 
     def _of(self, states: torch.Tensor, sentences: torch.Tensor | slice) -> torch.Tensor:
         """(A * H, ..) of some sentences."""
-        return states.unflatten(0, (-1, self._heads))[sentences].flatten(0, 1)
+        by_sentence: torch.Tensor = states.unflatten(0, (-1, self._heads))
+        return by_sentence[sentences].flatten(0, 1)
 
     def _masks(self, parents: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """Masks added to scores of self-attention (A, N, T * N) and of cross-attention (A, 1, S), for each head."""

@@ -3,7 +3,7 @@
 """Beam search and greedy search over `DecoderSession`: the results of transformers' loops, without their copies.
 
 Sentences leave the batch once nothing can change their result. Hypotheses are kept as tokens and parents, and read
-back at the end. What is returned are tensors of inference mode: clone them.
+back at the end.
 
 Shapes: B sentences of the batch, A of them still searched, N beams, C candidates of a step, V vocabulary.
 """
@@ -99,7 +99,6 @@ class SearchTask:
     has_nan: torch.Tensor  # () True after the model gave scores that are no numbers
 
     @classmethod
-    @torch.inference_mode()
     def of(
         cls,
         model: Any,
@@ -207,7 +206,7 @@ class Search:
                 advance = capture(self._advance)  # after a first one, which loaded all kernels
             advance()
             num_alike, session.length = num_alike + 1, session.length + 1
-            if session.is_static and step % _STEPS_BETWEEN_LOOKS and step < self._num_steps:
+            if session.is_static and session.has_room and step % _STEPS_BETWEEN_LOOKS and step < self._num_steps:
                 continue
             check_scores(self._task.has_nan)
             if not (num_open := int(self._is_open.sum())):
@@ -248,7 +247,6 @@ class BeamSearch(Search):
         self._running = torch.zeros_like(self._scores)  # (A, N) log-probabilities of running hypotheses
         self._running[:, 1:] = 10 * NO_HYPOTHESIS
 
-    @torch.inference_mode()
     def run(self, padding: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Searches all sentences to their ends; `padding` fills the places behind these.
 
@@ -342,7 +340,6 @@ class GreedySearch(Search):
         self._padding, self._with_scores = padding, with_scores
         self._log_probs = self._all.new_zeros(self._all.shape[:2], dtype=task.session.dtype)  # (T, B)
 
-    @torch.inference_mode()
     def run(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Searches all sentences to their ends.
 

@@ -221,8 +221,9 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         prompt_length, with_scores = input_ids.shape[1], generation_config.return_dict_in_generate
         limits, logits_processor = self._own_limits(input_ids, logits_processor, generation_config, kwargs)
         if can_search(self, stopping_criteria, generation_config, kwargs):
-            task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
-            found = GreedySearch(task, self._padding(generation_config), with_scores).run()
+            with torch.inference_mode(input_ids.device.type == "cpu"):  # it saves the host's time
+                task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
+                found = GreedySearch(task, self._padding(generation_config), with_scores).run()
             sequences, chosen = (each.clone() for each in found)  # no tensors of inference mode
             if not with_scores:
                 return sequences
@@ -263,9 +264,10 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             is_bounded=all(type(processor) in NEVER_POSITIVE for processor in logits_processor),
         )
         if can_search(self, stopping_criteria, generation_config, kwargs):
-            task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
-            search = BeamSearch(task, rule, generation_config.num_beams, generation_config.early_stopping is True)
-            found = search.run(self._padding(generation_config))
+            with torch.inference_mode(input_ids.device.type == "cpu"):  # it saves the host's time
+                task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
+                search = BeamSearch(task, rule, generation_config.num_beams, generation_config.early_stopping is True)
+                found = search.run(self._padding(generation_config))
             sequences, beams, scores = (each.clone() for each in found)  # no tensors of inference mode
             if not generation_config.return_dict_in_generate:
                 return sequences
