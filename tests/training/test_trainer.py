@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from toy_language import make_marian, make_pairs, naive_sums, tokenize
 from transformers import EarlyStoppingCallback, TrainerCallback
 
+from vaswani_transformer import generation_vaswani_transformer as generation
 from vaswani_transformer.data.preparation import pair_lengths
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
 from vaswani_transformer.training.loading import SortedByLength
@@ -198,6 +199,21 @@ def test_twenty_pairs_are_learned_by_heart(make_trainer, tokenizer, bf16):
     assert losses[-1] < 0.05
     assert {tensor.dtype for tensor in trainer.model.parameters()} == {torch.float32}
     assert trainer.evaluate(num_beams=1)["eval_sacrebleu"] > 99
+
+
+def test_evaluation_beside_half_precision_searches_in_the_precision_of_the_weights(
+    make_trainer, tokenizer, monkeypatch
+):
+    searches, can_search = [], generation.can_search
+    monkeypatch.setattr(generation, "can_search", lambda *args: searches.append(can_search(*args)) or searches[-1])
+    trainer = make_trainer(eval_dataset=tokenize(tokenizer, make_pairs(5, seed=3)), bf16=True, max_steps=2)
+    trainer.train()
+    trainer.evaluate()
+    assert set(searches) == {True}
+    with torch.no_grad():
+        states = trainer.model.model(torch.tensor([[5, 2]]), decoder_input_ids=torch.tensor([[1]])).last_hidden_state
+        output = trainer.model(torch.tensor([[5, 2]]), decoder_input_ids=torch.tensor([[1]]))
+    assert not torch.equal(trainer.model.lm_head(states), output.logits)  # training goes on in bf16
 
 
 # ---- resuming ----

@@ -377,8 +377,12 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         options = {name: value for name, value in (gen_kwargs or self._gen_kwargs).items() if value is not None}
         inputs = {"input_ids": inputs["input_ids"], "attention_mask": inputs.get("attention_mask")}
         model: Any = self.model
-        with self.compute_loss_context_manager():
+        in_half_precision = model.__dict__.pop("forward", None) if self.accelerator.native_amp else None
+        try:  # in the precision of the weights, whose search is faster than the library's in another
             return model.generate(**inputs, **options)
+        finally:
+            if in_half_precision is not None:
+                model.forward = in_half_precision
 
     def evaluate_quietly(self, metric_key_prefix: str) -> dict[str, float]:
         """Figures of the evaluation set as `evaluate` gives them, without times, log or callbacks."""
