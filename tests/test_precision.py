@@ -101,15 +101,17 @@ def test_loss_of_large_logits_is_that_of_float64_under_autocast(fused):
     assert rough.item() != pytest.approx(right.item(), rel=1e-5)
 
 
+@pytest.mark.parametrize("dtype", LOW)
 @pytest.mark.parametrize("return_logits", [True, False], ids=["logits", "fused"])
-def test_bf16_autocast_gives_the_loss_and_gradients_of_fp32_within_its_error(batch, return_logits):
+def test_autocast_gives_the_loss_and_gradients_of_fp32_within_its_error(batch, dtype, return_logits):
     model, batch = make_model(scale=2.0), {**batch, "return_logits": return_logits}
-    loss, gradients = loss_and_gradients(model, batch, torch.bfloat16)
+    loss, gradients = loss_and_gradients(model, batch, dtype)
     expected_loss, expected = loss_and_gradients(model, batch, None)
+    error = 0.1 if dtype == torch.bfloat16 else 0.02
     assert loss.item() == pytest.approx(expected_loss.item(), rel=2**-7)
     for name, gradient in gradients.items():
         assert gradient.dtype == torch.float32
-        assert (gradient - expected[name]).norm() <= 0.1 * expected[name].norm(), name
+        assert (gradient - expected[name]).norm() <= error * expected[name].norm(), name
 
 
 @pytest.mark.parametrize("dtype", LOW)
@@ -135,3 +137,22 @@ def test_layer_norm_of_a_model_in_low_precision_has_fp32_statistics(dtype):
 def test_loss_of_a_model_in_low_precision_is_fp32(batch, dtype, return_logits):
     output = make_model().to(dtype)(**batch, return_logits=return_logits)
     assert (output.loss.dtype, output.nll.dtype) == (torch.float32, torch.float32)
+
+
+@pytest.mark.parametrize("dtype", LOW)
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_sums_log_probabilities_of_low_precision_in_fp32(dtype, autocast, num_beams):
+    """Sums of 10 to 20, which bf16 would round to multiples of 0.06 or 0.13, fp16 of 0.008 or 0.016."""
+    model = make_model(scale=3.0) if autocast else make_model(scale=3.0).to(dtype)
+    source = torch.randint(3, 300, (3, 7), generator=torch.Generator().manual_seed(0))
+    options = {"max_new_tokens": 12, "min_new_tokens": 12, "length_penalty": 0.0, "num_beams": num_beams}
+    with torch.autocast("cpu", dtype=dtype, enabled=autocast):
+        found = model.generate(source, **options, return_dict_in_generate=True, output_scores=True, output_logits=True)
+    rows = found.beam_indices if num_beams > 1 else torch.arange(3).unsqueeze(1).expand(3, 12)
+    expected = [
+        sum(found.logits[step][rows[index, step]].double().log_softmax(0)[token] for step, token in enumerate(tokens))
+        for index, tokens in enumerate(found.sequences[:, 1:])
+    ]
+    assert found.sequences_scores.dtype == torch.float32
+    torch.testing.assert_close(found.sequences_scores.double(), torch.stack(expected), rtol=1e-6, atol=0)
