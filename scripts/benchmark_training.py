@@ -289,8 +289,7 @@ def figures(task: Task, meter) -> dict:
     import torch
 
     from vaswani_transformer import VaswaniTransformerConfig
-    from vaswani_transformer.analysis.cost import training_flops
-    from vaswani_transformer.training.run import measure_matrix_rate
+    from vaswani_transformer.analysis.cost import measure_matrix_rate, training_flops
 
     config = VaswaniTransformerConfig(vocab_size=VOCABULARY[task.size], **SIZES[task.size])
     flops = training_flops(config, *meter.tokens)

@@ -20,10 +20,11 @@ from tables import estimate_cost, format_cost, wrap
 from transformers import TrainerCallback
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration, VaswaniTransformerTokenizer
+from vaswani_transformer.analysis.cost import measure_devices
 from vaswani_transformer.data import BATCHES_PER_POOL, clean_corpus
 from vaswani_transformer.training.loading import RunData, cleaning_rules
 from vaswani_transformer.training.recipes import get_recipe
-from vaswani_transformer.training.run import build_trainer, measure_devices, training_arguments
+from vaswani_transformer.training.run import build_trainer, training_arguments
 
 NUM_WARM_UP_UPDATES = 3
 MEAN_TOKENS, MAX_TOKENS = 27, 256

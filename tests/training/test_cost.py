@@ -9,11 +9,11 @@ from tables import estimate_cost
 from toy_language import make_pairs, tokenize
 from transformers import TrainerState
 
-from vaswani_transformer.analysis.cost import layer_parameters
-from vaswani_transformer.training import callbacks, run
+from vaswani_transformer.analysis import cost
+from vaswani_transformer.analysis.cost import layer_parameters, measure_cost, measure_matrix_rate
+from vaswani_transformer.training import callbacks
 from vaswani_transformer.training.callbacks import CostCallback
 from vaswani_transformer.training.recipes import get_recipe
-from vaswani_transformer.training.run import measure_cost, measure_matrix_rate
 
 SAVING = {"dropout": 0.1, "save_strategy": "steps", "save_steps": 2}
 
@@ -43,7 +43,7 @@ def saved_state(folder):
 @pytest.fixture
 def fixed_rate(monkeypatch):
     """Devices that multiply 2 GFLOP/s."""
-    monkeypatch.setattr(run, "measure_matrix_rate", lambda device, dtype: 2e9)
+    monkeypatch.setattr(cost, "measure_matrix_rate", lambda device, dtype: 2e9)
 
 
 # ---- counts ----
@@ -172,15 +172,15 @@ def test_speed_of_a_lap_leaves_validations_out(monkeypatch):
     clock = iter([100.0, 104.0, 110.0, 112.0, 120.0, 121.0])
     monkeypatch.setattr(callbacks, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     monkeypatch.setattr(callbacks, "code_version", lambda: "1")
-    cost, nothing = CostCallback(), {"args": None, "state": None, "control": None}
-    cost.on_train_begin(SimpleNamespace(device="cpu", world_size=1, n_gpu=0), TrainerState(), None)  # at 100
-    cost.on_step_end(**nothing)  # at 104
-    cost.on_evaluate(**nothing)  # at 110: 6 seconds that do not count
-    cost.source_tokens, cost.target_tokens = 30, 50
-    assert cost.lap() == pytest.approx(80 / (112 - 100 - 6))
-    cost.on_save(**nothing)  # at 120
-    cost.source_tokens += 7
-    assert cost.lap() == pytest.approx(7 / 1)
+    counted, nothing = CostCallback(), {"args": None, "state": None, "control": None}
+    counted.on_train_begin(SimpleNamespace(device="cpu", world_size=1, n_gpu=0), TrainerState(), None)  # at 100
+    counted.on_step_end(**nothing)  # at 104
+    counted.on_evaluate(**nothing)  # at 110: 6 seconds that do not count
+    counted.source_tokens, counted.target_tokens = 30, 50
+    assert counted.lap() == pytest.approx(80 / (112 - 100 - 6))
+    counted.on_save(**nothing)  # at 120
+    counted.source_tokens += 7
+    assert counted.lap() == pytest.approx(7 / 1)
 
 
 def test_logged_speed_is_that_of_the_tokens_since_the_last_log(make_trainer, monkeypatch):
@@ -208,7 +208,7 @@ def test_cost_is_told_both_ways(make_trainer, fixed_rate):
 @pytest.mark.parametrize(("options", "dtype"), [({}, torch.float32), ({"bf16": True}, torch.bfloat16)])
 def test_matrix_rate_is_measured_in_the_trainings_dtype(make_trainer, monkeypatch, options, dtype):
     asked = []
-    monkeypatch.setattr(run, "measure_matrix_rate", lambda *given: asked.append(given) or 1e9)
+    monkeypatch.setattr(cost, "measure_matrix_rate", lambda *given: asked.append(given) or 1e9)
     trainer = make_trainer(max_steps=1, **options)
     trainer.train()
     measure_cost(trainer)

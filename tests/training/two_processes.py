@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
 
-from vaswani_transformer.training.run import measure_cost
+from vaswani_transformer.analysis.cost import measure_cost
 
 
 def main(output_dir, options):
