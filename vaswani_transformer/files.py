@@ -45,37 +45,36 @@ class RunFile(NamedTuple):
 
     Attributes:
         name: Name or pattern of files in the folder of a run.
-        marks_run: A folder that has it holds a run; `--overwrite` deletes it.
+        overwritten: `--overwrite` deletes it, so a folder that has it takes no new run without.
         on_hub: `push` uploads it.
-        averaged: `average` copies it to the new model.
+        copied: `average` copies it from the newest model to the new one.
     """
 
     name: str
-    marks_run: bool
-    on_hub: bool
-    averaged: bool
+    overwritten: bool = False
+    on_hub: bool = False
+    copied: bool = False
 
 
 RUN_FILES = (
-    RunFile(CONFIG_FILE, marks_run=True, on_hub=True, averaged=True),
-    RunFile(GENERATION_CONFIG_FILE, marks_run=True, on_hub=True, averaged=True),
-    *(RunFile(name, marks_run=False, on_hub=True, averaged=True) for name in TOKENIZER_FILES),
-    RunFile(CODE_FILES, marks_run=False, on_hub=True, averaged=True),
-    RunFile("model*.safetensors", marks_run=True, on_hub=True, averaged=False),
-    RunFile(WEIGHTS_INDEX, marks_run=True, on_hub=True, averaged=False),
-    RunFile("adapter_*", marks_run=False, on_hub=True, averaged=False),
-    RunFile(CARD_FILE, marks_run=False, on_hub=True, averaged=False),
-    RunFile(CURVES_FILE, marks_run=True, on_hub=True, averaged=False),
-    RunFile(RECIPE_FILE, marks_run=True, on_hub=True, averaged=True),
-    RunFile(TRAIN_RESULTS_FILE, marks_run=True, on_hub=True, averaged=False),
-    RunFile(TEST_RESULTS_PATTERN, marks_run=True, on_hub=True, averaged=False),
-    RunFile(f"after-*-updates-{TEST_RESULTS_PATTERN}", marks_run=True, on_hub=False, averaged=False),
-    RunFile(STATE_FILE, marks_run=True, on_hub=False, averaged=False),
-    RunFile("checkpoint-[0-9]*", marks_run=True, on_hub=False, averaged=False),
-    RunFile(SNAPSHOT_FOLDER, marks_run=True, on_hub=False, averaged=False),
-    RunFile(STAGING_FOLDER, marks_run=True, on_hub=False, averaged=False),
+    RunFile(CONFIG_FILE, overwritten=True, on_hub=True, copied=True),
+    RunFile(GENERATION_CONFIG_FILE, overwritten=True, on_hub=True, copied=True),
+    *(RunFile(name, on_hub=True, copied=True) for name in TOKENIZER_FILES),
+    RunFile(CODE_FILES, on_hub=True, copied=True),
+    RunFile("model*.safetensors", overwritten=True, on_hub=True),
+    RunFile(WEIGHTS_INDEX, overwritten=True, on_hub=True),
+    RunFile("adapter_*", on_hub=True),
+    RunFile(CARD_FILE, on_hub=True),
+    RunFile(CURVES_FILE, overwritten=True, on_hub=True),
+    RunFile(RECIPE_FILE, overwritten=True, on_hub=True, copied=True),
+    RunFile(TRAIN_RESULTS_FILE, overwritten=True, on_hub=True),
+    RunFile(TEST_RESULTS_PATTERN, overwritten=True, on_hub=True),
+    RunFile(f"after-*-updates-{TEST_RESULTS_PATTERN}", overwritten=True),
+    RunFile(STATE_FILE, overwritten=True),
+    RunFile("checkpoint-[0-9]*", overwritten=True),
+    RunFile(SNAPSHOT_FOLDER, overwritten=True),
+    RunFile(STAGING_FOLDER, overwritten=True),
 )
-
 
 CARD_MARKER = (
     "<!-- written by `vaswani-transformer train` and anew by `evaluate`; without this line it is kept as it is -->"
@@ -84,7 +83,7 @@ CARD_MARKER = (
 
 def run_files(folder: Path) -> list[Path]:
     """Lists the files and folders by which a folder holds a run."""
-    return [path for file in RUN_FILES if file.marks_run for path in sorted(folder.glob(file.name))]
+    return [path for file in RUN_FILES if file.overwritten for path in sorted(folder.glob(file.name))]
 
 
 def clear_run(folder: Path) -> None:

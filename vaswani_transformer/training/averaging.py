@@ -133,7 +133,7 @@ def average_checkpoints(
             )
         paths = paths[-last:]
     base = _model_folder(paths[-1])
-    copied = [path for file in RUN_FILES if file.averaged for path in base.glob(file.name)]
+    copied = [path for file in RUN_FILES if file.copied for path in base.glob(file.name)]
     for path in copied:
         check_no_link_out(path, base)
     weights = average_snapshots(paths)
