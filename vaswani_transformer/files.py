@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -126,6 +127,31 @@ def writing_beside(path: Path) -> Iterator[Path]:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def writing_folder(output_dir: str | Path) -> Iterator[Path]:
+    """Gives an empty folder, which becomes `output_dir` if what is done with it succeeds and is deleted if not.
+
+    Until then it lies beside its place, as export-*.part.
+
+    Raises:
+        ValueError: `output_dir` is a file or holds files.
+    """
+    path = Path(output_dir).resolve()
+    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+        raise ValueError(
+            f"`output_dir` must be a new or empty folder, got {output_dir}. Pass another name, or delete it first."
+        )
+    beside = path.with_name(f"export-{uuid.uuid4().hex[:8]}.part")
+    beside.mkdir(parents=True)
+    try:
+        yield beside
+        with contextlib.suppress(FileNotFoundError):
+            path.rmdir()  # empty; not every system puts a folder in the place of another
+        beside.rename(path)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> Path:

@@ -100,7 +100,7 @@ def test_evaluate_refuses_a_split_that_the_recipe_does_not_know(data, model_fold
 )
 def test_evaluate_refuses_two_test_sets(arguments, model_folder, corpus, capsys):
     error = refused(capsys, ["evaluate", "--model", str(model_folder), *arguments])
-    assert "must get exactly one of `--source` with `--reference`, `--pairs` or `--dataset`" in error
+    assert "must be exactly one of `--source` with `--reference`, `--pairs` or `--dataset`" in error
 
 
 @pytest.mark.parametrize("option", ["--translations", "--results"])

@@ -88,7 +88,7 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
         ({"train_target": None}, "`--train-target` must be given beside train.en, got none"),
         ({"validation_target": "train.de"}, "`--validation-source` must be given beside train.de, got none"),
         ({"test_source": "train.en"}, "`--test-target` must be given beside train.en, got none"),
-        ({"train_pairs": "train.jsonl"}, "`--train-pairs` must be left out beside `--train-source`, got train.jsonl"),
+        ({"train_pairs": "train.jsonl"}, "`--train-pairs` or `--dataset`, got train_source, train_pairs"),
         ({"train_source": "nothing.en"}, "`--train-source` must be an existing file, got nothing.en"),
         (
             {"validation_source": "train.en", "validation_target": "nothing.de"},

@@ -336,7 +336,7 @@ def test_builtin_corpus_is_read_once(load, small_builtin):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "must get exactly one of .*, got none"),
+        ({}, "must be exactly one of .*, got none"),
         ({"dataset": "builtin", "pairs_file": "x.csv"}, "got pairs_file, dataset"),
         ({"source_file": "x.en"}, "`target_file` must be given beside x.en, got none"),
         ({"target_file": "x.de", "dataset": "builtin"}, "`source_file` must be given beside x.de, got none"),

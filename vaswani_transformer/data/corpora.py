@@ -69,7 +69,8 @@ def load_corpus(
     Example:
         >>> corpus = load_corpus(source_file="train.en", target_file="train.de")
     """
-    origin = find_origin(source_file, target_file, pairs_file, dataset)
+    files = {"source_file": source_file, "target_file": target_file, "pairs_file": pairs_file}
+    origin = find_origin(files, dataset)
     languages = (source_language, target_language)
     if origin == BUILTIN:
         builtin.check_direction(*languages)
@@ -109,7 +110,8 @@ def stream_corpus(
         >>> stream = stream_corpus(dataset="wmt/wmt14", dataset_config="de-en", source_language="en",
         ...                        target_language="de")
     """
-    origin = find_origin(source_file, target_file, pairs_file, dataset)
+    files = {"source_file": source_file, "target_file": target_file, "pairs_file": pairs_file}
+    origin = find_origin(files, dataset)
     languages = (source_language, target_language)
     if isinstance(origin, str):
         if origin == BUILTIN or _is_saved_to_disk(origin):
@@ -136,37 +138,33 @@ def stream_corpus(
 
 
 def find_origin(
-    source_file: str | Path | None,
-    target_file: str | Path | None,
-    pairs_file: str | Path | None,
-    dataset: str | Path | None,
+    files: Mapping[str, str | Path | None], dataset: str | Path | None = None, *, must_exist: bool = True
 ) -> str | list[Path]:
-    """The dataset, the two aligned text files or the file of pairs that the arguments of `load_corpus` name.
+    """The dataset, the two aligned text files or the file of pairs that arguments name.
+
+    Args:
+        files: Source, target and pairs, or None, by their names in errors.
 
     Raises:
         ValueError: They do not name exactly one origin, whole.
         FileNotFoundError: A file does not exist.
     """
-    check_sides({"source_file": source_file, "target_file": target_file})
-    origins = {"source_file": source_file, "pairs_file": pairs_file, "dataset": dataset}
-    given = [name for name, value in origins.items() if value is not None]
-    if len(given) != 1:
+    source, target, pairs = files
+    for given, missing in ((source, target), (target, source)):
+        if files[given] is not None and files[missing] is None:
+            raise ValueError(
+                f"`{missing}` must be given beside {files[given]}, got none. Name the file of the other side."
+            )
+    origins = [name for name, value in {**files, "dataset": dataset}.items() if name != target and value is not None]
+    if len(origins) != 1:
         raise ValueError(
-            "`load_corpus` must get exactly one of `source_file` with `target_file`, `pairs_file` or `dataset`, got "
-            f"{', '.join(given) or 'none'}. Name one corpus."
+            f"A corpus must be exactly one of `{source}` with `{target}`, `{pairs}` or `dataset`, got "
+            f"{', '.join(origins) or 'none'}. Name one."
         )
     if dataset is not None:
         return str(dataset)
-    files = {"source_file": source_file, "target_file": target_file, "pairs_file": pairs_file}
-    return [existing_file(path, name) for name, path in files.items() if path is not None]
-
-
-def check_sides(sides: Mapping[str, str | Path | None]) -> None:
-    """Raises ValueError when one of two aligned files, by their names in the error, is given without the other."""
-    missing = [name for name, file in sides.items() if file is None]
-    if len(missing) == 1:
-        given = next(file for file in sides.values() if file is not None)
-        raise ValueError(f"`{missing[0]}` must be given beside {given}, got none. Name the file of the other side.")
+    paths = {name: Path(path) for name, path in files.items() if path is not None}
+    return [existing_file(path, name) if must_exist else path for name, path in paths.items()]
 
 
 def existing_file(path: str | Path, name: str) -> Path:

@@ -68,10 +68,9 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     from ..data.builtin import check_direction, read_builtin
     from ..data.corpora import BUILTIN, find_origin, load_corpus
 
-    dataset = corpus.get("dataset")
-    find_origin(corpus.get("source_file"), corpus.get("target_file"), corpus.get("pairs_file"), dataset)
-    names = ("source_file", "target_file", "pairs_file", "dataset", "dataset_config")
-    origin = {key: str(corpus[key]) for key in names if corpus.get(key) is not None}
+    dataset, names = corpus.get("dataset"), ("source_file", "target_file", "pairs_file")
+    find_origin({name: corpus.get(name) for name in names}, dataset)
+    origin = {key: str(corpus[key]) for key in (*names, "dataset", "dataset_config") if corpus.get(key) is not None}
     origin |= {"split": split} if dataset else {}
     name = name or describe_corpus(origin)
     if str(dataset) == BUILTIN:

@@ -12,11 +12,7 @@ Shapes: D d_model, H heads, K d_k (or d_v), V vocabulary.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import shutil
-import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +26,7 @@ from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation import DECODING
 from ..evaluation.loading import load_for_inference
 from ..extras import requiring
-from ..files import read_json
+from ..files import read_json, writing_folder
 from ..modeling_vaswani_transformer import MultiHeadAttention, VaswaniTransformerForConditionalGeneration, sinusoids
 from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA, gnmt_length_penalty
 
@@ -98,31 +94,6 @@ def import_ctranslate2() -> Any:
     with requiring("export", "for its exports"):
         import ctranslate2
     return ctranslate2
-
-
-@contextlib.contextmanager
-def writing_folder(output_dir: str | Path) -> Iterator[Path]:
-    """Gives an empty folder, which becomes `output_dir` if what is done with it succeeds and is deleted if not.
-
-    Until then it lies beside its place, as export-*.part.
-
-    Raises:
-        ValueError: `output_dir` is a file or holds files.
-    """
-    path = Path(output_dir).resolve()
-    if path.is_file() or (path.is_dir() and any(path.iterdir())):
-        raise ValueError(
-            f"`output_dir` must be a new or empty folder, got {output_dir}. Pass another name, or delete it first."
-        )
-    beside = path.with_name(f"export-{uuid.uuid4().hex[:8]}.part")
-    beside.mkdir(parents=True)
-    try:
-        yield beside
-        with contextlib.suppress(FileNotFoundError):
-            path.rmdir()  # empty; not every system puts a folder in the place of another
-        beside.rename(path)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
 
 
 # ---- the loader ----

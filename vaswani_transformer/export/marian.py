@@ -21,10 +21,9 @@ from huggingface_hub import CommitInfo, HfApi, ModelCard, ModelCardData
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
 from ..evaluation.loading import load_for_inference
-from ..files import CARD_FILE, write_json, write_text
+from ..files import CARD_FILE, write_json, write_text, writing_folder
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..version import __version__
-from .ctranslate2 import writing_folder
 
 MAX_POSITIONS = 2048  # Marian's table ends; a longer text is an IndexError there
 MAX_NEW_TOKENS = 256  # transformers has no limit that grows with the source

@@ -31,7 +31,7 @@ OLD_NAMES = {
 }
 
 SPLITS = ("train", "validation", "test")
-_PARTS = ("source", "target", "pairs")  # the files of a split
+PARTS = ("source", "target", "pairs")  # the files of a split
 _DECIDING = (*METRICS, "loss", "nll", "perplexity")  # figures by which a model can be chosen
 
 # Ranges of numbers: the least value, the first that is too large, and the words for both.
@@ -226,7 +226,7 @@ class Recipe:
         """
         languages = {"source_language": self.source_language, "target_language": self.target_language}
         files = {
-            known: {f"{part}_file": file for part in _PARTS if (file := getattr(self, f"{known}_{part}")) is not None}
+            known: {f"{part}_file": file for part in PARTS if (file := getattr(self, f"{known}_{part}")) is not None}
             for known in SPLITS
         }
         if self.dataset is not None and not any(files.values()):

@@ -20,7 +20,7 @@ from transformers.trainer_utils import TrainOutput, has_length
 from transformers.utils import logging
 
 from ..analysis.cost import measure_cost
-from ..data.corpora import check_sides, existing_file
+from ..data.corpora import find_origin
 from ..data.preparation import pair_lengths
 from ..evaluation import DECODING, METRICS
 from ..files import (
@@ -45,7 +45,7 @@ from .averaging import write_average
 from .card import refresh_card
 from .checkpoints import checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
 from .loading import RunData, cleaning_rules, prepare_data
-from .recipes import SPLITS, Recipe
+from .recipes import PARTS, SPLITS, Recipe
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
 
@@ -241,15 +241,9 @@ def _check_recipe(recipe: Recipe) -> None:
     """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
     recipe.model_config()
     for split in SPLITS:
-        source, target, pairs = (getattr(recipe, f"{split}_{part}") for part in ("source", "target", "pairs"))
-        check_sides({f"{split}_source": source, f"{split}_target": target})
-        if source is not None and pairs is not None:
-            raise ValueError(
-                f"`{split}_pairs` must be left out beside `{split}_source`, got {pairs}. Drop one of them."
-            )
-        for part, file in (("source", source), ("target", target), ("pairs", pairs)):
-            if file is not None and split != "test":  # the test set may come later
-                existing_file(file, f"{split}_{part}")
+        files = {name: getattr(recipe, name) for name in (f"{split}_{part}" for part in PARTS)}
+        if any(file is not None for file in files.values()):
+            find_origin(files, must_exist=split != "test")  # the test set may come later
     if recipe.data_arguments("train") is None:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
