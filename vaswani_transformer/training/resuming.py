@@ -153,7 +153,7 @@ class ResumableTrainer(Seq2SeqTrainer):
         if self._resumed_from is None:
             super()._run_epoch(*args, **kwargs)
             return
-        self._take_up(self._resumed_from)
+        self._restore_progress(self._resumed_from)
         if self.control.should_training_stop:
             return
         module: Any = transformers.trainer
@@ -173,10 +173,9 @@ class ResumableTrainer(Seq2SeqTrainer):
         self._train_batches.start_at(num_batches // self.args.gradient_accumulation_steps)
         return loader
 
-    def _take_up(self, checkpoint: Path) -> None:
+    def _restore_progress(self, checkpoint: Path) -> None:
         """Restores, once, what a checkpoint holds in addition to the state of transformers."""
         self._load_sums(checkpoint)
-        self._load_rng_state(str(checkpoint))
         if self.is_world_process_zero():
             drop_later_snapshots(self.args.output_dir, self.state.global_step)
         self._resumed_from = None
@@ -353,7 +352,7 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _finalize_training(self, *args: Any, **kwargs: Any) -> TrainOutput:
         """Ends the training as `Trainer` does; the loss since the last line of the log is that of all processes."""
         if self._resumed_from is not None:
-            self._take_up(self._resumed_from)
+            self._restore_progress(self._resumed_from)
         self._check_finite()
         self._tr_loss = self.accelerator.reduce(self._tr_loss, "mean")
         output: TrainOutput = super()._finalize_training(*args, **kwargs)
