@@ -24,7 +24,7 @@ CHOICES = {
     "num_beams": ((1, 2, 3, 4, 6, 8, 12, 16), {4: ""}),
     "length_penalty": ((0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5), {0.6: ""}),
 }
-METRICS = {"test_sacrebleu": "sacreBLEU", "test_paper_bleu": "paper BLEU", "test_chrf": "chrF"}
+COLUMNS = {"test_sacrebleu": "sacreBLEU", "test_paper_bleu": "paper BLEU", "test_chrf": "chrF"}
 
 
 def sweep(choice, folder, corpus, *, values=None, device=None, **options):
@@ -63,9 +63,9 @@ def sweep(choice, folder, corpus, *, values=None, device=None, **options):
 
 def format_sweep(choice, results):
     """Scores over a choice as text, with what they are of."""
-    rows = [(choice, *METRICS.values(), "length ratio", "seconds")]
+    rows = [(choice, *COLUMNS.values(), "length ratio", "seconds")]
     for each in results:
-        scores = (f"{each[metric]:.2f}" for metric in METRICS)
+        scores = (f"{each[metric]:.2f}" for metric in COLUMNS)
         rows.append((f"{each[choice]:g}", *scores, f"{length_ratio(each):.3f}", f"{each['test_runtime']:.1f}"))
     varied = {"num_beams": {"test_num_beams": "N"}, "length_penalty": {"test_length_penalty": "alpha"}}
     first = {**results[0], **varied.get(choice, {})}
@@ -81,7 +81,7 @@ def draw_sweep(choice, results):
     values = [each[choice] for each in results]
     figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
     for metric, style in (("test_sacrebleu", "-"), ("test_paper_bleu", "--")):
-        axes.plot(values, [each[metric] for each in results], style, marker="o", label=METRICS[metric])
+        axes.plot(values, [each[metric] for each in results], style, marker="o", label=COLUMNS[metric])
     for value in CHOICES[choice][1]:
         if min(values) <= value <= max(values):
             axes.axvline(value, color="#888888", linestyle=":", label="the paper's choice")

@@ -100,7 +100,7 @@ def translate(
         return tokenizer.batch_decode(_generate(model, tokenizer, rows, generate_kwargs), skip_special_tokens=True)
 
     batching = {"max_tokens_per_batch": max_tokens_per_batch, "total": total}
-    return _share(tokenizer, sentences, compute, str, processes, progress, **batching)
+    return _translate_all(tokenizer, sentences, compute, str, processes, progress, **batching)
 
 
 def translate_n_best(
@@ -152,10 +152,10 @@ def translate_n_best(
         ]
 
     batching = {"max_tokens_per_batch": max_tokens_per_batch, "total": total}
-    return _share(tokenizer, sentences, compute, lambda: [BLANK], processes, progress, **batching)
+    return _translate_all(tokenizer, sentences, compute, lambda: [BLANK], processes, progress, **batching)
 
 
-def _share(
+def _translate_all(
     tokenizer: PreTrainedTokenizerBase,
     sentences: Iterable[str],
     compute: Callable[[list[Row]], list[Result]],
@@ -164,19 +164,23 @@ def _share(
     progress: bool,
     **batching: Any,
 ) -> Iterator[Result]:
-    """Results of all sentences; each process computes every n-th batch of a chunk, and gets the results of all."""
+    """Results of all sentences, in their order; `compute` makes those of a batch, `empty` that of a blank sentence."""
+    encode, share = partial(encode_sentences, tokenizer), partial(_share_batches, compute, processes)
+    is_shown = progress and _is_main(processes)
+    return compute_in_batches(sentences, encode, share, empty=empty, progress=is_shown, **batching)
 
-    def compute_all(batches: list[list[Row]]) -> Iterable[list[Result]]:
-        if processes is None:
-            return map(compute, batches)
-        from accelerate.utils import gather_object
 
-        count = processes.num_processes
-        shares = gather_object([[compute(batch) for batch in batches[processes.process_index :: count]]])
-        return [shares[number % count][number // count] for number in range(len(batches))]
+def _share_batches(
+    compute: Callable[[list[Row]], list[Result]], processes: Any, batches: list[list[Row]]
+) -> Iterable[list[Result]]:
+    """Results of the batches of a chunk; each process computes every n-th of them, and gets the results of all."""
+    if processes is None:
+        return map(compute, batches)
+    from accelerate.utils import gather_object
 
-    encode, is_shown = partial(encode_sentences, tokenizer), progress and _is_main(processes)
-    return compute_in_batches(sentences, encode, compute_all, empty=empty, progress=is_shown, **batching)
+    count = processes.num_processes
+    shares = gather_object([[compute(batch) for batch in batches[processes.process_index :: count]]])
+    return [shares[number % count][number // count] for number in range(len(batches))]
 
 
 def encode_sentences(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> list[Row]:
