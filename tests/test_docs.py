@@ -10,9 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import transformers
 from readme import ROOT, blocks, text_of
 from tiny import SENTENCES, make_model
 from transformers import pipeline
@@ -23,6 +25,8 @@ from datasets import Dataset
 
 from vaswani_transformer import VaswaniTransformerTrainer, VaswaniTransformerTrainingArguments
 from vaswani_transformer.data import tokenize_corpus
+from vaswani_transformer.training.recipes import Recipe
+from vaswani_transformer.training.run import train
 
 # ---- the tour ----
 
@@ -73,12 +77,13 @@ def path_in(title):
 
 def functions_passed(call):
     """(function, file) of each function of the package that a call passes, in the order of their first calls."""
-    package, passed = ROOT / "vaswani_transformer", {}
+    package, library, passed = ROOT / "vaswani_transformer", Path(transformers.__file__).parent.parent, {}
 
     def note(frame, event, _):
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(str(package)):
-            passed[code.co_qualname, str(Path(code.co_filename).relative_to(package))] = None
+        for root, files in ((package, package), (library, library / "transformers")):
+            if event == "call" and code.co_filename.startswith(str(files)):
+                passed[code.co_qualname, str(Path(code.co_filename).relative_to(root))] = None
 
     sys.setprofile(note)
     try:
@@ -111,6 +116,22 @@ def test_path_of_a_batch_is_what_runs(tiny_tokenizer, tmp_path):
         processing_class=tiny_tokenizer,
     )
     assert_in_order(path_in("The path of a batch"), functions_passed(trainer.train))
+
+
+@pytest.mark.slow
+def test_path_of_a_resume_is_what_runs(tiny_tokenizer, tmp_path):
+    tiny_tokenizer.save_pretrained(tmp_path / "tokenizer")
+    files = {}
+    for part, lines in (("source", SENTENCES[::2]), ("target", SENTENCES[1::2])):
+        files[f"train_{part}"] = str(tmp_path / part)
+        (tmp_path / part).write_text("\n".join(lines * 10) + "\n", encoding="utf-8")
+    sizes = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    batches = {"max_source_tokens_per_batch": 100, "max_target_tokens_per_batch": 100}
+    recipe = Recipe(tokenizer=str(tmp_path / "tokenizer"), save_steps=1, max_steps=1, **files, **sizes, **batches)
+    train(recipe, tmp_path / "run", use_cpu=True)
+    longer = replace(recipe, max_steps=2)
+    passed = functions_passed(lambda: train(longer, tmp_path / "run", use_cpu=True, resume=True))
+    assert_in_order(path_in("The path of a resume"), passed)
 
 
 # ---- the examples of CONTRIBUTING ----

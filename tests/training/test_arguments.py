@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from vaswani_transformer.evaluation import METRICS, Metric
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
 
 
@@ -52,6 +53,11 @@ def test_arguments_accept_another_schedule_without_warmup(tmp_path):
 @pytest.mark.parametrize(("metric", "greater"), [("sacrebleu", True), ("nll", False), ("eval_loss", False)])
 def test_arguments_know_which_way_a_metric_is_better(tmp_path, metric, greater):
     assert make_arguments(tmp_path, metric_for_best_model=metric).greater_is_better is greater
+
+
+def test_a_metric_says_itself_that_lower_is_better(tmp_path, monkeypatch):
+    monkeypatch.setitem(METRICS, "ter", Metric("TER", lower_is_better=True))
+    assert make_arguments(tmp_path, metric_for_best_model="eval_ter").greater_is_better is False
 
 
 # ---- arguments without effect ----

@@ -25,7 +25,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypedDict
+from typing import Any, TypeAlias
 
 import numpy as np
 from transformers import EvalPrediction, PreTrainedTokenizerBase
@@ -50,28 +50,12 @@ _SEPARATORS = dict.fromkeys(range(0x1C, 0x20))
 _SACREBLEU: dict[str, Any] = {"tokenize": "13a", "force": True}
 
 
-class TranslationScores(TypedDict):
-    """Scores in points from 0 to 100; the brevity penalty is sacreBLEU's, and lengths are in its tokens of 13a."""
-
-    sacrebleu: float
-    sacrebleu_signature: str
-    chrf: float
-    chrf_signature: str
-    paper_bleu: float
-    paper_bleu_signature: str
-    tokenized_bleu: float
-    tokenized_bleu_signature: str
-    brevity_penalty: float
-    hypothesis_length: int
-    reference_length: int
-
-
 def score_translations(
     hypotheses: Sequence[str],
     references: Sequence[str] | Sequence[Sequence[str]],
     target_language: str | None = None,
-) -> TranslationScores:
-    """Corpus-level scores of translations: sacreBLEU, chrF2, the paper's BLEU and BLEU of tokenised text.
+) -> dict[str, Any]:
+    """Corpus-level scores of translations by every metric of `evaluation.METRICS`, in points from 0 to 100.
 
     Args:
         hypotheses: One detokenised translation for each sentence.
@@ -79,8 +63,8 @@ def score_translations(
         target_language: Language code, which decides how the paper's BLEU splits words; None means as English.
 
     Returns:
-        `sacrebleu` (tokeniser 13a, case-sensitive), `chrf`, `paper_bleu` (Moses tokens, German compounds split, see
-        `paper_bleu`) and `tokenized_bleu` (words as the text has them, lower-cased), each with its signature.
+        `sacrebleu` (tokeniser 13a, case-sensitive), `sacrebleu_signature` and so on; of sacreBLEU `brevity_penalty`,
+        `hypothesis_length` and `reference_length`, too.
 
     Raises:
         ValueError: There is nothing to score, or a sentence without a reference.
@@ -90,23 +74,24 @@ def score_translations(
         100.0
     """
     streams = _reference_streams(hypotheses, references)
-    bleu, chrf, tokenized = BLEU(**_SACREBLEU), CHRF(), BLEU(tokenize="none", lowercase=True, force=True)
-    bleu_score = bleu.corpus_score(hypotheses, streams)
-    chrf_score, tokenized_score = chrf.corpus_score(hypotheses, streams), tokenized.corpus_score(hypotheses, streams)
-    paper_bleu, paper_bleu_signature = corpus_paper_bleu(hypotheses, streams, target_language)
-    return {
-        "sacrebleu": bleu_score.score,
-        "sacrebleu_signature": str(bleu.get_signature()),
-        "chrf": chrf_score.score,
-        "chrf_signature": str(chrf.get_signature()),
-        "paper_bleu": paper_bleu,
-        "paper_bleu_signature": paper_bleu_signature,
-        "tokenized_bleu": tokenized_score.score,
-        "tokenized_bleu_signature": str(tokenized.get_signature()),
-        "brevity_penalty": bleu_score.bp,
-        "hypothesis_length": bleu_score.sys_len,
-        "reference_length": bleu_score.ref_len,
+    bleu = BLEU(**_SACREBLEU)
+    whole = bleu.corpus_score(hypotheses, streams)
+    found = {
+        "sacrebleu": (whole.score, str(bleu.get_signature())),
+        "chrf": _score(CHRF(), hypotheses, streams),
+        "paper_bleu": corpus_paper_bleu(hypotheses, streams, target_language),
+        "tokenized_bleu": _score(BLEU(tokenize="none", lowercase=True, force=True), hypotheses, streams),
     }
+    scores: dict[str, Any] = {}
+    for metric in METRICS:
+        scores[metric], scores[f"{metric}_signature"] = found[metric]
+    lengths = {"hypothesis_length": whole.sys_len, "reference_length": whole.ref_len}  # in tokens of 13a
+    return {**scores, "brevity_penalty": whole.bp, **lengths}
+
+
+def _score(scorer: BLEU | CHRF, hypotheses: Sequence[str], streams: ReferenceStreams) -> tuple[float, str]:
+    """The score of one of sacreBLEU's metrics, and its signature."""
+    return scorer.corpus_score(hypotheses, streams).score, str(scorer.get_signature())
 
 
 def corpus_sacrebleu(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> float:
@@ -207,7 +192,7 @@ class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has 
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")
         return evaluate.MetricInfo(
-            description="sacreBLEU, chrF2, the paper's BLEU and BLEU of tokenised text, each with its signature.",
+            description="Every metric of `evaluation.METRICS`, each with its signature.",
             citation="Post, 2018, A Call for Clarity in Reporting BLEU Scores; Vaswani et al., 2017, section 6.",
             inputs_description=score_translations.__doc__,
             features=[
@@ -220,7 +205,7 @@ class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has 
     def _compute(
         self, *, predictions: Sequence[str], references: Sequence[Any], target_language: str | None = None
     ) -> dict[str, Any]:
-        return dict(score_translations(predictions, references, target_language))
+        return score_translations(predictions, references, target_language)
 
 
 def make_compute_metrics(
@@ -242,7 +227,7 @@ def make_compute_metrics(
 
     def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
         ids = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
-        scores: Any = score_translations(decode(ids), decode(prediction.label_ids), target_language)
+        scores = score_translations(decode(ids), decode(prediction.label_ids), target_language)
         return {name: scores[name] for name in METRICS}
 
     return compute_metrics

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation of a model: test sets, results with their baselines, the file that keeps them and the text for people.
 
-The keys of results begin with `test_`: those of `metrics.TranslationScores` and `DECODING`, and what `evaluate_model`
+The keys of results begin with `test_`: those of `metrics.score_translations` and `DECODING`, and what `evaluate_model`
 adds. Reading results needs no extra; computing them needs `[eval]`.
 """
 
@@ -22,7 +22,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..files import TEST_RESULTS_FILE, check_outputs, read_json, write_lines
 from ..version import code_version
-from . import DECODING
+from . import DECODING, METRICS
 from .loading import load_for_inference
 from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, GenerativeModel, decoding_config, translate
 
@@ -265,12 +265,7 @@ def format_report(results: dict[str, Any]) -> str:
 def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
     """Names for people of the metrics in results, by their keys without `test_`, in the order of the report."""
     split = ", compounds split" if "|compounds:split|" in results["test_paper_bleu_signature"] else ""
-    return {
-        "sacrebleu": "sacreBLEU",
-        "chrf": "chrF",
-        "paper_bleu": f"paper BLEU (tokenised{split})",
-        "tokenized_bleu": "tokenised BLEU (only for corpora that are tokenised already)",
-    }
+    return {name: metric.label.format(split=split) for name, metric in METRICS.items()}
 
 
 def describe_search(results: Mapping[str, Any]) -> str:

@@ -7,9 +7,11 @@ Nothing is imported here: `recipes` needs no extra, the trainer needs `[train]`.
 The loop is the library's. What it calls that is ours, and in which file (t: `trainer`, r: `resuming`):
 
     train                                   r     the checkpoint is found; stop signals are caught
+        _load_from_checkpoint                     weights, where a checkpoint is resumed
         get_train_dataloader                t     `loading`, of batches by `data.batching` or `data.streaming`
         _init_training_state                r     best checkpoint, intervals, what callbacks counted
-        _prepare_for_training                     get_optimizer_cls_and_kwargs, create_scheduler (t)
+        _prepare_for_training                     get_optimizer_cls_and_kwargs, create_scheduler (t), then
+                                                  _load_optimizer_and_scheduler
         for each epoch: _run_epoch          r     the first after a resume: sums, random state, place in the data
             for each update:
                 for each micro-batch: compute_loss, floating_point_ops (t), which counts tokens

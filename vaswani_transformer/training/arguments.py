@@ -10,6 +10,8 @@ import torch
 from transformers import Seq2SeqTrainingArguments
 from transformers.utils import logging
 
+from ..evaluation import METRICS
+
 logger = logging.get_logger(__name__)
 
 
@@ -82,7 +84,8 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
                 f"`warmup_steps` must be a whole number of updates of at least 1, got {self.warmup_steps}. "
                 "The paper uses 4000."
             )
-        if self.greater_is_better is None and (self.metric_for_best_model or "").endswith(("nll", "perplexity")):
+        falling = ("nll", "perplexity", *(name for name, metric in METRICS.items() if metric.lower_is_better))
+        if self.greater_is_better is None and (self.metric_for_best_model or "").endswith(falling):
             self.greater_is_better = False
         super().__post_init__()
 
