@@ -188,7 +188,7 @@ class Recorded(TorchDispatchMode):
     Reading a result on the host is refused, as it is while a graph is captured.
     """
 
-    def __init__(self, step):
+    def __init__(self, step, device):
         super().__init__()
         self.calls, self.is_done = [], True  # recording has done the first step; a GPU would not have
         with self:

@@ -9,6 +9,7 @@ Shapes: B sentences of the batch, A of them still searched, N beams, C candidate
 """
 
 import math
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -28,7 +29,10 @@ from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, c
 _BLOCK = 200  # tokens of which only the best is looked at first
 _FEW_SCORES = 2**17  # which are not worth the search of blocks
 _STEPS_BETWEEN_LOOKS = 8  # on a device, where each is a wait
-_WORTH_DROPPING = 0.75  # the rest of a batch is copied when at most this share of it is still searched
+# The rest of a batch is copied when at most this share of it is still searched; of a device it means a new graph, too.
+_WORTH_DROPPING, _WORTH_DROPPING_ON_DEVICE = 0.75, 0.25
+_CAPTURING = threading.Lock()  # torch captures one graph at a time
+_CAPTURED: dict[tuple[int, torch.device], tuple[Any, Any]] = {}  # by thread and device: stream and last graph
 _ARGUMENTS = {"attention_mask", "encoder_outputs", "inputs_embeds", "logits_to_keep", "past_key_values", "use_cache"}
 
 
@@ -173,7 +177,7 @@ class Search:
         self._sentences = torch.arange(num_sentences, device=limits.device)  # those still searched
         self._is_open = new(num_sentences, dtype=torch.bool).logical_not_()  # whether their result can change
         self._limits = limits.unsqueeze(1)  # (A, 1)
-        # (A, 2, N): the newest token of each beam, and the beam that it continues; for processors, all before it.
+        # (A, 2, N): the newest token of each beam and the beam that it continues; for processors, all before it.
         tokens = task.prompt[:, -1:].expand(-1, num_beams)
         self._newest = torch.stack((tokens, task.session.beams.expand_as(tokens)), dim=1)
         self._tokens, self._parents = self._newest.unbind(1)
@@ -199,11 +203,12 @@ class Search:
     def _run(self) -> None:
         """Searches all sentences to their ends; a GPU replays the second step of each shape in place of the next."""
         session, advance, num_alike = self._task.session, self._advance, 0
+        share = _WORTH_DROPPING_ON_DEVICE if session.is_static else _WORTH_DROPPING
         for step in range(1, self._num_steps + 1):
             if session.make_room():
                 advance, num_alike = self._advance, 0
             elif num_alike == 1 and can_capture(session.device) and not self._task.processors:
-                advance = capture(self._advance)  # after a first one, which loaded all kernels
+                advance = capture(self._advance, session.device)  # after a first one, which loaded all kernels
             advance()
             num_alike, session.length = num_alike + 1, session.length + 1
             if session.is_static and session.has_room and step % _STEPS_BETWEEN_LOOKS and step < self._num_steps:
@@ -211,7 +216,7 @@ class Search:
             check_scores(self._task.has_nan)
             if not (num_open := int(self._is_open.sum())):
                 break
-            if num_open <= _WORTH_DROPPING * len(self._is_open) and self._task.is_row_by_row:
+            if num_open <= share * len(self._is_open) and self._task.is_row_by_row:
                 self._keep(self._is_open.nonzero().squeeze(1))
                 advance, num_alike = self._advance, 0
 
@@ -373,17 +378,23 @@ def can_capture(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
-def capture(step: Callable[[], None]) -> Callable[[], None]:
-    """A CUDA graph of a step: what replays it, at the cost of one launch. Nothing is computed here."""
-    graph, stream, current = torch.cuda.CUDAGraph(), torch.cuda.Stream(), torch.cuda.current_stream()
-    stream.wait_stream(current)
-    with torch.cuda.stream(stream):
-        graph.capture_begin(capture_error_mode="thread_local")
-        try:
-            step()
-        finally:
-            graph.capture_end()
-    current.wait_stream(stream)
+def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None]:
+    """A CUDA graph of a step: what replays it, at the cost of one launch. Nothing is computed here.
+
+    The graphs of a thread use the same memory, one after the other; the last one keeps it for the next search.
+    """
+    with _CAPTURING, torch.cuda.device(device):
+        current, graph, key = torch.cuda.current_stream(), torch.cuda.CUDAGraph(), (threading.get_ident(), device)
+        stream, last = _CAPTURED.get(key) or (torch.cuda.Stream(), None)
+        stream.wait_stream(current)
+        with torch.cuda.stream(stream):
+            graph.capture_begin(None if last is None else last.pool(), capture_error_mode="thread_local")
+            try:
+                step()
+            finally:
+                graph.capture_end()
+        current.wait_stream(stream)
+        _CAPTURED[key] = stream, graph
     return graph.replay
 
 
