@@ -284,7 +284,7 @@ class ResumableTrainer(Seq2SeqTrainer):
             return self._stop_requested
         if self.state.global_step % _UPDATES_BETWEEN_AGREEMENTS != 0:
             return False
-        requests = torch.tensor(int(self._stop_requested), device=self.args.device)
+        requests = torch.full((), int(self._stop_requested), device=self.args.device)  # a tensor's copy would wait
         return bool(self.accelerator.reduce(requests, "sum").item())
 
     def _evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
