@@ -126,14 +126,19 @@ class CostCallback(TrainerCallback, ExportableState):
         attended = torch.ones_like(inputs["input_ids"]) if attended is None else attended
         learned = inputs["labels"].ne(IGNORE_INDEX)
         tokens = torch.stack([(attended.ne(0) & learned.any(dim=1, keepdim=True)).sum(), learned.sum()])
-        self._unsettled += tokens.to(self._unsettled.device)
+        self._unsettled = self._unsettled.to(tokens.device, non_blocking=True) + tokens
+
+    def fetch(self) -> None:
+        """Starts to copy the counts to the host; whoever waits for the device before `settle` spares it the wait."""
+        if self._unsettled is not None:
+            self._unsettled = self._unsettled.to("cpu", non_blocking=True)
 
     def settle(self, accelerator: Any) -> None:
         """Adds what all processes counted since the last time; every process calls it."""
         if self._unsettled is not None:
             source, target = accelerator.reduce(self._unsettled, "sum").tolist()
             self.source_tokens, self.target_tokens = self.source_tokens + source, self.target_tokens + target
-            self._unsettled.zero_()
+            self._unsettled = torch.zeros_like(self._unsettled, device=accelerator.device)
 
     def stop(self) -> None:
         """Stops the clock."""

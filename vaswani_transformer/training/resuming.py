@@ -266,8 +266,11 @@ class ResumableTrainer(Seq2SeqTrainer):
             self._last_epoch_end = self.state.global_step
             return
         if self.control.should_log or self.control.should_evaluate or self.control.should_save:
+            if self.args.device.type != "cpu" and self.args.world_size == 1:  # else sums are gathered on the devices
+                grad_norm = self._bring_sums(grad_norm)
             self._check_finite()
-        super()._maybe_log_save_evaluate(tr_loss, grad_norm, model, trial, epoch, *args, **kwargs)
+        super()._maybe_log_save_evaluate(self._tr_loss, grad_norm, model, trial, epoch, *args, **kwargs)
+        self._tr_loss = self._tr_loss.to(self.args.device, non_blocking=True)
         if self._agree_to_stop():
             if self._last_checkpoint is None or self._last_checkpoint.name != f"checkpoint-{self.state.global_step}":
                 self._check_finite()
@@ -277,6 +280,15 @@ class ResumableTrainer(Seq2SeqTrainer):
                 "train(resume_from_checkpoint=True)."
             )
             raise KeyboardInterrupt
+
+    def _bring_sums(self, grad_norm: Any) -> Any:
+        """Brings the sums since the last log to the host with one wait, and returns the norm of the last gradients."""
+        values: tuple[Any, ...] = (self._tr_loss, grad_norm, self._grad_norms, self._nll_since_log)
+        brought = iter(torch.stack([value for value in values if torch.is_tensor(value)]).cpu())
+        self._tr_loss, grad_norm, self._grad_norms, self._nll_since_log = (
+            next(brought) if torch.is_tensor(value) else value for value in values
+        )
+        return grad_norm
 
     def _agree_to_stop(self) -> bool:
         """Whether a signal asked to stop; several processes agree on it every 10 updates, to stop after the same."""

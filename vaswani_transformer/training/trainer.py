@@ -255,6 +255,10 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
     # ---- log ----
 
+    def _bring_sums(self, grad_norm: Any) -> Any:
+        self.cost.fetch()
+        return super()._bring_sums(grad_norm)
+
     def store_flos(self) -> None:
         """Sets `total_flos` of the state to the operations of all real tokens so far, of all processes."""
         self.cost.settle(self.accelerator)
