@@ -19,13 +19,11 @@ import json
 import os
 import random
 import statistics
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark_training import SIZES, finish_weighing, start_weighing
+from benchmark_training import SIZES, finish_weighing, run, start_weighing
 from train_control import marian_config
 
 CONTESTANTS = ("ours", "ours-reference", "marian")
@@ -184,7 +182,7 @@ def translate(model, batches, options: dict) -> int:
     count = 0
     for sources, references in batches:
         longest = max(map(len, sources))
-        ids = torch.tensor([row + [PAD] * (longest - len(row)) for row in sources])
+        ids = torch.tensor([row + [PAD] * (longest - len(row)) for row in sources], device=model.device)
         more = {}
         if references:
             more = {
@@ -226,16 +224,6 @@ def measure(task: Task) -> dict:
 
 
 # ---- in the process that compares ----
-
-
-def run(task: Task) -> dict:
-    """Figures of one fresh process."""
-    command = [sys.executable, __file__, "--task", json.dumps(vars(task))]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(task.threads)}
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if finished.returncode:
-        raise RuntimeError(f"{task.contestant} failed in {task.workload}:\n{finished.stderr[-3000:]}")
-    return json.loads(finished.stdout.splitlines()[-1])
 
 
 def report(workload: str, contestants: list[str], rounds: list[dict[str, dict]]) -> None:
@@ -280,7 +268,7 @@ def main() -> None:
         report(
             workload,
             args.contestants,
-            [{name: run(Task(name, *common)) for name in args.contestants} for _ in range(args.rounds)],
+            [{name: run(Task(name, *common), __file__) for name in args.contestants} for _ in range(args.rounds)],
         )
 
 

@@ -59,6 +59,7 @@ class Task:
         bf16: Whether to compute in bfloat16.
         compile: Whether to use `torch_compile`.
         profile: Whether to list where the time of one more update goes.
+        before: Updates before those that are timed.
     """
 
     contestant: str
@@ -69,7 +70,8 @@ class Task:
     threads: int
     bf16: bool
     compile: bool
-    profile: bool
+    profile: bool = False
+    before: int = UPDATES_BEFORE
 
 
 # ---- in the measuring process ----
@@ -189,25 +191,25 @@ def make_meter(task: Task):
         def on_step_begin(self, args, state, control, **kwargs):
             if state.global_step == 1:
                 self._resident = start_weighing(task.device)
-            if state.global_step == UPDATES_BEFORE:
+            if state.global_step == task.before:
                 self._clock = self._now()
 
         def on_step_end(self, args, state, control, **kwargs):
             if state.global_step == 2:
                 self.peak_mib = finish_weighing(task.device) - self._resident
-            if state.global_step == UPDATES_BEFORE + task.updates:
+            if state.global_step == task.before + task.updates:
                 self.seconds, self.cpu_seconds = (
                     now - then for now, then in zip(self._now(), self._clock, strict=True)
                 )
                 if task.profile:
                     self.profiler = torch.profiler.profile(record_shapes=False)
                     self.profiler.start()
-            if state.global_step == UPDATES_BEFORE + task.updates + 1:
+            if state.global_step == task.before + task.updates + 1:
                 self._now()
                 self.profiler.stop()
 
         def count(self, step, batches):
-            if UPDATES_BEFORE <= step < UPDATES_BEFORE + task.updates:
+            if task.before <= step < task.before + task.updates:
                 for batch in batches:
                     self.tokens[0] += int(batch["attention_mask"].sum())
                     self.tokens[1] += int((batch["labels"] != -100).sum())
@@ -246,31 +248,36 @@ def finish_weighing(device: str) -> float:
     return resident_mib("VmHWM") if device == "cpu" else torch.cuda.max_memory_allocated() / 2**20
 
 
+def make_trainer(task: Task, folder: str, data=None, tokenizer=None, **options):
+    """Trainer of the task's contestant, unless data are given on made-up pairs; the options are training arguments."""
+    from transformers import set_seed
+
+    set_seed(0)
+    defaults = {
+        "output_dir": folder,
+        "logging_strategy": "no",
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": task.device == "cpu",
+        "bf16": task.bf16,
+        "torch_compile": task.compile,
+        "learning_rate": 1e-4,
+        "optim": "adamw_torch_fused",
+        "dataloader_num_workers": 0 if task.device == "cpu" else 4,
+        "seed": 0,
+    }
+    make = our_trainer if task.contestant == "ours" else marian_trainer
+    return make(task, data or synthetic_pairs(task), tokenizer or make_tokenizer(), {**defaults, **options})
+
+
 def measure(task: Task) -> dict:
     """Trains a few updates in this process."""
     import torch
-    from transformers import set_seed
 
     torch.set_num_threads(task.threads)
-    set_seed(0)
     with tempfile.TemporaryDirectory() as folder:
-        options = {
-            "output_dir": folder,
-            "max_steps": UPDATES_BEFORE + task.updates + task.profile,
-            "logging_strategy": "no",
-            "save_strategy": "no",
-            "report_to": "none",
-            "disable_tqdm": True,
-            "use_cpu": task.device == "cpu",
-            "bf16": task.bf16,
-            "torch_compile": task.compile,
-            "learning_rate": 1e-4,
-            "optim": "adamw_torch_fused",
-            "dataloader_num_workers": 0 if task.device == "cpu" else 4,
-            "seed": 0,
-        }
-        make = our_trainer if task.contestant == "ours" else marian_trainer
-        trainer = make(task, synthetic_pairs(task), make_tokenizer(), options)
+        trainer = make_trainer(task, folder, max_steps=task.before + task.updates + task.profile)
         meter, get_batches = make_meter(task), trainer.get_batch_samples
 
         def counting(*args, **kwargs):
@@ -296,9 +303,11 @@ def figures(task: Task, meter) -> dict:
     rate = measure_matrix_rate(torch.device(task.device), torch.bfloat16 if task.bf16 else torch.float32)
     return {
         "tokens_per_second": sum(meter.tokens) / meter.seconds,
+        "target_tokens_per_second": meter.tokens[1] / meter.seconds,
         "tokens_per_cpu_second": sum(meter.tokens) / meter.cpu_seconds,
         "activation_mib": meter.peak_mib,
         "utilization": flops / meter.seconds / rate,
+        "flops_per_second": flops / meter.seconds,
         "kinds": time_by_kind(meter.profiler, task.device) if task.profile else {},
     }
 
@@ -318,16 +327,14 @@ def time_by_kind(profiler, device: str) -> dict[str, float]:
 # ---- in the process that compares ----
 
 
-def run(task: Task) -> dict:
+def run(task, script: str = __file__) -> dict:
     """Figures of one fresh process."""
-    command = [sys.executable, __file__, "--task", json.dumps(vars(task))]
+    command = [sys.executable, script, "--task", json.dumps(vars(task))]
     environment = {**os.environ, "OMP_NUM_THREADS": str(task.threads)}
     finished = subprocess.run(command, env=environment, capture_output=True, text=True)
     if finished.returncode:
-        raise RuntimeError(f"{task.contestant} failed:\n{finished.stderr[-3000:]}")
-    figures = json.loads(finished.stdout.splitlines()[-1])
-    print(f"{task.contestant}: {figures['tokens_per_second']:,.0f} tokens/s", file=sys.stderr, flush=True)
-    return figures
+        raise RuntimeError(f"{task} failed:\n{finished.stderr[-3000:]}")
+    return json.loads(finished.stdout.splitlines()[-1])
 
 
 def report(contestants: list[str], rounds: list[dict[str, dict]], clock: str) -> None:
