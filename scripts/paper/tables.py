@@ -263,7 +263,7 @@ def format_table_3(rows):
 
 
 def _cells(row):
-    config, paper, vocabulary = row.config, row.variation, row.implied_vocabulary
+    config, paper, vocabulary = row.config, row.variation, implied_vocabulary(row)
     sizes = (config.num_encoder_layers, config.d_model, config.d_ff, config.num_heads, config.d_k, config.d_v)
     cells = [row.name, *map(str, sizes), f"{config.dropout:.1f}", f"{paper.label_smoothing:.1f}"]
     cells += [f"{paper.max_steps // 1000}K", f"{paper.perplexity:.2f}", f"{paper.bleu:.1f}"]
@@ -274,9 +274,19 @@ def _cells(row):
     return (*cells, *counts, _first_to_last(vocabulary))
 
 
+def implied_vocabulary(row):
+    """Vocabularies with which our layers round to the paper's size, in millions; empty where it prints none."""
+    if row.variation.num_millions is None:
+        return range(0)
+    width = row.config.d_model
+    layers = row.num_parameters - row.config.vocab_size * width
+    low, high = ((row.variation.num_millions + half) * 1e6 - layers for half in (-0.5, 0.5))
+    return range(math.ceil(low / width), math.ceil(high / width))
+
+
 def common_vocabulary(rows):
     """Vocabularies that give the paper's size in all these rows at once, as a range; empty if there is none."""
-    ranges = [row.implied_vocabulary for row in rows if row.implied_vocabulary]
+    ranges = [numbers for row in rows if (numbers := implied_vocabulary(row))]
     return range(max(each.start for each in ranges), min(each.stop for each in ranges))
 
 
@@ -297,8 +307,8 @@ def _explanation(rows):
         'shared entries; the paper says "about 37,000" and rounds to a million. The last column is the vocabulary '
         "with which our layers would round to the printed size. "
         f"{_first_to_last(common_vocabulary([row for row in rows if row is not big]))} entries give every printed "
-        f"size but that of big, which would take {_first_to_last(big.implied_vocabulary)}: no single vocabulary gives "
-        "all sizes, and the paper does not say what differed. Biases in the attention, which the paper does not "
+        f"size but that of big, which would take {_first_to_last(implied_vocabulary(big))}: no single vocabulary "
+        "gives all sizes, and the paper does not say what differed. Biases in the attention, which the paper does not "
         f"write, would not close the gap: {biases:,} in base, as much as {biases / config.d_model:.0f} entries. Row E "
         f"has two tables of {learned.config.max_position_embeddings:,} learned positions ({positions:,} parameters) "
         "instead of sinusoids."

@@ -1,13 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-import io
 import json
-import sys
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers.utils.logging import is_progress_bar_enabled
 
 from vaswani_transformer.evaluation.loading import check_model_path, load_for_inference
 
@@ -32,16 +29,6 @@ def test_load_for_inference_gives_the_saved_model_in_eval_mode(folder, tiny_mode
     assert tokenizer("A dog")["input_ids"] == tiny_tokenizer("A dog")["input_ids"]
     expected = tiny_model.state_dict()
     assert all(torch.equal(tensor, expected[name]) for name, tensor in model.state_dict().items())
-
-
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_load_for_inference_shows_a_progress_bar_on_terminals_alone(folder, is_terminal, monkeypatch):
-    stream = io.StringIO()
-    stream.isatty = lambda: is_terminal
-    monkeypatch.setattr(sys, "stderr", stream)
-    load_for_inference(folder, device="cpu")
-    assert ("Loading weights" in stream.getvalue()) == is_terminal
-    assert is_progress_bar_enabled()
 
 
 def test_load_for_inference_takes_shards(folder, tiny_model):

@@ -269,15 +269,6 @@ class Table3Row:
         """Name of the row."""
         return self.variation.name
 
-    @property
-    def implied_vocabulary(self) -> range:
-        """Vocabularies with which our layers round to the paper's size, in millions; empty where it prints none."""
-        if self.variation.num_millions is None:
-            return range(0)
-        layers = self.num_parameters - self.config.vocab_size * self.config.d_model
-        low, high = ((self.variation.num_millions + half) * 1e6 - layers for half in (-0.5, 0.5))
-        return range(math.ceil(low / self.config.d_model), math.ceil(high / self.config.d_model))
-
 
 def table_3(vocab_size: int = 37_000) -> list[Table3Row]:
     """The rows of Table 3 with our parameter counts; models are built without memory for their weights.

@@ -5,12 +5,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import torch
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
-from transformers.utils.logging import disable_progress_bar, enable_progress_bar, is_progress_bar_enabled
 from transformers.utils.peft_utils import find_adapter_config_file
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
@@ -55,15 +53,7 @@ def load_for_inference(
         )
     if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():
         shard_names(folder / WEIGHTS_INDEX)
-    # the bar is noise in a file of messages; downloads are always shown
-    is_hidden = folder.is_dir() and is_progress_bar_enabled() and not sys.stderr.isatty()
-    if is_hidden:
-        disable_progress_bar()
-    try:
-        model = VaswaniTransformerForConditionalGeneration.from_pretrained(str(name_or_path))
-    finally:
-        if is_hidden:
-            enable_progress_bar()
+    model = VaswaniTransformerForConditionalGeneration.from_pretrained(str(name_or_path))
     model.check_loaded_weights()
     tokenizer = load_tokenizer(name_or_path)
     model.check_tokenizer(tokenizer)

@@ -96,8 +96,7 @@ def _score(scorer: BLEU | CHRF, hypotheses: Sequence[str], streams: ReferenceStr
 
 def corpus_sacrebleu(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> float:
     """The `sacrebleu` of `score_translations` alone, eight times as fast; arguments and errors are the same."""
-    score: float = BLEU(**_SACREBLEU).corpus_score(hypotheses, _reference_streams(hypotheses, references)).score
-    return score
+    return _score(BLEU(**_SACREBLEU), hypotheses, _reference_streams(hypotheses, references))[0]
 
 
 def _reference_streams(

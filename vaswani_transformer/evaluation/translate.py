@@ -99,8 +99,7 @@ def translate(
     def compute(rows: list[Row]) -> list[str]:
         return tokenizer.batch_decode(_generate(model, tokenizer, rows, generate_kwargs), skip_special_tokens=True)
 
-    batching = {"max_tokens_per_batch": max_tokens_per_batch, "total": total}
-    return _translate_all(tokenizer, sentences, compute, str, processes, progress, **batching)
+    return _translate(tokenizer, sentences, compute, str, processes, progress, max_tokens_per_batch, total)
 
 
 def translate_n_best(
@@ -151,23 +150,23 @@ def translate_n_best(
             for start in range(0, len(hypotheses), num_best)
         ]
 
-    batching = {"max_tokens_per_batch": max_tokens_per_batch, "total": total}
-    return _translate_all(tokenizer, sentences, compute, lambda: [BLANK], processes, progress, **batching)
+    return _translate(tokenizer, sentences, compute, lambda: [BLANK], processes, progress, max_tokens_per_batch, total)
 
 
-def _translate_all(
+def _translate(
     tokenizer: PreTrainedTokenizerBase,
     sentences: Iterable[str],
     compute: Callable[[list[Row]], list[Result]],
     empty: Callable[[], Result],
     processes: Any,
     progress: bool,
-    **batching: Any,
+    max_tokens: int,
+    total: int | None,
 ) -> Iterator[Result]:
     """Results of all sentences, in their order; `compute` makes those of a batch, `empty` that of a blank sentence."""
     encode, share = partial(encode_sentences, tokenizer), partial(_share_batches, compute, processes)
-    is_shown = progress and _is_main(processes)
-    return compute_in_batches(sentences, encode, share, empty=empty, progress=is_shown, **batching)
+    options: Any = {"progress": progress and _is_main(processes), "max_tokens_per_batch": max_tokens, "total": total}
+    return compute_in_batches(sentences, encode, share, empty=empty, **options)
 
 
 def _share_batches(

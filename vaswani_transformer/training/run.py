@@ -293,9 +293,9 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
 
 def finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:
     """Results of a run that this very recipe has finished."""
-    if not (output_dir / RECIPE_FILE).is_file():
+    if not all((output_dir / name).is_file() for name in (RECIPE_FILE, TRAIN_RESULTS_FILE)):
         return None
-    results = read_train_results(output_dir)
+    results: dict[str, Any] = read_json(output_dir / TRAIN_RESULTS_FILE)
     is_done = results.get("train_steps") == recipe.max_steps and Recipe.load(output_dir) == recipe
     return results if is_done else None
 
@@ -399,20 +399,13 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
 
 def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
     """Renames the test results of an earlier model of a run that was resumed, and deletes its curves."""
-    earlier = read_train_results(output_dir).get("train_steps", num_steps)
-    if earlier == num_steps:
+    results = output_dir / TRAIN_RESULTS_FILE
+    if not results.is_file() or (earlier := read_json(results).get("train_steps", num_steps)) == num_steps:
         return
     (output_dir / CURVES_FILE).unlink(missing_ok=True)
     for path in output_dir.glob(TEST_RESULTS_PATTERN):
         renamed = path.replace(path.with_name(f"after-{earlier}-updates-{path.name}"))
         logger.warning(f"Scores of the model before these updates are now in {renamed}.")
-
-
-def read_train_results(output_dir: Path) -> dict[str, Any]:
-    """Reads the results of an earlier end of a run, if there was one."""
-    path = output_dir / TRAIN_RESULTS_FILE
-    results: dict[str, Any] = read_json(path) if path.is_file() else {}
-    return results
 
 
 def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
