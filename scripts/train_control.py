@@ -36,7 +36,7 @@ from vaswani_transformer.cli import (
 )
 from vaswani_transformer.data.preparation import pair_lengths
 from vaswani_transformer.evaluation import METRICS
-from vaswani_transformer.files import write_json
+from vaswani_transformer.files import CONFIG_FILE, TRAIN_RESULTS_FILE, read_json, write_json
 from vaswani_transformer.loss_vaswani_transformer import VaswaniTransformerLMOutput, translation_loss
 from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, SinusoidalPositionalEncoding
 from vaswani_transformer.training.checkpoints import find_checkpoint
@@ -313,7 +313,7 @@ def train_control(
         "num_parameters": trainer.model.num_parameters(only_trainable=True),
     }
     if trainer.is_world_process_zero():
-        write_json(Path(output_dir) / "train_results.json", results)
+        write_json(Path(output_dir) / TRAIN_RESULTS_FILE, results)
     trainer.accelerator.wait_for_everyone()
     return results
 
@@ -348,7 +348,7 @@ def _check_sizes(sizes: VaswaniTransformerConfig) -> None:
 def _check_same_control(control: str, output_dir: str | Path) -> None:
     """Raises ValueError when a run's newest checkpoint is of another network: the library would only warn."""
     checkpoint = find_checkpoint(output_dir)
-    found = json.loads((checkpoint / "config.json").read_text(encoding="utf-8")).get("architectures") or ["nothing"]
+    found = read_json(checkpoint / CONFIG_FILE).get("architectures") or ["nothing"]
     if found != [CONTROLS[control].__name__]:
         raise ValueError(
             f"`control` must be the network of the run to resume, got {control} for a checkpoint of {found[0]}. Pass "

@@ -22,6 +22,7 @@ from vaswani_transformer.analysis.cost import VARIATIONS
 from vaswani_transformer.data import corpus_sentences, load_corpus, train_tokenizer
 from vaswani_transformer.evaluation import DECODING
 from vaswani_transformer.evaluation.report import evaluate_to_files
+from vaswani_transformer.files import TEST_RESULTS_FILE, TOKENIZER_FILES, TRAIN_RESULTS_FILE
 from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 from vaswani_transformer.training.run import train
 
@@ -107,7 +108,7 @@ def _scaled_rate(name, own, row, base):
 def shared_tokenizer(recipe, output_dir):
     """Folder of the vocabulary that all rows share, trained once."""
     folder = output_dir / "tokenizer"
-    if not (folder / "tokenizer_config.json").is_file():
+    if not all((folder / name).is_file() for name in TOKENIZER_FILES):
         sentences = corpus_sentences(load_corpus(**recipe.data_arguments("train")))
         train_tokenizer(sentences=sentences, vocab_size=recipe.vocab_size).save_pretrained(folder)
     return str(folder)
@@ -132,7 +133,7 @@ def train_rows(recipe, output_dir, rows=None, seeds=None, **options):
             row = dataclasses.replace(row, seed=seed, tokenizer=tokenizer)
             if read_run(folder, row) is not None:
                 continue
-            if _read(folder / "train_results.json").get("train_steps") != row.max_steps:
+            if _read(folder / TRAIN_RESULTS_FILE).get("train_steps") != row.max_steps:
                 resume = any(folder.glob("checkpoint-*"))
                 train(row, folder, resume=resume, overwrite=folder.exists() and not resume, **options)
             decoding = {option: getattr(row, option) for option in DECODING}
@@ -141,7 +142,7 @@ def train_rows(recipe, output_dir, rows=None, seeds=None, **options):
 
 def read_run(folder, recipe):
     """Results of a run if it has made the recipe's updates and was scored after them; None otherwise."""
-    results = {**_read(folder / "train_results.json"), **_read(folder / "test_results.json")}
+    results = {**_read(folder / TRAIN_RESULTS_FILE), **_read(folder / TEST_RESULTS_FILE)}
     is_done = results.get("train_steps") == recipe.max_steps and "test_paper_bleu" in results
     return results if is_done else None
 

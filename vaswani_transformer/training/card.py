@@ -36,14 +36,8 @@ from .recipes import RECIPES, SPLITS, Recipe
 logger = logging.get_logger(__name__)
 
 _TEMPLATE = Path(__file__).with_name("card_template.md")
-_CORPUS_OPTIONS = {
-    "source_file": "source",
-    "target_file": "reference",
-    "pairs_file": "pairs",
-    "dataset": "dataset",
-    "dataset_config": "dataset_config",
-    "split": "split",
-}
+_CORPUS_OPTIONS = {"source_file": "source", "target_file": "reference", "pairs_file": "pairs"}
+_CORPUS_OPTIONS |= {name: name for name in ("dataset", "dataset_config", "split")}
 
 
 def make_card(folder: str | Path) -> str:

@@ -101,17 +101,9 @@ def train(
             if is_main:
                 refresh_card(output_dir)
             return results
-        trainer, output, data = run_training(
-            recipe,
-            output_dir,
-            overwrite=overwrite,
-            resume=resume,
-            num_proc=num_proc,
-            bf16=bf16,
-            use_cpu=use_cpu,
-            report_to=report_to,
-        )
-        return finish_run(recipe, trainer, output, data)
+        options: dict[str, Any] = {"overwrite": overwrite, "resume": resume, "num_proc": num_proc}
+        options |= {"bf16": bf16, "use_cpu": use_cpu, "report_to": report_to}
+        return finish_run(recipe, *run_training(recipe, output_dir, **options))
 
 
 def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
@@ -413,11 +405,12 @@ def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
     validations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
     if not validations:
         return {}
-    best = best_validation(validations, trainer.args)
+    last, best = validations[-1], best_validation(validations, trainer.args)
+    times = ("_time", "_second")
     return {
-        **_named("last", validations[-1]),
+        **{f"last_{name}": value for name, value in last.items() if name.startswith("eval_")},
         "best_eval_step": best["step"],
-        **{name: value for name, value in _named("best", best).items() if not name.endswith(("_time", "_second"))},
+        **{f"best_{name}": best[name] for name in best if name.startswith("eval_") and not name.endswith(times)},
     }
 
 
@@ -430,10 +423,6 @@ def best_validation(validations: Sequence[Mapping[str, Any]], args: TrainingArgu
             is_greater_better = args.greater_is_better if metric == chosen else metric == "sacrebleu"
             return (max if is_greater_better else min)(entries, key=lambda entry: entry[key])
     return validations[-1]
-
-
-def _named(which: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{which}_{name}": value for name, value in entry.items() if name.startswith("eval_")}
 
 
 def _evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
