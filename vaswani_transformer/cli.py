@@ -65,19 +65,26 @@ def is_main_process() -> bool:
 
 @contextlib.contextmanager
 def _messages_on_stderr() -> Iterator[None]:
-    """Shows the package's log on stderr, from one process of many; TRANSFORMERS_VERBOSITY=debug adds tracebacks."""
-    from transformers.utils.logging import get_verbosity
+    """Shows the package's log on stderr, from one process of many, and transformers' progress bars on terminals alone.
+
+    TRANSFORMERS_VERBOSITY=debug adds tracebacks.
+    """
+    from transformers.utils import logging as library
 
     package, handler = logging.getLogger("vaswani_transformer"), logging.StreamHandler()
     level = package.level
     package.addHandler(handler)
-    package.setLevel(min(logging.INFO, get_verbosity()) if is_main_process() else logging.ERROR)
+    package.setLevel(min(logging.INFO, library.get_verbosity()) if is_main_process() else logging.ERROR)
+    if hides_bars := library.is_progress_bar_enabled() and not (is_main_process() and sys.stderr.isatty()):
+        library.disable_progress_bar()
     try:
         yield
     except _EXPECTED_ERRORS:
         package.debug("the error below came from here:", exc_info=True)
         raise
     finally:
+        if hides_bars:
+            library.enable_progress_bar()
         package.removeHandler(handler)
         package.setLevel(level)
 
@@ -234,14 +241,10 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
-    from transformers.utils.logging import disable_progress_bar
-
     from .evaluation.loading import load_for_inference
     from .evaluation.translate import join_processes, translate_file
 
     processes = join_processes()
-    if processes is not None and not processes.is_main_process:
-        disable_progress_bar()
     model, tokenizer = load_for_inference(args.model, device=args.device or (processes and processes.device))
     options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)

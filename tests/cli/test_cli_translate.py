@@ -3,6 +3,7 @@
 """`translate` as processes: killed and resumed, several at once, with pipes and disks that fail."""
 
 import contextlib
+import io
 import json
 import os
 import random
@@ -16,6 +17,7 @@ import processes
 import pytest
 from cli_runs import refused
 from processes import Fork
+from transformers.utils.logging import is_progress_bar_enabled
 
 from vaswani_transformer.cli import main
 from vaswani_transformer.evaluation import translate
@@ -123,6 +125,17 @@ def test_reader_that_leaves_gets_its_line_and_the_rest_is_left_quietly(arguments
     with Path("pipe").open("rb") as pipe:
         assert json.loads(pipe.readline())["source"] == Path("in").read_text().splitlines()[0]
     assert (process.wait(60), process.errors()) == (141, "")
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_command_shows_progress_bars_on_terminals_alone(arguments, is_terminal, monkeypatch):
+    Path("in").write_text("A dog runs .\n", encoding="utf-8")
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal
+    monkeypatch.setattr(sys, "stderr", stream)
+    assert main([*arguments, "--num-beams", "1", "--output", "out"]) == 0
+    assert ("Loading weights" in stream.getvalue()) == is_terminal
+    assert is_progress_bar_enabled()
 
 
 def test_full_stdout_is_named_in_one_line(arguments, monkeypatch, capsys):
