@@ -75,6 +75,10 @@ RUN_ELSEWHERE = {
         "export/test_browser.py::test_node_and_browser_translate_as_python_does",
         "export_onnx.sh",
     ),
+    "python scripts/gpu_report.py": (
+        "test_gpu_report.py::test_report_has_every_section_on_a_cpu",
+        "gpu_report",
+    ),
     "vaswani-transformer train --help": (
         "cli/test_cli.py::test_help_of_every_command_describes_every_option",
         '"--help"',
