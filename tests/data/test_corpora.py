@@ -79,15 +79,12 @@ def test_real_corpora_are_read_without_loss(load, shared_data, name):
     assert joined == [path.read_bytes() for path in files.values()]
 
 
-@pytest.mark.parametrize("missing", ["source_file", "target_file"])
-def test_missing_file_is_refused(load, aligned, tmp_path, missing):
-    with pytest.raises(FileNotFoundError, match=f"`{missing}` must be an existing file, got .*absent"):
-        load(**{**aligned, missing: tmp_path / "absent"})
-
-
-def test_folder_in_place_of_a_file_is_refused(load, aligned, tmp_path):
-    with pytest.raises(FileNotFoundError, match="must be an existing file"):
-        load(**{**aligned, "source_file": tmp_path})
+@pytest.mark.parametrize(
+    ("name", "place"), [("source_file", "absent"), ("target_file", "absent"), ("source_file", "")]
+)
+def test_missing_file_or_a_folder_in_its_place_is_refused(load, aligned, tmp_path, name, place):
+    with pytest.raises(FileNotFoundError, match=f"`{name}` must be an existing file, got .*{place}"):
+        load(**{**aligned, name: tmp_path / place})
 
 
 def test_empty_file_is_refused(load, aligned, write):
@@ -163,13 +160,13 @@ def test_csv_is_read(load, write):
     assert load(pairs_file=path, **LANGUAGES) == PAIRS
 
 
-def test_csv_may_have_a_column_without_a_name(load, write):
-    path = write("p.csv", ",source,target\n0,a,b\n")
-    assert load(pairs_file=path) == [("a", "b")]
-
-
-def test_csv_fields_keep_line_feeds(load, write):
-    assert load(pairs_file=write("pairs.csv", 'source,target\n"a\nb",c\n')) == [("a\nb", "c")]
+@pytest.mark.parametrize(
+    ("content", "pair"),
+    [(",source,target\n0,a,b\n", ("a", "b")), ('source,target\n"a\nb",c\n', ("a\nb", "c"))],
+    ids=["column_without_a_name", "line_feed_in_a_field"],
+)
+def test_csv_is_read_with(load, write, content, pair):
+    assert load(pairs_file=write("pairs.csv", content)) == [pair]
 
 
 def test_tsv_is_read_with_quotation_marks_as_text(load, write):
@@ -246,11 +243,8 @@ def saved(tmp_path):
     return tmp_path / "saved"
 
 
-def test_dataset_saved_to_disk_is_read(load, saved):
+def test_dataset_saved_to_disk_is_read_in_both_directions(load, saved):
     assert load(dataset=saved, split="train", **LANGUAGES) == PAIRS
-
-
-def test_dataset_is_read_in_the_other_direction(load, saved):
     assert load(dataset=saved, source_language="de", target_language="en")[0] == PAIRS[0][::-1]
 
 

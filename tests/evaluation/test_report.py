@@ -106,12 +106,18 @@ def test_report_shows_scores_signatures_and_baselines(tiny_model, tiny_tokenizer
         assert expected in report
 
 
+def results_of(hypotheses, references, language=None, offset=5):
+    """Results of translations, found with section 6.1's search but for the offset."""
+    search = {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": offset, "max_new_tokens_over_source": 50}
+    known = {"data": "x", "num_sentences": len(hypotheses), **search}
+    known |= score_translations(hypotheses, references, language)
+    return {f"test_{name}": value for name, value in known.items()}
+
+
 @pytest.mark.parametrize(("language", "paper"), [("de", "tokenised, compounds split"), ("fr", "tokenised")])
 def test_report_says_which_metric_is_which(language, paper):
-    scores = {f"test_{name}": value for name, value in score_translations(HYPOTHESES, REFERENCES, language).items()}
-    known = {"data": "x", "num_sentences": 3, "num_beams": 4, "length_penalty": 0.6}
-    known |= {"length_penalty_offset": 5, "max_new_tokens_over_source": 50}
-    report = format_report({**{f"test_{name}": value for name, value in known.items()}, **scores})
+    scores = results_of(HYPOTHESES, REFERENCES, language)
+    report = format_report(scores)
     lines = {line[: line.rindex("  ")].rsplit(maxsplit=1)[0].strip(): line for line in report.splitlines()[4:8]}
     assert list(lines) == [
         "sacreBLEU",
@@ -124,10 +130,7 @@ def test_report_says_which_metric_is_which(language, paper):
 
 
 def test_report_tells_the_length_ratio_and_the_brevity_penalty():
-    scores = {f"test_{name}": value for name, value in score_translations(["Ein Haus"], ["Ein Haus am See ."]).items()}
-    known = {"data": "x", "num_sentences": 1, "num_beams": 4, "length_penalty": 0.6}
-    known |= {"length_penalty_offset": 5, "max_new_tokens_over_source": 50}
-    report = format_report({**{f"test_{name}": value for name, value in known.items()}, **scores})
+    report = format_report(results_of(["Ein Haus"], ["Ein Haus am See ."]))
     assert "length ratio 0.400 (translations to references, in tokens of sacreBLEU), brevity penalty 0.223" in report
 
 
@@ -135,10 +138,7 @@ def test_report_tells_the_length_ratio_and_the_brevity_penalty():
     ("offset", "formula"), [(5, "((5 + length) / 6)^0.6"), (5.0, "((5 + length) / 6)^0.6"), (0.0, "length^0.6")]
 )
 def test_report_tells_the_length_penalty_s_formula(offset, formula):
-    scores = {f"test_{name}": value for name, value in score_translations(["Ein Haus"], ["Ein Haus"]).items()}
-    known = {"data": "x", "num_sentences": 1, "num_beams": 4, "length_penalty": 0.6}
-    known |= {"length_penalty_offset": offset, "max_new_tokens_over_source": 50}
-    report = format_report({**{f"test_{name}": value for name, value in known.items()}, **scores})
+    report = format_report(results_of(["Ein Haus"], ["Ein Haus"], offset=offset))
     assert f"4 beams, length penalty {formula}, at most" in report
 
 

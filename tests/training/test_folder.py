@@ -21,16 +21,17 @@ def test_output_dir_may_hold_foreign_files(tmp_path):
     check_output_dir(tmp_path, RECIPE, overwrite=False, resume=False)
 
 
-def test_overwrite_and_resume_exclude_each_other(tmp_path):
-    with pytest.raises(ValueError, match="must not both be set"):
-        check_output_dir(tmp_path, RECIPE, overwrite=True, resume=True)
-
-
-def test_resume_names_the_fields_that_differ(tmp_path):
+@pytest.mark.parametrize(
+    ("other", "overwrite", "message"),
+    [
+        (RECIPE, True, "`overwrite` and `resume` must not both be set"),
+        (get_recipe("quickstart", d_model=64), False, "d_model 128 instead of 64"),
+    ],
+)
+def test_resume_refuses_another_recipe_and_overwriting(tmp_path, other, overwrite, message):
     RECIPE.save(tmp_path)
-    other = get_recipe("quickstart", d_model=64)
-    with pytest.raises(ValueError, match="d_model 128 instead of 64"):
-        check_output_dir(tmp_path, other, overwrite=False, resume=True)
+    with pytest.raises(ValueError, match=message):
+        check_output_dir(tmp_path, other, overwrite=overwrite, resume=True)
 
 
 def test_run_that_is_a_link_as_a_whole_may_be_resumed(tmp_path):
@@ -77,7 +78,7 @@ def test_resume_may_train_longer(tmp_path):
     check_output_dir(tmp_path, get_recipe("quickstart", max_steps=9999), overwrite=False, resume=True)
 
 
-def test_clear_run_leaves_foreign_files(tmp_path):
+def test_clear_run_leaves_foreign_files_and_no_run(tmp_path):
     RECIPE.save(tmp_path)
     (tmp_path / "checkpoint-5").mkdir()
     (tmp_path / "_unfinished").mkdir()
@@ -85,6 +86,7 @@ def test_clear_run_leaves_foreign_files(tmp_path):
         (tmp_path / name).touch()
     clear_run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    assert run_files(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -110,28 +112,20 @@ def test_clear_run_deletes_only_the_card_it_wrote(tmp_path, text, stays):
     assert (tmp_path / "README.md").exists() == stays
 
 
-def test_cleared_folder_holds_no_run(tmp_path):
-    RECIPE.save(tmp_path)
-    clear_run(tmp_path)
-    assert run_files(tmp_path) == []
-
-
 # ---- one command that starts or resumes ----
 
 
-def test_start_or_resume_goes_on_from_a_checkpoint(tmp_path):
-    RECIPE.save(tmp_path)
-    (tmp_path / "checkpoint-5").mkdir()
-    assert start_or_resume(tmp_path, RECIPE) == {"resume": True, "overwrite": False}
-
-
-def test_start_or_resume_starts_where_there_is_nothing(tmp_path):
-    assert start_or_resume(tmp_path / "new", RECIPE) == {"resume": False, "overwrite": False}
-
-
-def test_start_or_resume_starts_anew_what_was_lost_before_its_first_checkpoint(tmp_path):
-    RECIPE.save(tmp_path)
-    assert start_or_resume(tmp_path, RECIPE) == {"resume": False, "overwrite": True}
+@pytest.mark.parametrize(
+    ("names", "switches"),
+    [((), (False, False)), (("recipe.json",), (False, True)), (("recipe.json", "checkpoint-5"), (True, False))],
+    ids=["nothing", "lost_before_its_first_checkpoint", "a_checkpoint"],
+)
+def test_start_or_resume_goes_by_what_the_folder_holds(tmp_path, names, switches):
+    if names:
+        RECIPE.save(tmp_path)
+    for name in names[1:]:
+        (tmp_path / name).mkdir()
+    assert tuple(start_or_resume(tmp_path, RECIPE).values()) == switches
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "train_results.json"])

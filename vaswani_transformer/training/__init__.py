@@ -12,7 +12,7 @@ The loop is the library's. What it calls that is ours, and in which file (t: `tr
         _init_training_state                r     best checkpoint, intervals, what callbacks counted
         _prepare_for_training                     get_optimizer_cls_and_kwargs, create_scheduler (t), then
                                                   _load_optimizer_and_scheduler
-        for each epoch: _run_epoch          r     the first after a resume: sums, random state, place in the data
+        for each epoch: _run_epoch          r     the first after a resume: sums, place in the data
             for each update:
                 for each micro-batch: compute_loss, floating_point_ops (t), which counts tokens
                 _get_grad_norm              r     on CPUs loss and norm must be finite; then the optimiser's step
