@@ -34,6 +34,23 @@ def test_model_config_takes_the_tokenizers_size_and_the_recipes_languages():
     assert (config.vocab_size, config.d_model, config.language_pair) == (123, 64, ("en", "de"))
 
 
+def test_model_config_takes_every_value_of_the_model():
+    sizes = {"d_model": 48, "d_ff": 7, "num_heads": 3, "d_k": 5, "d_v": 9, "num_encoder_layers": 2}
+    sizes |= {"num_decoder_layers": 4, "dropout": 0.2, "attention_dropout": 0.3, "activation_dropout": 0.4}
+    values = {**sizes, "attention_bias": True, "position_encoding": "learned", "source_language": "en"}
+    config = Recipe(**values).model_config()
+    assert {name: getattr(config, name) for name in values} == values
+
+
+def test_resumed_run_may_change_what_changes_no_update():
+    free = [field.name for field in dataclasses.fields(Recipe) if field.metadata["free"]]
+    assert sorted(free) == sorted(
+        "name description test_split test_source test_target test_pairs max_steps max_padded_tokens_per_device "
+        "eval_steps generation_num_beams save_steps save_total_limit logging_steps early_stopping_patience num_beams "
+        "length_penalty length_penalty_offset max_new_tokens_over_source".split()
+    )
+
+
 def test_model_config_lists_the_presets_when_the_name_is_unknown():
     with pytest.raises(
         ValueError,

@@ -206,7 +206,7 @@ class Recipe:
         Raises:
             ValueError: If there is no such preset, or its values and the recipe's do not fit.
         """
-        names = self.__dataclass_fields__.keys() & VaswaniTransformerConfig.__dataclass_fields__.keys()
+        names = self.__dataclass_fields__.keys() & VaswaniTransformerConfig.__annotations__.keys()  # its own
         values = {name: value for name in names if (value := getattr(self, name)) is not None}
         return VaswaniTransformerConfig.from_preset(
             self.preset, **values | {"vocab_size": vocab_size or self.vocab_size}
