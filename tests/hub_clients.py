@@ -60,6 +60,8 @@ def error_of(function, *arguments, **options):
 
 def author(runs):
     """Pushes the runs in a folder in every way there is, after and before pushes that must fail."""
+    from huggingface_hub import HfApi
+
     runs = Path(runs)
 
     def push(run, name, *options):
@@ -80,6 +82,17 @@ def author(runs):
     done["stock"] = push("main", "both", "--stock")
     done["stock again"] = push("main", "both", "--stock-repo-id", "author/hosted")
     done["private too late"] = push("dev", "model", "--private")
+    for name in ("onnx/config.json", "model-00001-of-00002.safetensors"):  # one of another's, one of a larger model
+        HfApi().upload_file(path_or_fileobj=b"{}", path_in_repo=name, repo_id="author/hosted")
+    done["stock once more"] = push("main", "both", "--stock-repo-id", "author/hosted")
+    done["stock over the model"] = push("main", "model", "--stock-repo-id", "author/model")
+    done["stock over another"] = push("main", "fresh", "--stock-repo-id", "author/secret")
+    done["two stocks"] = push("main", "fresh", "--stock", "--stock-repo-id", "author/fresh-stock")
+    done["stock on its branch"] = push("main", "fresh", "--stock", "--revision", "stock")
+    done["private stock too late"] = push("main", "fresh", "--private", "--stock-repo-id", "author/hosted")
+    done["stock of another's"] = push("main", "fresh", "--stock-repo-id", "stranger/fresh-stock")
+    export = command("export", "--to", "marian", "--model", runs / "main", "--output-dir", runs / "stock")
+    done["stock as a model"] = push("stock", "fresh") if export["code"] == 0 else export
     push_by_trainers(runs)
     push_by_parts(runs / "main")
     os.environ["HTTP_PROXY"] = "http://127.0.0.1:9"  # nobody listens there

@@ -210,9 +210,10 @@ def test_stock_form_is_a_branch_or_a_repo_that_plain_transformers_loads(hub, pus
     assert 'stock form: from_pretrained("author/both", revision="stock")' in pushed["stock"]["out"]
     assert 'stock form: from_pretrained("author/hosted")' in pushed["stock again"]["out"]
     repo, places = hub.repos["author/both"], [("author/both", "stock"), ("author/hosted", None)]
-    for files in (repo.files("stock"), hub.repos["author/hosted"].files()):
-        assert set(files) == MODEL - CODE | {"README.md", ".gitattributes"}
+    assert set(repo.files("stock")) == MODEL - CODE | {"README.md", ".gitattributes"}
     assert b'from_pretrained("author/both", revision="stock")' in repo.files("stock")["README.md"]
+    hosted = hub.repos["author/hosted"].files()["README.md"].decode()
+    assert "base_model: author/both" in hosted and "(https://huggingface.co/author/both)" in hosted
     card = repo.files()["README.md"].decode()
     assert set(repo.files()) == RUN | {".gitattributes"}
     assert 0 < card.index('from_pretrained("author/hosted")') < card.index("trust_remote_code")  # of the second push
@@ -224,6 +225,12 @@ def test_stock_form_is_a_branch_or_a_repo_that_plain_transformers_loads(hub, pus
     ids = model.generate(**tokenizer(TEXTS[0], return_tensors="pt"), num_beams=1, max_new_tokens=8)
     expected = ["MarianMTModel", tokenizer.decode(ids[0], skip_special_tokens=True)]
     assert run_client(hub, tmp_path, "stock_reader", places, token="stranger") == [expected, expected]
+
+
+def test_another_stock_form_leaves_what_others_have_put_beside_it(hub, pushed):
+    assert pushed["stock once more"]["code"] == 0
+    files = set(hub.repos["author/hosted"].files())
+    assert files == MODEL - CODE | {"README.md", ".gitattributes", "onnx/config.json"}
 
 
 def test_private_push_makes_a_private_repo(hub, pushed):
@@ -238,6 +245,13 @@ def test_private_push_makes_a_private_repo(hub, pushed):
         ("refused card", "must be one of"),
         ("old tag", "`--tag` must be new, got 'v1', which author/model has"),
         ("private too late", "`--private` must not be set for a public repo, got author/model"),
+        ("stock over the model", "`--stock-repo-id` must be a repo of its own"),
+        ("two stocks", "`--stock-repo-id` must be a repo of its own and without --stock"),
+        ("stock over another", "`--repo-id` must hold no other model, got author/secret, main, with one of type"),
+        ("stock on its branch", "`--revision` must not be stock with --stock"),
+        ("private stock too late", "`--private` must not be set for a public repo, got author/hosted"),
+        ("stock of another's", "403"),
+        ("stock as a model", "with one of type 'marian'. A stock form goes with the model"),
         ("unreachable", "refused"),
     ],
 )
@@ -252,7 +266,7 @@ def test_tag_that_fails_after_the_commit_is_told_apart(hub, pushed):
 
 
 def test_refused_pushes_leave_nothing_behind(hub, pushed):
-    refused = {"author/no-token", "author/foreign", "author/refused-card", "author/unreachable"}
+    refused = {"author/no-token", "author/foreign", "author/refused-card", "author/unreachable", "author/fresh"}
     assert not refused & set(hub.repos)
     assert len(hub.repos["author/model"].commits) == 4
     assert set(hub.repos["author/model"].branches) == {"main", "dev"}

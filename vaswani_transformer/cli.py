@@ -281,15 +281,27 @@ def _push(args: argparse.Namespace) -> None:
 
     options = {name: getattr(args, name) or None for name in ("private", "revision", "tag", "commit_message")}
     stock_place = (args.stock_repo_id, None) if args.stock_repo_id else (args.repo_id, "stock")
+    if args.stock_repo_id and (args.stock or args.stock_repo_id == args.repo_id):
+        raise ValueError(
+            f"`stock_repo_id` must be a repo of its own and without --stock, got {args.stock_repo_id}. --stock "
+            "makes a branch of the model's repo."
+        )
+    if args.stock and args.revision == stock_place[1]:
+        raise ValueError("`revision` must not be stock with --stock, got stock: that branch is the stock form's.")
     try:
         with tempfile.TemporaryDirectory() as temporary:
             stock = None
-            if args.stock or args.stock_repo_id:
+            if args.stock or args.stock_repo_id:  # first: the model's card names it
                 stock = export_marian(args.model, Path(temporary) / Path(args.model).resolve().name)
                 options["stock_usage"] = usage(place_of(*stock_place))
+                push_marian(
+                    stock,
+                    stock_place[0],
+                    revision=stock_place[1],
+                    private=options["private"],
+                    origin=args.repo_id,
+                )
             commit = push_model(args.model, args.repo_id, **options)
-            if stock:
-                push_marian(stock, stock_place[0], revision=stock_place[1], private=options["private"])
     except HTTPError as error:  # of the HTTP client, and no OSError
         raise OSError(f"The Hub did not take the push: {error}") from error
     place = args.tag or args.revision

@@ -22,6 +22,7 @@ from huggingface_hub import (
 from huggingface_hub.errors import HfHubHTTPError
 from transformers.dynamic_module_utils import get_relative_import_files
 
+from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..files import (
     CARD_FILE,
     CODE_FILES,
@@ -79,17 +80,18 @@ def push_model(
     if missing := [name for name in needed if not any(folder.glob(name))]:
         raise FileNotFoundError(
             f"`model` must be the folder of a whole model with its card, got {folder} without {missing[0]}. Let the "
-            f"training finish; for another model, write {CARD_FILE} (https://huggingface.co/docs/hub/model-cards)."
+            f"training finish; where it wrote no {CARD_FILE}, trainer.create_model_card() does, or do it by hand "
+            "(https://huggingface.co/docs/hub/model-cards)."
         )
     api = HfApi(token=token, library_name="vaswani_transformer", library_version=__version__)
-    if api.repo_exists(repo_id):
-        if private and not api.model_info(repo_id).private:
-            raise ValueError(
-                f"`private` must not be set for a public repo, got {repo_id}. Make it private in its settings first, "
-                "or push to another."
-            )
-        if tag is not None and tag in [ref.name for ref in api.list_repo_refs(repo_id).tags]:
-            raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Name another.")
+    if (kind := read_json(folder / CONFIG_FILE).get("model_type")) != VaswaniTransformerConfig.model_type:
+        raise ValueError(
+            f"`model` must be a model of this package, got {folder} with one of type {kind!r}. A stock form goes with "
+            "the model that it was made from: `push --stock` or `--stock-repo-id`."
+        )
+    check_private(api, repo_id, private)
+    if tag and api.repo_exists(repo_id) and tag in [ref.name for ref in api.list_repo_refs(repo_id).tags]:
+        raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Name another.")
     ModelCard.load(folder / CARD_FILE).validate()
     repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
     commit: CommitInfo = upload(api, folder, repo_id, commit_message, revision, stock_usage)
@@ -101,6 +103,15 @@ def push_model(
                 f"The model was pushed to {repo_id} as {commit.oid}, but the tag {tag!r} was not made ({error})."
             ) from error
     return commit
+
+
+def check_private(api: HfApi, repo_id: str, private: bool | None) -> None:
+    """Raises ValueError if there is such a repo, and it is public though `private` is asked for."""
+    if api.repo_exists(repo_id) and private and not api.model_info(repo_id).private:
+        raise ValueError(
+            f"`private` must not be set for a public repo, got {repo_id}. Make it private in its settings first, or "
+            "push to another."
+        )
 
 
 def published_files(folder: Path) -> list[Path]:
