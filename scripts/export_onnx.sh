@@ -7,7 +7,11 @@
 # The new folder holds config and tokenizer, and in onnx/ the encoder and the decoder, in fp32 and in int8 (*_quantized).
 # optimum needs an older transformers than this package, so it gets an environment of its own, .venv-onnx.
 set -euo pipefail
-stock=${1:?usage: bash scripts/export_onnx.sh STOCK OUTPUT} output=${2:?usage: bash scripts/export_onnx.sh STOCK OUTPUT}
+if [ $# -ne 2 ]; then
+    echo "usage: bash scripts/export_onnx.sh STOCK OUTPUT" >&2
+    exit 2
+fi
+stock=$1 output=$2
 if ! grep -qs '"model_type": "marian"' "$stock/config.json"; then
     echo "error: STOCK must be a folder of vaswani-transformer export --to marian, got $stock." >&2
     exit 2

@@ -4,18 +4,25 @@
 # ///
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a model and pushes it, on a machine that has uv and nothing else, such as one of Hugging Face's jobs.
+r"""Trains a model and pushes it, on a machine that has uv and nothing else, such as one of Hugging Face's jobs.
 
-hf jobs uv run --flavor a10g-small --secrets HF_TOKEN scripts/train_uv.py me/my-model --recipe paper-base-en-de --bf16
+hf jobs uv run --flavor a10g-small --timeout 12h --secrets HF_TOKEN scripts/train_uv.py me/my-model \
+    --recipe paper-base-en-de --bf16
 """
 
+import argparse
 import sys
+
+from huggingface_hub import create_repo
 
 from vaswani_transformer.cli import main
 
 if __name__ == "__main__":
-    repo_id, *options = sys.argv[1:]
-    folder = repo_id.rpartition("/")[2]
-    sys.exit(
-        main(["train", "--output-dir", folder, *options]) or main(["push", "--model", folder, "--repo-id", repo_id])
-    )
+    parser = argparse.ArgumentParser(description="Trains a model and pushes it.")
+    parser.add_argument("repo_id", help="USER/NAME of the model on the Hub, where HF_TOKEN may write")
+    args, options = parser.parse_known_args()
+    folder = create_repo(args.repo_id, exist_ok=True).repo_id.rpartition("/")[
+        2
+    ]  # first: without, the machine keeps all
+    train, push = ["train", "--output-dir", folder, *options], ["push", "--model", folder, "--repo-id", args.repo_id]
+    sys.exit(main(train) or main(push))

@@ -107,6 +107,7 @@ NOT_RUN = {
     "bash scripts/test.sh": "it runs these tests; .ci/run is nothing but this command",
     "pip install": "it needs the network; that its extras exist is tested below",
     "hf auth login": "it asks a person; the tests of push pass a token in HF_TOKEN",
+    "hf upload": "it needs an account of the Hub; the tests of push upload such files",
     "hf jobs uv run": "it needs an account with machines of the Hub",
 }
 
@@ -124,7 +125,7 @@ OPTIONS_RUN_ELSEWHERE = {
         "training/test_trackers.py::test_tensorboard_receives_the_figures_of_the_log_under_their_names",
         "tensorboard",
     ),
-    "--stock-repo-id": (
+    "--stock-repo-id me/my-model-stock": (
         "test_hub.py::test_stock_form_is_a_branch_or_a_repo_that_plain_transformers_loads",
         "author/hosted",
     ),

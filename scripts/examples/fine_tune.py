@@ -87,6 +87,7 @@ def main(arguments=None):
     trainer.train()
     trainer.save_model()
     print(trainer.evaluate())
+    trainer.create_model_card(tags=["vaswani_transformer"])  # names a base model that came from the Hub
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cli_runs import refused
+from huggingface_hub import RepoUrl
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -31,7 +32,8 @@ def test_push_says_that_offline_mode_is_on(model_folder, monkeypatch, capsys):
 
 @pytest.mark.parametrize(("failed", "expected"), [(0, ["train", "push"]), (2, ["train"])])
 def test_train_uv_pushes_what_was_trained(failed, expected, monkeypatch):
-    called = []
+    called, url = [], RepoUrl("https://huggingface.co/me/model")
+    monkeypatch.setattr("huggingface_hub.create_repo", lambda name, exist_ok: called.append(name) or url)
     monkeypatch.setattr("vaswani_transformer.cli.main", lambda words: called.append(words) or failed)
     monkeypatch.setattr(sys, "argv", ["train_uv.py", "me/model", "--recipe", "quickstart"])
     with pytest.raises(SystemExit) as end:
@@ -41,4 +43,4 @@ def test_train_uv_pushes_what_was_trained(failed, expected, monkeypatch):
         "train": ["train", "--output-dir", "model", "--recipe", "quickstart"],
         "push": ["push", "--model", "model", "--repo-id", "me/model"],
     }
-    assert called == [words[name] for name in expected]
+    assert called == ["me/model", *(words[name] for name in expected)]  # the repo first: a token may not write there

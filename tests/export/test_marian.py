@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stock form computes what the model computes, and needs transformers alone."""
 
+import ast
 import json
+import re
 import subprocess
 import sys
 
@@ -10,10 +12,10 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 from torch import nn
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianMTModel
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig, MarianMTModel
 
 from vaswani_transformer import PRESETS, VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.export import export_marian
+from vaswani_transformer.export import export_marian, push_marian
 from vaswani_transformer.export.marian import to_marian
 
 # Every preset with heads of d_model / num_heads and sinusoids, at a sixteenth of its width.
@@ -117,3 +119,34 @@ def test_search_is_near_the_papers(save_model, tmp_path):
     assert search.max_new_tokens == 256
     # at twelve tokens both penalties grow alike: d/dn of log((5 + n) / 6)^0.6 and of log n^penalty
     assert search.length_penalty / 12 == pytest.approx(model.generation_config.length_penalty / (5 + 12), rel=0.01)
+
+
+@pytest.mark.parametrize("num_beams", [1, None])
+def test_greedy_model_stays_one_and_its_card_says_so(save_model, tmp_path, num_beams):
+    folder = save_model()[1]
+    GenerationConfig(num_beams=num_beams, pad_token_id=0, bos_token_id=1, eos_token_id=2).save_pretrained(folder)
+    stock = export_marian(folder, tmp_path / "stock")
+    assert GenerationConfig.from_pretrained(stock).num_beams == 1
+    assert "searches greedily" in (stock / "README.md").read_text(encoding="utf-8")
+
+
+def test_code_of_the_card_runs_as_it_stands(save_model, tmp_path, capsys):
+    stock = export_marian(save_model()[1], tmp_path / "stock")
+    (code,) = re.findall(r"```python\n(.*?)```", (stock / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    run = [sys.executable, "-c", code.replace("path/to/stock", str(stock))]
+    translations = ast.literal_eval(subprocess.run(run, capture_output=True, text=True, check=True).stdout)
+    assert len(translations) == 2
+
+
+def test_card_keeps_attribution_and_base_model(save_model, tmp_path):
+    folder = save_model()[1]
+    card = "---\nbase_model: me/first\n---\n\n| attribution of the data | by [many](https://example.org) |\n"
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    made = ModelCard.load(export_marian(folder, tmp_path / "stock") / "README.md")
+    assert made.data.to_dict()["base_model"] == "me/first"
+    assert "Its data: by [many](https://example.org)." in made.text
+
+
+def test_folder_of_a_run_is_not_pushed_as_a_stock_form(save_model):
+    with pytest.raises(ValueError, match="must be one of export_marian, .* of type 'vaswani_transformer'"):
+        push_marian(save_model()[1], "me/my-model")
