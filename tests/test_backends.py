@@ -12,6 +12,9 @@ from tiny import make_model
 from torch._dynamo.testing import CompileCounterWithBackend
 from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache, StaticCache
 
+from vaswani_transformer import cpu_kernels_vaswani_transformer as cpu_kernels
+from vaswani_transformer import loss_vaswani_transformer as loss
+
 SHAPES = {"equal": {}, "2+4, d_k 12, d_v 4": {"num_decoder_layers": 4, "d_k": 12, "d_v": 4}}
 STACK_PARTS = ("embed_tokens", "embed_positions", "dropout", "layers.0", "layers.1")
 KINDS = ("encoder_attentions", "decoder_attentions", "cross_attentions")
@@ -166,6 +169,63 @@ def test_forward_compiles_into_one_graph(compiler, inputs):
     compiled = torch.compile(model, fullgraph=True, backend=compiler)
     got = logits(compiled, {**inputs, "use_cache": False})
     torch.testing.assert_close(got, logits(model, inputs), rtol=0, atol=1e-5)
+
+
+def loss_and_gradients(call, model, batch):
+    """Loss, its unsmoothed form and the gradients of all parameters."""
+    model.zero_grad()
+    out = call(**batch)
+    out.loss.backward()
+    return [out.loss.detach(), out.nll, *(each.grad.clone() for each in model.parameters())]
+
+
+@pytest.mark.parametrize("has_logits", [True, False], ids=["logits", "fused"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_forward_and_loss_compile_into_one_graph_with_eager_gradients(compiler, has_logits, inputs):
+    torch._dynamo.reset()
+    model = make_model(num_encoder_layers=1, num_decoder_layers=1)
+    inputs["labels"] = inputs.pop("decoder_input_ids")
+    inputs["labels"][1, 4:] = -100
+    inputs |= {"smoothing": 0.1, "return_logits": has_logits}
+    compiled = torch.compile(model, fullgraph=True, backend=compiler)
+    got, expected = (loss_and_gradients(call, model, inputs) for call in (compiled, model))
+    torch.testing.assert_close(got, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_compiled_bf16_autocast_gives_the_fused_loss_of_eager(inputs):
+    torch._dynamo.reset()
+    model = make_model(num_encoder_layers=1, num_decoder_layers=1)
+    inputs |= {"labels": inputs.pop("decoder_input_ids"), "smoothing": 0.1, "return_logits": False}
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    with torch.autocast("cpu", torch.bfloat16):
+        got, expected = (loss_and_gradients(call, model, inputs) for call in (compiled, model))
+    torch.testing.assert_close(got, expected, rtol=0, atol=2e-3)
+
+
+def make_pairs(num_sentences, source_length, target_length):
+    """A padded batch with labels, as the trainer passes it to the model."""
+    ids, labels = (torch.randint(3, 300, (num_sentences, length)) for length in (source_length, target_length))
+    labels[-1, target_length // 2 + 1 :] = -100
+    mask = torch.ones_like(ids)
+    mask[-1, source_length // 2 + 1 :] = 0
+    sums = {"smoothing": 0.1, "num_items_in_batch": labels.ne(-100).sum()}
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels, "return_logits": False, **sums}
+
+
+@pytest.mark.slow
+def test_shapes_of_batches_are_compiled_at_most_three_times(monkeypatch):
+    """The first batch, all others, and batches of one sentence: dynamo gives dimensions of 1 a graph of their own."""
+    monkeypatch.setattr(loss, "_CHUNK_TOKENS_ON_CPU", 16)  # the loop over chunks has 1 to 50 rounds
+    monkeypatch.setattr(cpu_kernels, "_FEWEST_PRODUCTS", 2**17)  # that of 256 tokens
+    torch._dynamo.reset()
+    model = make_model(num_encoder_layers=1, num_decoder_layers=1).train()
+    counts = CompileCounterWithBackend("eager")
+    compiled = torch.compile(model, fullgraph=True, backend=counts)
+    shapes = [(26, 13, 4), (7, 9, 9), (1, 12, 30), (40, 20, 20), (3, 3, 3), (1, 5, 7), (9, 9, 11), (2, 40, 300)]
+    for shape in shapes + [(size, 60 - size, 30) for size in range(2, 24)]:
+        compiled(**make_pairs(*shape)).loss.backward()
+    assert 2 <= counts.frame_count <= 3
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

@@ -62,9 +62,9 @@ def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
         and input.layout == weight.layout == torch.strided
         and weight.ndim == 2
         and input.shape[-1] == weight.shape[1]
+        and not torch.compiler.is_compiling()  # before sizes are compared: each side would be a graph of its own
         and input.numel() * weight.shape[0] >= _FEWEST_PRODUCTS
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
         and not torch.jit.is_tracing()  # type: ignore[attr-defined]  # torch's
         and not is_in_torch_dispatch_mode()
         and forward_ad._current_level < 0

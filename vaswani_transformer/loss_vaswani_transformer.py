@@ -5,6 +5,8 @@
 Shapes: B batch, T target length, N real target tokens, C tokens of a chunk, D d_model, V vocabulary.
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +77,7 @@ def can_fuse(head: nn.Module) -> bool:
     """True if `fused_translation_loss` computes what this output projection would.
 
     It does for a plain `Linear` without bias. Adapters, quantisation, parametrisations, hooks and offloading change
-    what calling the module means, and a compiled model fuses by itself.
+    what calling the module means.
     """
     hooks = head._forward_pre_hooks, head._forward_hooks, head._backward_pre_hooks, head._backward_hooks
     return (
@@ -84,7 +86,6 @@ def can_fuse(head: nn.Module) -> bool:
         and type(head.weight) is nn.Parameter
         and "forward" not in vars(head)
         and not any(hooks)
-        and not torch.compiler.is_compiling()
     )
 
 
@@ -105,7 +106,7 @@ def fused_translation_loss(
     labels = labels.to(states.device)
     is_real = labels != IGNORE_INDEX
     divisor = _divisor(num_items_in_batch, labels)
-    if states.device.type == "cpu":
+    if states.device.type == "cpu" and not torch.compiler.is_compiling():
         states, labels = states[is_real], labels[is_real]  # (N, D), (N,)
     else:  # the host would wait for N: all B * T tokens are computed, and the ignored ones weigh nothing
         states = states.masked_fill(~is_real.unsqueeze(-1), 0.0)
@@ -133,7 +134,8 @@ class _FusedLoss(torch.autograd.Function):
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         with torch.autocast(device, enabled=False):
-            loss, nll, states_grad, weight_grad = _loss_and_gradients(
+            compute = _opaque_loss_and_gradients if torch.compiler.is_compiling() else _loss_and_gradients
+            loss, nll, states_grad, weight_grad = compute(
                 states.to(dtype), weight.to(dtype), labels, smoothing, ctx.needs_input_grad[:2]
             )
         ctx.save_for_backward(states_grad, weight_grad)
@@ -198,6 +200,28 @@ def _loss_and_gradients(
     if weight_grad is not None:
         weight_grad -= states.sum(dim=0, dtype=precise) * (smoothing / vocab_size)
     return loss, nll, states_grad, weight_grad
+
+
+# The name is that of the module, whose copies travel with checkpoints.
+@torch.library.custom_op("vaswani_transformer::" + re.sub(r"\W", "_", __name__, flags=re.ASCII), mutates_args=())
+def _opaque_loss_and_gradients(
+    states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, smoothing: float, needs_grad: Sequence[bool]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """`_loss_and_gradients` as one operator of a compiled graph, in which its loop would be unrolled for each length.
+
+    Gradients that are not needed are empty.
+    """
+    loss, nll, *grads = _loss_and_gradients(states, weight, labels, smoothing, tuple(needs_grad))
+    states_grad, weight_grad = (states.new_empty(0) if grad is None else grad for grad in grads)
+    return loss, nll, states_grad, weight_grad
+
+
+@_opaque_loss_and_gradients.register_fake
+def _(states: torch.Tensor, weight: torch.Tensor, labels: Any, smoothing: float, needs_grad: Any) -> Any:
+    precise = torch.promote_types(states.dtype, torch.float32)
+    states_grad = torch.empty_like(states) if needs_grad[0] else states.new_empty(0)
+    weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else states.new_empty(0)
+    return states.new_empty((), dtype=precise), states.new_empty((), dtype=precise), states_grad, weight_grad
 
 
 def _chunk_size(states: torch.Tensor, vocab_size: int, is_onednn: bool) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch._dynamo.utils import counters
 from toy_language import make_marian, make_pairs, naive_sums, tokenize
 from transformers import EarlyStoppingCallback, TrainerCallback
 
@@ -59,6 +60,26 @@ def test_compiled_model_of_ours_trains_as_the_model_does(make_trainer):
 
     compiled = train(lambda model: torch.compile(model, backend="eager"))
     assert compiled == pytest.approx(train(None), rel=1e-4)
+
+
+@pytest.mark.slow
+def test_torch_compile_trains_saves_and_resumes_in_two_graphs(make_trainer, tmp_path):
+    """Micro-batches of other sizes are no new graphs; the checkpoint is that of a model that is not compiled."""
+    sizes = dict.fromkeys(("max_source_tokens_per_batch", "max_target_tokens_per_batch"), 300)
+    options = {**sizes, "max_padded_tokens_per_device": 400, "max_steps": 8, "save_strategy": "steps", "save_steps": 4}
+    plain = make_trainer(output_dir=tmp_path / "plain", **options)
+    plain.train()
+    torch._dynamo.reset()
+    counters.clear()
+    options |= {"torch_compile": True, "torch_compile_backend": "eager"}
+    make_trainer(output_dir=tmp_path / "compiled", **options).train()
+    assert counters["stats"]["unique_graphs"] == 2 and not counters["graph_break"]
+    resumed = make_trainer(output_dir=tmp_path / "compiled", **options)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "compiled/checkpoint-4"))
+    saved = [load_file(tmp_path / run / "checkpoint-8/model.safetensors") for run in ("plain", "compiled")]
+    assert saved[0].keys() == saved[1].keys()
+    losses = [[x["loss"] for x in each.state.log_history if "loss" in x] for each in (plain, resumed)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
 
 
 # ---- the data ----
