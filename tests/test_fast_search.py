@@ -209,13 +209,12 @@ class Recorded(TorchDispatchMode):
         self.is_done = False
 
 
-@pytest.fixture(params=["static", "replayed"])
-def as_on_a_device(request, monkeypatch):
-    """Steps of fixed shapes; also recorded once and replayed, as CUDA graphs are."""
+@pytest.fixture
+def as_on_a_device(monkeypatch):
+    """Steps of fixed shapes, recorded and replayed as CUDA graphs are; where there are processors, only the former."""
     monkeypatch.setattr(decoder_session, "is_static", lambda device: True)
-    if request.param == "replayed":
-        monkeypatch.setattr(fast_search, "can_capture", lambda device: True)
-        monkeypatch.setattr(fast_search, "capture", Recorded)
+    monkeypatch.setattr(fast_search, "can_capture", lambda device: True)
+    monkeypatch.setattr(fast_search, "capture", Recorded)
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
@@ -231,7 +230,7 @@ def on_accelerator(accel, monkeypatch):
     return lambda model, batch: (model.to(accel), {name: each.to(accel) for name, each in batch.items()})
 
 
-@pytest.mark.slow
+@pytest.mark.heavy  # the steps themselves are tested above, on the CPU
 @pytest.mark.parametrize(("seed", "options"), enumerate(OPTIONS.values()), ids=OPTIONS)
 def test_search_on_an_accelerator_equals_the_librarys_on_the_host_in_float64(searches, seed, options, on_accelerator):
     model, batch = random_model(seed % 5), pad(random_sentences(seed % 5))

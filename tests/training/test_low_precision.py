@@ -7,7 +7,7 @@ import torch
 from transformers import TrainerCallback
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_200_updates_in_bf16_end_within_half_a_percent_of_fp32(make_trainer):
     """Of a loss that falls from 5.7 to 2.3, at a rate at which rounding does not decide what comes next."""
     losses = []

@@ -29,9 +29,17 @@ from huggingface_hub import (
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 
 from ..evaluation.loading import load_for_inference
-from ..files import CARD_FILE, CONFIG_FILE, TOKENIZER_FILES, read_json, write_json, write_text, writing_folder
+from ..files import (
+    CARD_FILE,
+    CONFIG_FILE,
+    TOKENIZER_FILES,
+    check_private,
+    read_json,
+    write_json,
+    write_text,
+    writing_folder,
+)
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..training.hub import check_private
 from ..version import __version__
 
 MAX_POSITIONS = 2048  # Marian's table ends; a longer text is an IndexError there

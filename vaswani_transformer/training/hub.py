@@ -31,6 +31,7 @@ from ..files import (
     TEST_RESULTS_PATTERN,
     TOKENIZER_FILES,
     check_no_link_out,
+    check_private,
     is_own_card,
     read_json,
 )
@@ -103,15 +104,6 @@ def push_model(
                 f"The model was pushed to {repo_id} as {commit.oid}, but the tag {tag!r} was not made ({error})."
             ) from error
     return commit
-
-
-def check_private(api: HfApi, repo_id: str, private: bool | None) -> None:
-    """Raises ValueError if there is such a repo, and it is public though `private` is asked for."""
-    if api.repo_exists(repo_id) and private and not api.model_info(repo_id).private:
-        raise ValueError(
-            f"`private` must not be set for a public repo, got {repo_id}. Make it private in its settings first, or "
-            "push to another."
-        )
 
 
 def published_files(folder: Path) -> list[Path]:
