@@ -213,7 +213,7 @@ def make_pairs(num_sentences, source_length, target_length):
     return {"input_ids": ids, "attention_mask": mask, "labels": labels, "return_logits": False, **sums}
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_shapes_of_batches_are_compiled_at_most_three_times(monkeypatch):
     """The first batch, all others, and batches of one sentence: dynamo gives dimensions of 1 a graph of their own."""
     monkeypatch.setattr(loss, "_CHUNK_TOKENS_ON_CPU", 16)  # the loop over chunks has 1 to 50 rounds

@@ -85,6 +85,7 @@ def plain(value):
     return [plain(each) for each in values] if isinstance(values, list | tuple) else values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", USES)
 def test_translating_scoring_and_aligning_give_what_they_give_on_the_cpu(models, tiny_tokenizer, name):
     expected, got = both(models, lambda model: plain(USES[name](model, tiny_tokenizer)))

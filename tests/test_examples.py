@@ -128,6 +128,7 @@ def lora(request, start, texts, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @each_route
 def test_lora_lowers_the_loss(start, lora, route):
     tuned = mean_loss(lora / route, SENTENCES[::2], SENTENCES[1::2])

@@ -176,6 +176,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_search_equals_the_librarys_in_float64(searches, options):
     for seed in range(5):
@@ -243,6 +244,7 @@ def test_search_on_an_accelerator_equals_the_librarys_on_the_host_in_float64(sea
     assert_equal(ours, theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_beams", [1, 4])
 def test_search_on_an_accelerator_waits_for_it_every_eighth_step(searches, on_accelerator, num_beams):
     model, batch = on_accelerator(random_model(0), pad(random_sentences(0)))
@@ -255,6 +257,7 @@ def test_search_on_an_accelerator_waits_for_it_every_eighth_step(searches, on_ac
     assert len(found[40]) == len(found[8]) + 4 * 2  # whether there are numbers, and how many sentences are open
 
 
+@pytest.mark.slow
 def test_search_on_an_accelerator_looks_no_further_than_eight_steps_behind_the_last_end(
     searches, as_on_a_device, monkeypatch
 ):
@@ -433,7 +436,7 @@ def test_search_with_weights_of_any_size_equals_the_librarys(searches, monkeypat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.heavy)])
 def test_search_equals_the_librarys_on_random_batches(searches, dtype):
     num_sentences = num_other = 0
     for seed in range(50):

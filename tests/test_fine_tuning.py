@@ -78,6 +78,7 @@ def test_merged_adapter_gives_the_logits_of_the_unmerged(adapt, tiny_batch, targ
     torch.testing.assert_close(model.merge_and_unload()(**tiny_batch).logits, unmerged, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @each_target
 @pytest.mark.parametrize("num_beams", [1, 4])
 def test_merged_adapter_gives_the_translations_of_the_unmerged(adapt, source, targets, num_beams):

@@ -84,7 +84,7 @@ print(json.dumps([found["translation_text"] for found in translate(json.load(sys
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_old_code_of_the_folder_still_runs_without_the_package(old):
     environment = {**os.environ, "HF_MODULES_CACHE": str(old / "modules")}
     words = {"input": json.dumps(lines("train.en")), "capture_output": True, "text": True}

@@ -224,6 +224,7 @@ def test_scores_come_without_keeping_those_of_every_step(num_beams):
     assert out.scores is None and out.logits is None
 
 
+@pytest.mark.slow
 def test_scores_of_greedy_search_count_the_end():
     ended = 0
     for seed in range(30):

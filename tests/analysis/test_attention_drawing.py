@@ -101,6 +101,7 @@ def boxes(figure):
     return extents, figure.bbox
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pair", "choice"), [(PAIRS[0], choice) for choice in CHOICES] + [(pair, {}) for pair in PAIRS[1:]]
 )
@@ -110,6 +111,7 @@ def test_nothing_is_cut_off(pair, choice):
     assert all(whole.y0 <= box.y0 and box.y1 <= whole.y1 for box in extents)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
 @pytest.mark.parametrize("pair", PAIRS[:2], ids=["usual", "short"])
 def test_no_two_texts_or_maps_overlap(pair, choice):

@@ -75,6 +75,7 @@ def test_effective_batches_do_not_depend_on_hardware(world_size, accumulation_st
     assert effective_batches(split, num_parts, epoch=2) == effective_batches(whole, 1, epoch=2)
 
 
+@pytest.mark.slow
 def test_number_of_batches_is_the_same_in_every_epoch_and_for_every_seed():
     lengths = make_lengths()
     lengths_by_run = {

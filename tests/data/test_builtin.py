@@ -103,6 +103,7 @@ def test_loading_writes_in_the_cache_alone(tmp_path):
     assert list(tmp_path.rglob("*.arrow"))
 
 
+@pytest.mark.slow
 def test_corpus_holds_every_training_pair_and_one_pair_of_each_other_sentence(splits, tmp_path):
     pairs = [(english, german) for english, group in splits["train"] for german in group]
     loaded = load_corpus(dataset="builtin", cache_dir=tmp_path)[:]

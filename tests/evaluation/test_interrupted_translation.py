@@ -79,6 +79,7 @@ def whole(run, tmp_path):
     return content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", range(1, NUM_CALLS + 1))
 @pytest.mark.parametrize("best", [{}, {"num_best": 2}], ids=["one", "n-best"])
 def test_interrupted_and_resumed_translation_equals_the_whole_one(call, best, run, interrupted, tmp_path):

@@ -53,6 +53,7 @@ def with_epsilon(model, epsilon):
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "bias"), [*((name, False) for name in QUALIFIED), ("base", True)])
 def test_logits_are_the_models_but_for_the_epsilon(name, bias):
     model = small(name, attention_bias=bias)

@@ -48,6 +48,7 @@ INPUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_return_sequences", [1, 3])
 @pytest.mark.parametrize("inputs", INPUTS)
 def test_results_have_the_pipelines_form_and_texts(make_both, texts, inputs, num_return_sequences):

@@ -208,6 +208,7 @@ def test_gradients_are_clipped_and_updates_counted_as_the_recipe_says(published)
     assert (trainer.args.max_grad_norm, trainer.args.max_steps) == (expected["clip"], expected["steps"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", [0, 1], ids=["source", "target"])
 def test_update_holds_as_many_tokens_as_fit(published, build, side):
     """Two full updates, and a third for one pair more."""

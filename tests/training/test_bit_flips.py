@@ -191,6 +191,7 @@ def test_flipped_bits_of_a_recipe_are_refused_or_change_nothing(finished, recipe
     assert refused > 0.5 * 8 * len(content) / 37
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_log_and_results_that_are_lost_are_made_again(folder, finished, recipe, damage):
     damage(folder / "trainer_state.json")

@@ -42,6 +42,7 @@ def planned_bound(dataset, monkeypatch):
 # ---- the bound ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [{}, {"d_model": 1024, "d_ff": 4096, "num_heads": 16}, {"d_ff": 512}], ids=str)
 def test_bound_counts_at_least_what_a_training_step_keeps_for_a_token(sizes):
     sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1, **sizes}

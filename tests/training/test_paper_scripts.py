@@ -150,6 +150,7 @@ TINY = Recipe(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [None, 300], ids=["whole", "accumulated"])
 def test_counted_tokens_are_those_of_the_batches_after_the_warm_up(budget):
     recipe = dataclasses.replace(TINY, max_padded_tokens_per_device=budget)

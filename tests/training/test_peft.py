@@ -38,6 +38,7 @@ def test_lora_model_trains_all_of_its_adapter_alone(make_lora_trainer, targets):
     assert changed == {name for name in before if "lora_" in name}
 
 
+@pytest.mark.slow
 @each_target
 def test_lora_model_logs_smoothed_and_unsmoothed_loss_of_every_token(make_trainer, dataset, targets):
     lora = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=targets)
@@ -52,6 +53,7 @@ def test_lora_model_logs_smoothed_and_unsmoothed_loss_of_every_token(make_traine
     )
 
 
+@pytest.mark.slow
 @each_target
 def test_accumulation_does_not_change_the_training_of_a_lora_model(make_trainer, targets):
     def train(steps):
@@ -97,6 +99,7 @@ def test_lora_model_is_scored_by_its_translations(make_lora_trainer, untranslate
     assert trainer.evaluate(dataset)["eval_sacrebleu"] == pytest.approx(bleu)
 
 
+@pytest.mark.slow
 def test_lora_model_resumes_from_its_own_checkpoint(make_trainer):
     def make(**options):
         lora = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=["q_proj", "fc1"])

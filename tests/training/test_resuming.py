@@ -82,6 +82,7 @@ def test_run_that_was_stopped_equals_the_one_that_was_not(make, whole, tmp_path,
     assert result(resumed) == whole
 
 
+@pytest.mark.slow
 def test_end_of_an_epoch_is_logged_evaluated_and_saved_though_the_run_stopped_there(make, tmp_path):
     options = {f"{kind}_strategy": "epoch" for kind in ("logging", "eval", "save")}
     uninterrupted = make(tmp_path / "whole", **options)
@@ -116,6 +117,7 @@ def test_intervals_that_change_at_a_resume_take_effect(make, tmp_path):
     assert [path.name for path in list_checkpoints(tmp_path)][-3:] == [f"checkpoint-{step}" for step in (11, 12, 13)]
 
 
+@pytest.mark.slow
 def test_early_stopping_counts_on_after_a_resume(make, tmp_path):
     def build(folder, callbacks=()):
         options = {"metric_for_best_model": "loss", "greater_is_better": True, "load_best_model_at_end": True}
@@ -216,6 +218,7 @@ def test_resume_warns_of_no_missing_weights(make, tmp_path, caplog):
     assert "missing keys" not in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.pt", "progress_0.json", "manifest.json"])
 def test_full_disk_while_saving_leaves_the_last_checkpoint(make, whole, tmp_path, monkeypatch, name):
     def full(write):
@@ -277,6 +280,7 @@ def test_library_functions_are_its_own_again_after_a_resume(make, tmp_path):
 # ---- snapshots ----
 
 
+@pytest.mark.slow
 def test_snapshots_after_the_checkpoint_do_not_change_the_average_of_a_shorter_run(make, tmp_path):
     options = {"snapshot_steps": 2, "num_averaged_snapshots": 2, "save_steps": 100}
     whole = make(tmp_path / "whole", max_steps=8, **options)

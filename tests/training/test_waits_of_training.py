@@ -44,6 +44,7 @@ def train(make_trainer, monkeypatch):
     return train
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{}, {"max_padded_tokens_per_device": 150, "max_grad_norm": 1.0}, {"is_stream": True}, {"is_scaled": True}],
@@ -60,6 +61,7 @@ def test_an_update_waits_for_nothing_but_at_a_line_of_the_log(accel, train, data
     assert (trainer.args.gradient_accumulation_steps > 1) == ("max_grad_norm" in options)
 
 
+@pytest.mark.slow
 def test_a_training_and_its_evaluation_on_a_device_are_those_of_the_cpu(accel, train, untranslated):
     on_host, on_device = (train(device)[0] for device in ("cpu", accel))
     weights = dict(on_device.model.named_parameters())
