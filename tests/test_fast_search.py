@@ -426,7 +426,7 @@ def test_a_model_made_in_inference_mode_is_searched(searches):
 def test_search_with_weights_of_any_size_equals_the_librarys(searches, monkeypatch, is_packed):
     """As if all were so large that only one copy of them is kept."""
     monkeypatch.setattr(decoder_session, "_FEWEST_PRODUCTS", 0)
-    monkeypatch.setattr(decoder_session, "can_pack", lambda: is_packed and linear.can_pack())
+    monkeypatch.setattr(decoder_session, "can_pack", lambda weight: is_packed and linear.can_pack(weight))
     for seed in range(3):
         for num_beams in (1, 4):
             options = {"num_beams": num_beams, "max_new_tokens": 5}
@@ -814,7 +814,7 @@ def by_another_type(model):
     ],
 )
 def test_search_knows_the_newest_weights(searches, change, is_packed, monkeypatch):
-    monkeypatch.setattr(decoder_session, "can_pack", lambda: is_packed and linear.can_pack())
+    monkeypatch.setattr(decoder_session, "can_pack", lambda weight: is_packed and linear.can_pack(weight))
     model, batch = random_model(0, torch.float32), pad(random_sentences(0, 3))
     before = model.generate(**batch, return_dict_in_generate=True).sequences_scores
     change(model)
@@ -963,7 +963,7 @@ def test_top_k_shows_scores_that_are_no_numbers(monkeypatch, few):
 @pytest.mark.parametrize("is_packed", [True, False])
 def test_parts_of_the_rows_give_what_all_rows_give(searches, monkeypatch, is_packed):
     monkeypatch.setattr(decoder_session, "_LARGEST_PRODUCT", 5 * VOCABULARY)
-    monkeypatch.setattr(decoder_session, "can_pack", lambda: is_packed and linear.can_pack())
+    monkeypatch.setattr(decoder_session, "can_pack", lambda weight: is_packed and linear.can_pack(weight))
     batch = pad(random_sentences(3, 6))
     for options in ({}, {"num_beams": 1}, {"min_new_tokens": 3}, {"repetition_penalty": 1.2}):
         assert_equal(*both(searches, random_model(3), batch, **options))

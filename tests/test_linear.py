@@ -180,8 +180,23 @@ def test_onednn_is_for_avx512_of_other_makers_than_intel(
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
     monkeypatch.setattr(subject, "_onednn_is_right", lambda: True)
-    monkeypatch.setattr(subject, "can_pack", subject.can_pack.__wrapped__)
     assert onednn_is_faster.__wrapped__() is expected
+
+
+@pytest.mark.parametrize(
+    ("capability", "width", "expected"),
+    [("AVX512", 128, True), ("AVX2", 512, True), ("AVX2", 256, False), ("DEFAULT", 512, False)],
+)
+def test_weights_are_packed_with_avx512_and_large_ones_with_avx2(monkeypatch, capability, width, expected) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    monkeypatch.setattr(subject, "_onednn_is_right", lambda: True)
+    assert subject.can_pack(torch.empty(width, width)) is expected
+
+
+def test_weights_are_not_packed_where_the_operators_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    monkeypatch.setattr(subject, "_onednn_is_right", lambda: False)
+    assert not subject.can_pack(torch.empty(512, 512))
 
 
 def missing(*args: torch.Tensor) -> torch.Tensor:
@@ -191,12 +206,12 @@ def missing(*args: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("broken", [missing, lambda rows, weight, bias: rows @ weight.T])
 def test_onednn_is_left_when_its_operator_is_gone_or_wrong(monkeypatch, caplog, broken) -> None:
     monkeypatch.setattr(subject, "multiply", broken)
-    assert not subject._onednn_is_right()
+    assert not subject._onednn_is_right.__wrapped__()
     assert "oneDNN" in caplog.text
 
 
 def test_operator_of_this_torch_is_right(on_onednn: None) -> None:
-    assert subject._onednn_is_right()
+    assert subject._onednn_is_right.__wrapped__()
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

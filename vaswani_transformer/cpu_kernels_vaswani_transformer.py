@@ -3,7 +3,8 @@
 """nn.Linear that calls oneDNN instead of MKL where that is faster, and dropout with cheap random numbers.
 
 torch multiplies fp32 matrices with MKL, which runs no AVX-512 on CPUs of other makers than Intel; oneDNN, which torch
-holds as well, does, in the same precision. `torch.backends.mkldnn.enabled = False` turns this off.
+holds as well, does, in the same precision. `torch.backends.mkldnn.enabled = False` turns this off. What decides never
+changes on a machine: the two round differently, and a timing would let a resumed run differ from an undisturbed one.
 
 Shapes: N rows, I features of a row, O features of its projection.
 """
@@ -22,6 +23,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 logger = logging.getLogger(__name__)
 
 _FEWEST_PRODUCTS = 2**21  # N * I * O; below, the call costs more than it saves
+_SMALLEST_PACKED = {"AVX512": 1, "AVX2": 2**18}  # I * O; MKL is faster with less
 _STEPS = 2**16  # a random number has 16 bits
 
 
@@ -92,14 +94,15 @@ def pack(weight: torch.Tensor) -> torch.Tensor:
 
 @functools.cache
 def onednn_is_faster() -> bool:
-    """True if oneDNN multiplies faster than MKL: where `can_pack`, on CPUs of other makers than Intel."""
-    return torch.backends.mkl.is_available() and "GenuineIntel" not in (_processor() or "GenuineIntel") and can_pack()
+    """True if oneDNN multiplies faster than MKL: with AVX-512, which MKL uses on Intel's CPUs alone."""
+    has_avx512 = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX512"
+    return has_avx512 and "GenuineIntel" not in (_processor() or "GenuineIntel") and _onednn_is_right()
 
 
-@functools.cache
-def can_pack() -> bool:
-    """True if this CPU has AVX-512, and torch's operators give the right products, packed or not."""
-    return torch.backends.cpu.get_cpu_capability() == "AVX512" and _onednn_is_right()
+def can_pack(weight: torch.Tensor) -> bool:
+    """True if a packed copy of weight (O, I) is faster than MKL, and torch's operators give the right products."""
+    smallest = _SMALLEST_PACKED.get(torch.backends.cpu.get_cpu_capability())
+    return smallest is not None and weight.numel() >= smallest and _onednn_is_right()
 
 
 def _processor() -> str:
@@ -110,6 +113,7 @@ def _processor() -> str:
         return platform.processor()
 
 
+@functools.cache
 def _onednn_is_right() -> bool:
     """Tries `multiply` and `pack`: they rest on operators that torch does not promise to keep."""
     rows, weight, bias = torch.arange(-3.0, 3.0).view(2, 3), torch.arange(12.0).view(4, 3), torch.ones(4)

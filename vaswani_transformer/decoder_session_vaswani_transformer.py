@@ -109,7 +109,7 @@ class Projection:
         self._bias = None if layers[0].bias is None else together([layer.bias for layer in layers])
         self._activation, self._products = activation, weight.numel()  # products of one row
         is_plain = weight.device.type == "cpu" and weight.dtype == torch.float32
-        is_packed = is_plain and can_pack() and torch.backends.mkldnn.enabled
+        is_packed = is_plain and can_pack(weight) and torch.backends.mkldnn.enabled
         self._packed = pack(weight) if is_packed else None
         if not is_packed or self._products < _FEWEST_PRODUCTS:  # else one row is enough for oneDNN
             self._weight = weight
