@@ -137,6 +137,7 @@ COMPUTES = {
     "math",
     "numbers",
     "platform",
+    "warnings",
 }
 COMPUTES |= {"re", "threading", "types", "typing", "weakref"}
 # The only file that is read: which make the processor is, for the faster of two ways to multiply.

@@ -295,6 +295,19 @@ def test_search_in_half_precision_scores_in_fp32(searches, on_accelerator, num_b
         assert score == pytest.approx(expected, rel=0.03)
 
 
+@pytest.mark.skipif(not torch.cpu._is_avx512_bf16_supported(), reason="this CPU does not multiply in bfloat16")
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_in_bfloat16_on_a_cpu_that_has_it_scores_in_fp32(searches, num_beams, monkeypatch):
+    monkeypatch.setattr(decoder_session, "_FEWEST_PRODUCTS", 0)  # packed weights, too
+    model, sentences = random_model(0, torch.bfloat16), random_sentences(0, 6)
+    exact_model = copy.deepcopy(model).double()
+    found = model.generate(**pad(sentences), num_beams=num_beams, return_dict_in_generate=True)
+    assert searches == [True] and found.sequences_scores.dtype == torch.float32
+    for sentence, row, score in zip(sentences, found.sequences, found.sequences_scores.tolist(), strict=True):
+        expected = rescored(exact_model, sentence, without_padding(generated_tokens(row)), 0.6)
+        assert score == pytest.approx(expected, rel=0.03)
+
+
 @pytest.mark.parametrize(("seed", "num_beams"), [(4, 4), (7, 2)])
 def test_early_stopping_misses_what_the_librarys_misses(searches, seed, num_beams):
     model, batch = random_model(seed), pad(random_sentences(seed))
@@ -658,7 +671,7 @@ def with_lora(model):
         with_bounded_embeddings,
         with_another_attention,
         with_lora,
-        torch.nn.Module.bfloat16,
+        torch.nn.Module.half,
     ],
 )
 @pytest.mark.parametrize("num_beams", [1, 4])

@@ -198,7 +198,8 @@ def _evaluate(args: argparse.Namespace) -> None:
     from .files import CARD_FILE, TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
 
     files = {"results_file": args.results, "translations_file": args.translations}
-    results, path = evaluate_to_files(args.model, chosen_corpus(args), device=args.device, **files, **options)
+    options |= {"device": args.device, "int8": args.int8}
+    results, path = evaluate_to_files(args.model, chosen_corpus(args), **files, **options)
     print(format_report(results))
     if path is None:
         return
@@ -245,7 +246,8 @@ def _translate(args: argparse.Namespace) -> None:
     from .evaluation.translate import join_processes, translate_file
 
     processes = join_processes()
-    model, tokenizer = load_for_inference(args.model, device=args.device or (processes and processes.device))
+    device = args.device or (processes and processes.device)
+    model, tokenizer = load_for_inference(args.model, device=device, int8=args.int8)
     options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)
     if processes is not None:
@@ -405,6 +407,7 @@ _DECODING = {
     "--num-beams N": "beams; 1 is greedy search (default: the model's)",
     **_PENALTY,
     "--max-new-tokens-over-source N": "output limit of each sentence: its source tokens + N (default: the model's)",
+    "--int8": "compute in int8, on a CPU: faster in a third of the memory, with some other translations",
 }
 _PAIRS = {
     **_COMPUTING,

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""nn.Linear that calls oneDNN instead of MKL where that is faster, and dropout with cheap random numbers.
+"""nn.Linear by oneDNN where that is faster than MKL, or in int8, and dropout with cheap random numbers.
 
 torch multiplies fp32 matrices with MKL, which runs no AVX-512 on CPUs of other makers than Intel; oneDNN, which torch
 holds as well, does, in the same precision. `torch.backends.mkldnn.enabled = False` turns this off. What decides never
@@ -12,6 +12,8 @@ Shapes: N rows, I features of a row, O features of its projection.
 import functools
 import logging
 import platform
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,16 @@ import torch
 from torch import nn
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING, AUTO_QUANTIZER_MAPPING
+from transformers.quantizers.base import HfQuantizer
+from transformers.utils.quantization_config import QuantizationConfigMixin
 
 logger = logging.getLogger(__name__)
 
 _FEWEST_PRODUCTS = 2**21  # N * I * O; below, the call costs more than it saves
 _SMALLEST_PACKED = {"AVX512": 1, "AVX2": 2**18}  # I * O; MKL is faster with less
 _STEPS = 2**16  # a random number has 16 bits
+INT8 = "vaswani_int8"  # the `quant_method` of a quantization config
 
 
 class Linear(nn.Linear):
@@ -103,6 +109,11 @@ def can_pack(weight: torch.Tensor) -> bool:
     """True if a packed copy of weight (O, I) is faster than MKL, and torch's operators give the right products."""
     smallest = _SMALLEST_PACKED.get(torch.backends.cpu.get_cpu_capability())
     return smallest is not None and weight.numel() >= smallest and _onednn_is_right()
+
+
+def is_fast_half(dtype: torch.dtype) -> bool:
+    """True for bfloat16 on a CPU that multiplies it."""
+    return dtype == torch.bfloat16 and torch.cpu._is_avx512_bf16_supported()
 
 
 def _processor() -> str:
@@ -194,3 +205,110 @@ class _MaskedScale(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (mask,) = ctx.saved_tensors
         return (grad * mask).mul_(ctx.scale).to(ctx.dtype), None, None, grad if ctx.needs_input_grad[3] else None
+
+
+class Int8Linear(nn.Module):
+    """A linear layer with its weight in int8, with a scale of each output; activations are rounded as they come.
+
+    All activations of a call share one scale, so that a sentence's numbers depend a little on what is beside it.
+    """
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        super().__init__()
+        weight, self.bias = weight.detach(), None if bias is None else bias.detach()
+        scales = weight.double().abs().amax(dim=1).clamp_(min=1e-30) / 127
+        engines, before = torch.backends.quantized.supported_engines, torch.backends.quantized.engine
+        torch.backends.quantized.engine = "fbgemm" if "fbgemm" in engines else before  # the faster one for few rows
+        try:
+            with warnings.catch_warnings(action="ignore"):  # torch means to replace its type of quantised tensors
+                integers = torch.quantize_per_channel(
+                    weight, scales, scales.new_zeros(len(scales)).long(), 0, torch.qint8
+                )
+            self._packed = torch.ops.quantized.linear_prepack(integers, self.bias)
+        except (AttributeError, RuntimeError) as error:
+            raise ValueError(f"int8 needs torch's quantised kernels, which fail here: {error}. Use fp32.") from error
+        finally:
+            torch.backends.quantized.engine = before
+        self._has_fewer_bits = not torch.cpu._is_vnni_supported()  # of activations: else sums of 16 bits overflow
+
+    def forward(self, input: torch.Tensor, activation: str = "none") -> torch.Tensor:
+        """(..., I) -> (..., O), in fp32; the activation is "relu" or "none"."""
+        kernels = torch.ops.quantized
+        multiply = kernels.linear_relu_dynamic if activation == "relu" else kernels.linear_dynamic
+        product: torch.Tensor = multiply(input, self._packed, self._has_fewer_bits)
+        return product
+
+    @property
+    def weight(self) -> torch.Tensor:
+        """(O, I) what the integers stand for, a copy in fp32."""
+        weight: torch.Tensor = torch.ops.quantized.linear_unpack(self._packed)[0].dequantize()
+        return weight
+
+
+class Int8Embedding(nn.Module):
+    """An embedding whose vectors are kept in int8, each with a scale."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__()
+        self._scales = weight.detach().abs().amax(dim=1, keepdim=True).clamp_(min=1e-30) / 127
+        self._integers = (weight.detach() / self._scales).round_().to(torch.int8)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """(...) -> (..., D), in fp32."""
+        return self._integers[input] * self._scales[input]
+
+
+def to_int8(model: nn.Module) -> None:
+    """Replaces linear layers and the embeddings of tokens by their counterparts in int8."""
+    made: dict[Any, nn.Module] = {}  # tied weights are rounded once
+    layer: Any
+    for parent in list(model.modules()):
+        for name, layer in parent.named_children():
+            is_embedding = name in ("shared", "embed_tokens")
+            if is_embedding or isinstance(layer, nn.Linear):
+                key = is_embedding, layer.weight
+                if key not in made:
+                    made[key] = Int8Embedding(layer.weight) if is_embedding else Int8Linear(layer.weight, layer.bias)
+                setattr(parent, name, made[key].train(layer.training))
+
+
+def is_int8(model: Any) -> bool:
+    """True for a model that was loaded in int8."""
+    return getattr(model, "quantization_method", None) == INT8
+
+
+@dataclass
+class Int8Config(QuantizationConfigMixin):
+    """What `from_pretrained(..., quantization_config={"quant_method": "vaswani_int8"})` stands for."""
+
+    quant_method: Any = INT8
+
+
+class Int8Quantizer(HfQuantizer):
+    """Loads our models in int8, for inference on CPUs."""
+
+    def validate_environment(self, *args: Any, device_map: Any = None, **kwargs: Any) -> None:
+        """Raises ValueError for another device than the CPU."""
+        devices = device_map.values() if isinstance(device_map, dict) else [device_map or "cpu"]
+        if any(str(device) != "cpu" for device in devices):
+            raise ValueError(f"`device_map` must be cpu for int8, got {device_map}. Use bfloat16 on a GPU.")
+
+    def update_dtype(self, dtype: torch.dtype) -> torch.dtype:
+        """fp32, which all that is not in int8 is computed in."""
+        return torch.float32
+
+    def _process_model_after_weight_loading(self, model: Any, **kwargs: Any) -> Any:
+        model._to_int8()  # of the copy of this code that the model comes with
+        return model
+
+    def is_serializable(self) -> bool:
+        """False: the packed weights are of this CPU."""
+        return False
+
+    @property
+    def is_trainable(self) -> bool:
+        """False: int8 has no gradients."""
+        return False
+
+
+AUTO_QUANTIZATION_CONFIG_MAPPING[INT8], AUTO_QUANTIZER_MAPPING[INT8] = Int8Config, Int8Quantizer

@@ -24,7 +24,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from .cpu_kernels_vaswani_transformer import Linear, can_pack, multiply, pack
+from .cpu_kernels_vaswani_transformer import Int8Embedding, Int8Linear, Linear, can_pack, is_fast_half, multiply, pack
 
 _PLAIN = ("torch.nn.modules", __name__.rpartition(".")[0])  # where the classes of a plain model's modules come from
 _PREPARED = {"forward", "prepare_inputs_for_generation", "_update_model_kwargs_for_generation", "_reorder_cache"}
@@ -37,7 +37,7 @@ _Norm = tuple[tuple[int, ...], torch.Tensor, torch.Tensor, float]  # shape, weig
 
 
 def is_plain(model: Any) -> bool:
-    """True if `DecoderSession` computes what the decoder's modules would; on a CPU in fp32 or float64 alone.
+    """True if `DecoderSession` computes what the decoder's modules would; on a CPU not in fp16, nor in bf16 where it is slow.
 
     It does not with adapters, quantisation, hooks, sharding, offloading, dropout, other layers and patched instances.
     Methods that were replaced in the classes themselves are not seen.
@@ -54,8 +54,9 @@ def is_plain(model: Any) -> bool:
             is_alike = parameter.device == model.device and parameter.dtype == model.dtype
             if type(parameter) is not nn.Parameter or not is_alike:
                 return False
-    is_usual_embedding = type(decoder.embed_tokens) is nn.Embedding and decoder.embed_tokens.max_norm is None
-    return is_usual_embedding and all(map(_has_usual_parts, decoder.layers)) and _is_linear(model.lm_head)
+    embedding = decoder.embed_tokens
+    is_usual = type(embedding) is Int8Embedding or (type(embedding) is nn.Embedding and embedding.max_norm is None)
+    return is_usual and all(map(_has_usual_parts, decoder.layers)) and _is_linear(model.lm_head)
 
 
 def _is_of_this_package(module: Any) -> bool:
@@ -67,7 +68,7 @@ def _is_undisturbed(model: Any) -> bool:
     """True if there are no global hooks, autocast, compilation or gradients, and scores can be as exact as needed."""
     backend, library, device = model.config._attn_implementation, nn.modules.module, model.device.type
     return (
-        (model.dtype in (torch.float32, torch.float64) or device != "cpu")
+        (model.dtype in (torch.float32, torch.float64) or device != "cpu" or is_fast_half(model.dtype))
         and device not in ("meta", "mps")  # the latter has no float64, in which lengths are counted
         and (backend == "eager" or (backend == "sdpa" and ALL_ATTENTION_FUNCTIONS["sdpa"] is sdpa_attention_forward))
         and not (library._global_forward_hooks or library._global_forward_pre_hooks)
@@ -92,7 +93,8 @@ def _has_usual_parts(layer: Any) -> bool:
 
 
 def _is_linear(module: nn.Module) -> bool:
-    return type(module) in (nn.Linear, Linear) and "weight" in module._parameters
+    is_usual = type(module) in (nn.Linear, Linear) and "weight" in module._parameters
+    return is_usual or type(module) is Int8Linear
 
 
 class Projection:
@@ -101,14 +103,22 @@ class Projection:
     With `heads` each head's part of one layer is followed by its parts of the others. Activations: "relu" or "none".
     """
 
-    def __init__(self, *layers: nn.Linear, heads: int = 1, activation: str = "none") -> None:
+    def __init__(self, *layers: Any, heads: int = 1, activation: str = "none") -> None:
+        self._int8 = layers[0] if type(layers[0]) is Int8Linear else None
+        self._activation = activation
+        if self._int8 is not None and len(layers) == 1:
+            return
+
         def together(parts: list[torch.Tensor]) -> torch.Tensor:
             return torch.cat([part.unflatten(0, (heads, -1)) for part in parts], dim=1).flatten(0, 1)
 
         weight = together([layer.weight for layer in layers])
         self._bias = None if layers[0].bias is None else together([layer.bias for layer in layers])
-        self._activation, self._products = activation, weight.numel()  # products of one row
-        is_plain = weight.device.type == "cpu" and weight.dtype == torch.float32
+        if self._int8 is not None:
+            self._int8 = Int8Linear(weight, self._bias)
+            return
+        self._products = weight.numel()  # of one row
+        is_plain = weight.device.type == "cpu" and (weight.dtype == torch.float32 or is_fast_half(weight.dtype))
         is_packed = is_plain and can_pack(weight) and torch.backends.mkldnn.enabled
         self._packed = pack(weight) if is_packed else None
         if not is_packed or self._products < _FEWEST_PRODUCTS:  # else one row is enough for oneDNN
@@ -116,6 +126,8 @@ class Projection:
 
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
         """(R, D) -> (R, ..) of all layers, after the activation."""
+        if self._int8 is not None:
+            return self._int8.forward(states, self._activation)
         if self._packed is not None and len(states) * self._products >= _FEWEST_PRODUCTS:
             return multiply(states, self._packed, self._bias, self._activation)
         output = nn.functional.linear(states, self._weight, self._bias)
@@ -192,7 +204,8 @@ class DecoderSession:
         self.device, self.is_static = model.device, is_static(model.device)
         self.dtype = torch.promote_types(model.dtype, torch.float32)  # of scores
         self.length = 0  # tokens so far; whoever calls `step` counts it on
-        self._embedding, self._scale = decoder.embed_tokens.weight, decoder.embed_scale
+        self._embed, self._scale = decoder.embed_tokens, decoder.embed_scale
+        self._num_rows = max(1, _LARGEST_PRODUCT // model.config.vocab_size)  # whose logits are made together
         self._encode_positions = decoder.embed_positions
         self._norms = [
             [
@@ -240,7 +253,7 @@ class DecoderSession:
         room = max(_FIRST_CAPACITY, 2 * room)
         room = max(self.length + 1, min(room, getattr(self._encode_positions, "num_embeddings", room)))
         encodings = self._encode_positions(torch.arange(room, device=self.device), room)
-        self._positions = encodings.to(self._embedding.dtype)
+        self._positions = encodings.to(self._own[0][0].dtype)
         self._move(slice(None), room)
         return True
 
@@ -257,8 +270,7 @@ class DecoderSession:
         `parents` (A, N) are the beams that they continue; None: each its own.
         """
         masks = self._masks(parents)
-        embedded = nn.functional.embedding(tokens.flatten(), self._embedding)
-        states: torch.Tensor = embedded * self._scale + self._positions[self._place]
+        states: torch.Tensor = self._embed(tokens.flatten()) * self._scale + self._positions[self._place]
         parts = zip(self._projections.layers, self._norms, self._own, self._cross, strict=True)
         for projections, norms, own, cross in parts:
             states = self._layer(states, projections, norms, own, cross, masks)
@@ -278,8 +290,7 @@ class DecoderSession:
 
     def logits(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
         """Scores before the softmax of states (R, D), a part of the rows (.., V) at a time."""
-        num_rows = len(states) if self.is_static else max(1, _LARGEST_PRODUCT // self._embedding.shape[0])
-        for part in states.split(num_rows):
+        for part in states.split(len(states) if self.is_static else self._num_rows):
             yield self._projections.head(part).to(self.dtype)
 
     def keep(self, sentences: torch.Tensor) -> None:
@@ -319,7 +330,7 @@ class DecoderSession:
         if parents is not None:
             writers.copy_(writers.gather(1, parents.unsqueeze(-1).expand(-1, -1, writers.shape[2])))
         self._write(writers, 2, self.beams.expand(len(writers), -1).unsqueeze(2))
-        own = _added(writers.unsqueeze(-1) == self.beams, self._embedding.dtype)  # (A, N, T, N)
+        own = _added(writers.unsqueeze(-1) == self.beams, self._own[0][0].dtype)  # (A, N, T, N)
         return self._for_heads(own.flatten(2)), cross
 
     @property

@@ -26,7 +26,7 @@ from transformers.utils.generic import TransformersKwargs, can_return_tuple, mer
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
-from .cpu_kernels_vaswani_transformer import Dropout, Linear
+from .cpu_kernels_vaswani_transformer import Dropout, Linear, to_int8
 from .decoder_session_vaswani_transformer import DecoderProjections
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from .loss_vaswani_transformer import (
@@ -411,6 +411,9 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
                 f"{num_entries}. Use the tokenizer that was saved with this model, or call "
                 "model.resize_token_embeddings(len(tokenizer)) and train the new entries."
             )
+
+    def _to_int8(self) -> None:
+        to_int8(self)
 
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True

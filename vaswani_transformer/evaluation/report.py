@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from ..cpu_kernels_vaswani_transformer import is_int8
 from ..files import TEST_RESULTS_FILE, check_outputs, read_json, write_lines
 from ..version import code_version
 from . import DECODING, METRICS
@@ -99,6 +100,7 @@ def evaluate_to_files(
     results_file: str | Path | None = None,
     translations_file: str | Path | None = None,
     device: str | torch.device | None = None,
+    int8: bool = False,
     **options: Any,
 ) -> tuple[dict[str, Any], str | Path | None]:
     """Evaluates a saved model and writes the results, and the translations if they are asked for.
@@ -110,6 +112,7 @@ def evaluate_to_files(
             another test set, or no file for a model on the Hub.
         translations_file: Where the translations go, one a line; None is no file.
         device: Where the model runs; None means a GPU if there is one.
+        int8: Whether to round the weights to int8; results say so as `test_precision`.
         **options: Of `evaluate_model`, for example max_tokens_per_batch, progress or num_beams.
 
     Returns:
@@ -122,7 +125,7 @@ def evaluate_to_files(
     results_file = default or results_file
     inputs = [corpus.get(name) for name in ("source_file", "target_file", "pairs_file")]
     check_outputs({"translations": translations_file, "results": results_file}, inputs)
-    loaded, tokenizer = load_for_inference(model, device=device)
+    loaded, tokenizer = load_for_inference(model, device=device, int8=int8)
     languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
     if default is not None and default.is_file():
@@ -174,6 +177,8 @@ def evaluate_model(
     if decoding["max_new_tokens_over_source"] is None:  # what limits translations instead
         limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
         decoding |= {name: value for name, value in limits.items() if value is not None}
+    if is_int8(model):
+        decoding["precision"] = "int8"
     results = {
         "data": test_set.name,
         "corpus": test_set.corpus,
@@ -277,7 +282,8 @@ def describe_search(results: Mapping[str, Any]) -> str:
         if (number := results.get(f"test_{name}")) is not None:
             limit = f"at most {number} {end}"
     beams = results["test_num_beams"]
-    return f"{beams} beam{'' if beams == 1 else 's'}, length penalty {formula}, {limit}"
+    precision = f"{results['test_precision']}, " if "test_precision" in results else ""
+    return f"{precision}{beams} beam{'' if beams == 1 else 's'}, length penalty {formula}, {limit}"
 
 
 def length_ratio(results: Mapping[str, Any]) -> float:

@@ -20,6 +20,7 @@ import torch
 from tqdm.auto import tqdm
 from transformers import BatchEncoding, GenerationConfig, PreTrainedTokenizerBase
 
+from ..cpu_kernels_vaswani_transformer import is_int8
 from ..extras import requiring
 from ..files import STANDARD_STREAM, check_outputs, decode_lines, is_stream, line_bytes, write_lines
 from ..pipeline_vaswani_transformer import MAX_TEXT_BYTES, check_text_length, length_batches
@@ -366,9 +367,10 @@ def translate_file(
             lines = translate(model, tokenizer, rest, **options)
         else:
             rest, sources = itertools.tee(rest)
+            named = {"precision": "int8"} if is_int8(model) else {}
             found = translate_n_best(model, tokenizer, rest, num_best, **options)
             rows = (
-                {"source": source, "translations": [dataclasses.asdict(each) for each in hypotheses]}
+                {**named, "source": source, "translations": [dataclasses.asdict(each) for each in hypotheses]}
                 for source, hypotheses in zip(sources, found, strict=True)
             )
             lines = (json.dumps(row, ensure_ascii=False) for row in rows)

@@ -1,0 +1,132 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Models in int8: their layers beside a naive computation, their search beside the library's, and what they refuse."""
+
+import json
+
+import pytest
+import torch
+from search_checks import pad
+from test_fast_search import random_model, random_sentences, searches  # noqa: F401  (a fixture)
+from transformers import AutoModelForSeq2SeqLM, pipeline
+
+from vaswani_transformer.cli import main
+from vaswani_transformer.cpu_kernels_vaswani_transformer import Int8Embedding, Int8Linear, to_int8
+from vaswani_transformer.decoder_session_vaswani_transformer import Projection
+from vaswani_transformer.evaluation.loading import load_for_inference
+
+INT8 = {"quant_method": "vaswani_int8"}
+
+
+@pytest.fixture
+def folder(tiny_model, tiny_tokenizer, tmp_path):
+    tiny_model.save_pretrained(tmp_path / "model")
+    tiny_tokenizer.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def rounded(weight):
+    """(O, I) integers and (O, 1) scales, which make the largest of each row 127."""
+    scales = weight.abs().amax(dim=1, keepdim=True) / 127
+    return (weight / scales).round(), scales
+
+
+def naive(states, weight, bias):
+    """The product in integers: 255 steps between the least and the largest activation, 0 being one of them."""
+    least, most = min(0.0, states.min().item()), max(0.0, states.max().item())
+    step = (most - least) / 255
+    zero = round(-least / step)
+    integers, scales = rounded(weight.double())
+    steps = (states.double() / step + zero).round().clamp(0, 255) - zero
+    return ((steps @ integers.T) * step * scales.T + bias).float()
+
+
+@pytest.mark.skipif(not torch.cpu._is_vnni_supported(), reason="without VNNI activations have 7 bits")
+@pytest.mark.parametrize("activation", ["none", "relu"])
+def test_product_is_that_of_the_rounded_numbers(activation):
+    torch.manual_seed(0)
+    states, weight, bias = torch.randn(3, 5, 64) - 0.3, torch.randn(48, 64), torch.randn(48)
+    expected = naive(states, weight, bias)
+    expected = expected.relu() if activation == "relu" else expected
+    torch.testing.assert_close(Int8Linear(weight, bias)(states, activation), expected, rtol=0, atol=1e-4)
+
+
+def test_weight_is_rounded_by_row_and_rounding_it_again_changes_nothing():
+    torch.manual_seed(0)
+    weight = torch.randn(6, 8) * torch.tensor([1e-3, 1.0, 30.0, 0.0, 1.0, 1.0]).unsqueeze(1)
+    weight[3] = 0
+    layer = Int8Linear(weight, None)
+    integers, scales = rounded(weight)
+    torch.testing.assert_close(layer.weight, integers.nan_to_num() * scales)
+    assert torch.equal(Int8Linear(layer.weight, None).weight, layer.weight)
+
+
+def test_embedding_is_within_half_a_step():
+    torch.manual_seed(0)
+    weight, ids = torch.randn(10, 8), torch.tensor([[3, 9], [0, 3]])
+    error = (Int8Embedding(weight)(ids) - weight[ids]).abs()
+    assert (error <= weight.abs().amax(dim=1)[ids].unsqueeze(-1) / 254 * 1.001).all()
+
+
+def test_projections_of_several_layers_in_one_product_are_those_of_each():
+    torch.manual_seed(0)
+    layers = [Int8Linear(torch.randn(8, 16), torch.randn(8)) for _ in range(3)]
+    states = torch.randn(5, 16)
+    together = Projection(*layers, heads=2)(states).view(5, 2, 3, 4)
+    for number, layer in enumerate(layers):
+        torch.testing.assert_close(together[:, :, number].flatten(1), layer(states))
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+@pytest.mark.parametrize("seed", range(5))
+def test_own_search_finds_what_the_librarys_loop_finds(searches, seed, num_beams):  # noqa: F811
+    model, batch = random_model(seed, torch.float32), pad(random_sentences(seed, 1))
+    to_int8(model)
+    found = []
+    for searches.is_allowed in (True, False):
+        options = {"num_beams": num_beams, "return_dict_in_generate": True}
+        found.append(model.generate(**batch, **options))
+    assert searches == [True, False]
+    torch.testing.assert_close(found[0].sequences_scores, found[1].sequences_scores, rtol=0, atol=0.05)
+
+
+def test_a_model_loads_in_int8_with_every_large_weight_in_a_byte(folder, tiny_batch):
+    exact = AutoModelForSeq2SeqLM.from_pretrained(folder)
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder, quantization_config=INT8)
+    assert {type(each).__name__ for each in model.modules() if hasattr(each, "weight")} == {"Int8Linear", "LayerNorm"}
+    assert model.model.shared is model.model.encoder.embed_tokens is model.model.decoder.embed_tokens
+    assert not any(parameter.ndim > 1 for parameter in model.parameters())
+    with torch.no_grad():
+        exact_logits, logits = exact(**tiny_batch).logits, model(**tiny_batch).logits
+    assert 0 < (logits - exact_logits).abs().mean() < 0.05 * exact_logits.abs().mean()
+
+
+def test_pipeline_takes_the_switch(folder):
+    translate = pipeline("translation", model=str(folder), model_kwargs={"quantization_config": INT8})
+    assert translate.model.quantization_method == "vaswani_int8"
+    assert isinstance(translate("a b")[0]["translation_text"], str)
+
+
+def test_a_model_in_int8_is_not_saved(folder, tmp_path):
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder, quantization_config=INT8)
+    with pytest.raises(ValueError, match="is not serializable"):
+        model.save_pretrained(tmp_path / "copy")
+
+
+def test_int8_is_refused_on_another_device(folder):
+    with pytest.raises(ValueError, match="`device` must be cpu for `int8`, got meta"):
+        load_for_inference(folder, device="meta", int8=True)
+    with pytest.raises(ValueError, match="`device_map` must be cpu for int8"):
+        AutoModelForSeq2SeqLM.from_pretrained(folder, quantization_config=INT8, device_map={"": "meta"})
+
+
+def test_commands_name_what_they_did_in_int8(folder, tmp_path, capsys):
+    (tmp_path / "text").write_text("a b\nc\n")
+    options = ["--model", str(folder), "--num-beams", "2", "--int8"]
+    files = ["--input", str(tmp_path / "text"), "--output", str(tmp_path / "found")]
+    assert main(["translate", *options, *files, "--n-best", "2"]) == 0
+    assert [json.loads(line)["precision"] for line in (tmp_path / "found").read_text().splitlines()] == ["int8"] * 2
+    test_set = ["--source", str(tmp_path / "text"), "--reference", str(tmp_path / "text")]
+    assert main(["evaluate", *options, *test_set]) == 0
+    assert "search     int8, 2 beams" in capsys.readouterr().out
+    assert json.loads((folder / "test_results.json").read_text())["test_precision"] == "int8"
