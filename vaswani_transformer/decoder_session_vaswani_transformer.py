@@ -32,12 +32,11 @@ _FEWEST_PRODUCTS = 2**20  # below, MKL's call costs less than what oneDNN saves
 _LARGEST_PRODUCT = 2**23  # elements: the C library gets more than 32 MiB from the system, page by page
 _FIRST_CAPACITY = 32  # tokens that the caches have room for at first
 
-_KeysAndValues = tuple[torch.Tensor, torch.Tensor]
 _Norm = tuple[tuple[int, ...], torch.Tensor, torch.Tensor, float]  # shape, weight, bias and epsilon of a LayerNorm
 
 
 def is_plain(model: Any) -> bool:
-    """True if `DecoderSession` computes what the decoder's modules would; on a CPU not in fp16, nor in bf16 where it is slow.
+    """True if `DecoderSession` computes what the decoder's modules would; on CPUs not in fp16, nor in slow bf16.
 
     It does not with adapters, quantisation, hooks, sharding, offloading, dropout, other layers and patched instances.
     Methods that were replaced in the classes themselves are not seen.
@@ -128,7 +127,7 @@ class Projection:
         """(R, D) -> (R, ..) of all layers, after the activation."""
         if self._int8 is not None:
             return self._int8.forward(states, self._activation)
-        if self._packed is not None and len(states) * self._products >= _FEWEST_PRODUCTS:
+        if self._packed is not None and states.shape[0] * self._products >= _FEWEST_PRODUCTS:
             return multiply(states, self._packed, self._bias, self._activation)
         output = nn.functional.linear(states, self._weight, self._bias)
         return output.relu_() if self._activation == "relu" else output
@@ -215,23 +214,17 @@ class DecoderSession:
             for layer in decoder.layers
         ]
         self._projections = DecoderProjections.of(model)
-        self.beams = torch.arange(num_beams, device=self.device)
+        self.beams, self._num_beams = torch.arange(num_beams, device=self.device), num_beams
         num_sentences, source_length, _ = encoder_states.shape
         self._heads, rows = model.config.num_heads, encoder_states.flatten(0, 1)
         self._widths = model.config.d_k, model.config.d_v
-        # Of each layer keys and values of the source (A * H, S, K), and of the target (A * H, room for tokens * N, K).
-        self._cross: list[_KeysAndValues] = []
-        for layer in self._projections.layers:
-            keys, values = self._by_head(layer.cross_kv(rows), source_length).split(self._widths, -1)
-            self._cross.append((keys.contiguous(), values.contiguous()))
+        # Of each layer keys beside values, of the source (A * H, S, 2K) and the target (A * H, room of tokens * N, 2K)
+        self._cross = [self._by_head(layer.cross_kv(rows), source_length) for layer in self._projections.layers]
         if encoder_mask is not None and model.config._attn_implementation == "sdpa":
             is_empty = (encoder_mask == 0).all(dim=1).repeat_interleave(self._heads)
-            for _, values in self._cross:
-                values.masked_fill_(is_empty.view(-1, 1, 1), 0.0)  # torch's attention to nothing at all gives zeros
-        shape = num_sentences * self._heads, 0
-        self._own: list[_KeysAndValues] = [
-            (rows.new_empty(*shape, model.config.d_k), rows.new_empty(*shape, model.config.d_v)) for _ in self._norms
-        ]
+            for both in self._cross:  # torch's attention to nothing at all gives zeros
+                both[..., self._widths[0] :].masked_fill_(is_empty.view(-1, 1, 1), 0.0)
+        self._own = [both[:, :0] for both in self._cross]
         self._cross_mask = None if encoder_mask is None else _added(encoder_mask != 0, rows.dtype).unsqueeze(1)
         self._log_probs: torch.Tensor | None = None
         # The place of the next token, which a captured step must find in memory: (1,).
@@ -253,7 +246,7 @@ class DecoderSession:
         room = max(_FIRST_CAPACITY, 2 * room)
         room = max(self.length + 1, min(room, getattr(self._encode_positions, "num_embeddings", room)))
         encodings = self._encode_positions(torch.arange(room, device=self.device), room)
-        self._positions = encodings.to(self._own[0][0].dtype)
+        self._positions = encodings.to(self._own[0].dtype)
         self._move(slice(None), room)
         return True
 
@@ -261,7 +254,7 @@ class DecoderSession:
         """Takes in a prompt (A, P) that all beams share."""
         for column in prompt.unbind(1):
             self.make_room()
-            self.step(column.unsqueeze(1).expand(-1, len(self.beams)))
+            self.step(column.unsqueeze(1).expand(-1, self._num_beams))
             self.length += 1
 
     def step(self, tokens: torch.Tensor, parents: torch.Tensor | None = None) -> torch.Tensor:
@@ -296,7 +289,7 @@ class DecoderSession:
     def keep(self, sentences: torch.Tensor) -> None:
         """Goes on with the sentences of these indices (A,) alone."""
         self._move(sentences, self._writers.shape[2])
-        self._cross = [(self._of(keys, sentences), self._of(values, sentences)) for keys, values in self._cross]
+        self._cross = [self._of(both, sentences) for both in self._cross]
         if self._cross_mask is not None:
             self._cross_mask = self._cross_mask[sentences]
 
@@ -310,11 +303,10 @@ class DecoderSession:
             larger.narrow(dim, 0, kept.shape[dim]).copy_(kept)
             return larger
 
-        beams = len(self.beams)
+        beams = self._num_beams
         self._writers = moved(self._writers[sentences, :, : self.length], 2, room, -1)
         for index, both in enumerate(self._own):
-            keys, values = (self._of(states[:, : self.length * beams], sentences) for states in both)
-            self._own[index] = moved(keys, 1, room * beams, 0), moved(values, 1, room * beams, 0)
+            self._own[index] = moved(self._of(both[:, : self.length * beams], sentences), 1, room * beams, 0)
 
     def _of(self, states: torch.Tensor, sentences: torch.Tensor | slice) -> torch.Tensor:
         """(A * H, ..) of some sentences."""
@@ -324,13 +316,13 @@ class DecoderSession:
     def _masks(self, parents: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
         """Masks added to scores of self-attention (A, N, T * N) and of cross-attention (A, 1, S), for each head."""
         cross = None if self._cross_mask is None else self._for_heads(self._cross_mask)
-        if len(self.beams) == 1 and not self.is_static:
+        if self._num_beams == 1 and not self.is_static:
             return None, cross
         writers = self._writers[:, :, : self._end]
         if parents is not None:
             writers.copy_(writers.gather(1, parents.unsqueeze(-1).expand(-1, -1, writers.shape[2])))
         self._write(writers, 2, self.beams.expand(len(writers), -1).unsqueeze(2))
-        own = _added(writers.unsqueeze(-1) == self.beams, self._own[0][0].dtype)  # (A, N, T, N)
+        own = _added(writers.unsqueeze(-1) == self.beams, self._own[0].dtype)  # (A, N, T, N)
         return self._for_heads(own.flatten(2)), cross
 
     @property
@@ -356,21 +348,20 @@ class DecoderSession:
         states: torch.Tensor,
         projections: LayerProjections,
         norms: list[_Norm],
-        own: _KeysAndValues,
-        cross: _KeysAndValues,
+        own: torch.Tensor,
+        cross: torch.Tensor,
         masks: tuple[torch.Tensor | None, torch.Tensor | None],
     ) -> torch.Tensor:
         """One layer of the decoder, (R, D) -> (R, D)."""
-        beams = len(self.beams)
-        q, *new = self._by_head(projections.qkv(states), beams).split((self._widths[0], *self._widths), -1)
-        keys, values = (room[:, : self._end * beams] for room in own)
-        self._write(keys, 1, new[0])
-        self._write(values, 1, new[1])
-        attended = self._attend(q, keys, values, masks[0])
-        states = torch.layer_norm(states + projections.out(attended), *norms[0])
-        attended = self._attend(self._by_head(projections.cross_q(states), beams), *cross, masks[1])
-        states = torch.layer_norm(states + projections.cross_out(attended), *norms[1])
-        return torch.layer_norm(states + projections.fc2(projections.fc1(states)), *norms[2])
+        beams, width = self._num_beams, self._widths[0]
+        qkv = self._by_head(projections.qkv(states), beams)
+        own = own.narrow(1, 0, self._end * beams)
+        self._write(own, 1, qkv.narrow(2, width, own.shape[2]))
+        attended = self._attend(qkv.narrow(2, 0, width), own, masks[0])
+        states = torch.layer_norm(projections.out(attended).add_(states), *norms[0])
+        attended = self._attend(self._by_head(projections.cross_q(states), beams), cross, masks[1])
+        states = torch.layer_norm(projections.cross_out(attended).add_(states), *norms[1])
+        return torch.layer_norm(projections.fc2(projections.fc1(states)).add_(states), *norms[2])
 
     def _by_head(self, states: torch.Tensor, length: int) -> torch.Tensor:
         """(A * L, H * K) -> (A * H, L, K), each sentence's L rows for each head.
@@ -379,11 +370,10 @@ class DecoderSession:
         """
         return states.view(-1, length, self._heads, states.shape[1] // self._heads).transpose(1, 2).flatten(0, 1)
 
-    def _attend(
-        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None
-    ) -> torch.Tensor:
-        """Attention of q (A * H, N, K) over keys and values (A * H, .., K), heads side by side: (R, H * K)."""
-        scaling = self._widths[0] ** -0.5
+    def _attend(self, q: torch.Tensor, both: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        """Attention of q (A * H, N, K) over keys and values (A * H, .., 2K), heads side by side: (R, H * K)."""
+        width, value_width = self._widths
+        keys, values, scaling = both.narrow(2, 0, width), both.narrow(2, width, value_width), width**-0.5
         if self.is_static:
             q, keys, values = (each.view(-1, self._heads, *each.shape[1:]) for each in (q, keys, values))
             attended = nn.functional.scaled_dot_product_attention(q, keys, values, mask, scale=scaling)
@@ -392,7 +382,7 @@ class DecoderSession:
             scores = torch.bmm(q, keys).mul_(scaling) if mask is None else torch.baddbmm(mask, q, keys, alpha=scaling)
             attended = torch.bmm(scores.softmax(dim=-1), values)
             attended = attended.view(-1, self._heads, *attended.shape[1:])  # (A, H, N, K)
-        return attended.transpose(1, 2).reshape(-1, self._heads * self._widths[1])
+        return attended.transpose(1, 2).reshape(-1, self._heads * value_width)
 
 
 def _added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
