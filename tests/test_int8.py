@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models in int8: their layers beside a naive computation, their search beside the library's, and what they refuse."""
 
+import gc
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -99,6 +101,14 @@ def test_a_model_loads_in_int8_with_every_large_weight_in_a_byte(folder, tiny_ba
     with torch.no_grad():
         exact_logits, logits = exact(**tiny_batch).logits, model(**tiny_batch).logits
     assert 0 < (logits - exact_logits).abs().mean() < 0.05 * exact_logits.abs().mean()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").is_file(), reason="only Linux lists the files that memory maps")
+def test_the_file_of_fp32_weights_does_not_stay_in_memory(folder):
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder, quantization_config=INT8)
+    gc.collect()
+    assert model.dtype == torch.float32
+    assert str(folder) not in Path("/proc/self/maps").read_text()
 
 
 def test_pipeline_takes_the_switch(folder):

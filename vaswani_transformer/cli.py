@@ -407,7 +407,7 @@ _DECODING = {
     "--num-beams N": "beams; 1 is greedy search (default: the model's)",
     **_PENALTY,
     "--max-new-tokens-over-source N": "output limit of each sentence: its source tokens + N (default: the model's)",
-    "--int8": "compute in int8, on a CPU: faster in a third of the memory, with some other translations",
+    "--int8": "compute in int8, on a CPU: faster in a quarter of the memory, with some other translations",
 }
 _PAIRS = {
     **_COMPUTING,

@@ -215,7 +215,7 @@ class Int8Linear(nn.Module):
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         super().__init__()
-        weight, self.bias = weight.detach(), None if bias is None else bias.detach()
+        weight, self.bias = weight.detach(), None if bias is None else bias.detach().clone()
         scales = weight.double().abs().amax(dim=1).clamp_(min=1e-30) / 127
         engines, before = torch.backends.quantized.supported_engines, torch.backends.quantized.engine
         torch.backends.quantized.engine = "fbgemm" if "fbgemm" in engines else before  # the faster one for few rows
@@ -270,6 +270,8 @@ def to_int8(model: nn.Module) -> None:
                 if key not in made:
                     made[key] = Int8Embedding(layer.weight) if is_embedding else Int8Linear(layer.weight, layer.bias)
                 setattr(parent, name, made[key].train(layer.training))
+    for parameter in model.parameters():
+        parameter.data = parameter.data.clone()  # lets go of the file, whose pages were read for the others
 
 
 def is_int8(model: Any) -> bool:
