@@ -23,11 +23,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark_training import SIZES, finish_weighing, run, start_weighing
+from benchmark_training import SIZES, as_the_command, finish_weighing, report_neighbour, run_rounds, start_weighing
 from train_control import marian_config
 
 CONTESTANTS = ("ours", "ours-reference", "marian")
-VOCABULARY = {"tiny": 10_000, "base": 32_000}
+VOCABULARY = {"quickstart": 6000, "tiny": 10_000, "base": 32_000}
 NUM_STEPS = 30
 PAD, EOS = 0, 2
 
@@ -58,6 +58,7 @@ WORKLOADS = {
     "base-greedy-32": Workload("base", 1, 32, 32),
     "base-memory": Workload("base", 4, 128, 128, source_tokens=60),
     "tiny-32": Workload("tiny", 4, 32, 32),
+    "quickstart-32": Workload("quickstart", 4, 320, 32),
     "tiny-one-by-one": Workload("tiny", 4, 8, 1),
     "base-references": Workload("base", 4, 256, 64),
     "trained": Workload(None, 4, 0, 64),
@@ -196,7 +197,13 @@ def translate(model, batches, options: dict) -> int:
 
 
 def measure(task: Task) -> dict:
-    """Translates in this process."""
+    """Translates in this process, while its threads wait as the console command's."""
+    with as_the_command(task.contestant):
+        return time_translation(task)
+
+
+def time_translation(task: Task) -> dict:
+    """Translates to warm up, then against the clock."""
     import torch
 
     from vaswani_transformer import generation_vaswani_transformer as generation
@@ -251,6 +258,7 @@ def main() -> None:
     parser.add_argument("--source", help="text file, one sentence a line")
     parser.add_argument("--reference", help="its translation")
     parser.add_argument("--model", help="folder of a trained model, for the workload `trained`")
+    parser.add_argument("--neighbour", action="store_true", help="also measure beside a process that is busy")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.task:
@@ -265,11 +273,10 @@ def main() -> None:
     for workload in workloads:
         model = args.model if workload == "trained" else None
         common = (workload, args.threads, args.source, args.reference, model)
-        report(
-            workload,
-            args.contestants,
-            [{name: run(Task(name, *common), __file__) for name in args.contestants} for _ in range(args.rounds)],
-        )
+        tasks = {name: Task(name, *common) for name in args.contestants}
+        quiet, busy = run_rounds(tasks, args.rounds, args.neighbour, __file__)
+        report(workload, args.contestants, quiet)
+        report_neighbour(quiet, busy, lambda one: 1 / one["seconds"])
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ sentences of any length. All use Adam with one fused kernel, dropout and label s
 
 python scripts/benchmark_training.py --size base --rounds 5
 python scripts/benchmark_training.py --size big --device cuda --bf16 --profile
+python scripts/benchmark_training.py --size quickstart --tokens 700 --updates 50 --rounds 20 --neighbour
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import math
@@ -27,11 +29,12 @@ from pathlib import Path
 
 CONTESTANTS = ("ours", "marian", "marian-default")
 SIZES = {
+    "quickstart": {"d_model": 128, "d_ff": 512, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 2},
     "tiny": {"d_model": 128, "d_ff": 256, "num_heads": 4, "num_encoder_layers": 4, "num_decoder_layers": 4},
     "base": {"d_model": 512, "d_ff": 2048, "num_heads": 8, "num_encoder_layers": 6, "num_decoder_layers": 6},
     "big": {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "num_encoder_layers": 6, "num_decoder_layers": 6},
 }
-VOCABULARY = {"tiny": 10_000, "base": 37_000, "big": 37_000}
+VOCABULARY = {"quickstart": 6000, "tiny": 10_000, "base": 37_000, "big": 37_000}
 TOKENS = {"cpu": 4096, "cuda": 25_000}  # target tokens of an update; the latter is the paper's
 UPDATES_BEFORE, NUM_BATCHES = 3, 60
 SMOOTHING = DROPOUT = 0.1
@@ -271,12 +274,19 @@ def make_trainer(task: Task, folder: str, data=None, tokenizer=None, **options):
     return make(task, data or synthetic_pairs(task), tokenizer or make_tokenizer(), {**defaults, **options})
 
 
+def as_the_command(contestant: str):
+    """Lets our threads wait as those of the console command do."""
+    from vaswani_transformer.cores import share_cores
+
+    return share_cores() if contestant == "ours" else contextlib.nullcontext()
+
+
 def measure(task: Task) -> dict:
     """Trains a few updates in this process."""
     import torch
 
     torch.set_num_threads(task.threads)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, as_the_command(task.contestant):
         trainer = make_trainer(task, folder, max_steps=task.before + task.updates + task.profile)
         meter, get_batches = make_meter(task), trainer.get_batch_samples
 
@@ -337,6 +347,29 @@ def run(task, script: str = __file__) -> dict:
     return json.loads(finished.stdout.splitlines()[-1])
 
 
+def run_rounds(tasks: dict, num_rounds: int, beside_neighbour: bool, script: str = __file__) -> tuple[list, list]:
+    """Figures of each round, and in turn with them those beside a process that keeps one core busy."""
+    quiet, busy = [], []
+    for _ in range(num_rounds):
+        quiet.append({name: run(task, script) for name, task in tasks.items()})
+        if beside_neighbour:
+            neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            try:
+                busy.append({name: run(task, script) for name, task in tasks.items()})
+            finally:
+                neighbour.kill()
+                neighbour.wait()
+    return quiet, busy
+
+
+def report_neighbour(quiet: list[dict[str, dict]], busy: list[dict[str, dict]], speed) -> None:
+    """Prints what a busy neighbour leaves of each contestant's speed."""
+    for name in quiet[0] if busy else ():
+        shares = sorted(speed(two[name]) / speed(one[name]) for one, two in zip(quiet, busy, strict=True))
+        spread = f"{statistics.median(shares):.2f} [{shares[0]:.2f}..{shares[-1]:.2f}]"
+        print(f"{name} beside a busy process: {spread} of its speed", flush=True)
+
+
 def report(contestants: list[str], rounds: list[dict[str, dict]], clock: str) -> None:
     """Prints medians of every contestant, and of the ratios to the last one of each round."""
     reference = "marian" if "marian" in contestants else contestants[-1]
@@ -373,6 +406,7 @@ def main() -> None:
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16")
     parser.add_argument("--compile", action="store_true", help="compile the models")
     parser.add_argument("--profile", action="store_true", help="list where the time goes")
+    parser.add_argument("--neighbour", action="store_true", help="also measure beside a process that is busy")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.task:
@@ -380,8 +414,10 @@ def main() -> None:
         return
     tokens = args.tokens or TOKENS[args.device]
     common = (args.size, args.device, tokens, args.updates, args.threads, args.bf16, args.compile, args.profile)
-    rounds = [{name: run(Task(name, *common)) for name in args.contestants} for _ in range(args.rounds)]
-    report(args.contestants, rounds, args.clock)
+    tasks = {name: Task(name, *common) for name in args.contestants}
+    quiet, busy = run_rounds(tasks, args.rounds, args.neighbour)
+    report(args.contestants, quiet, args.clock)
+    report_neighbour(quiet, busy, lambda one: one["tokens_per_second"])
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ HUB_FILES = sorted(PACKAGE.glob("*_vaswani_transformer.py"))
 def layer_of(module):
     """Index of the layer a dotted module name below the package belongs to, or None for the package itself."""
     head = module.split(".")[0]
-    if not head or head in ("extras", "files", "version"):
+    if not head or head in ("cores", "extras", "files", "version"):
         return None
     head = "hub" if head.endswith("_vaswani_transformer") else head
     return next(index for index, names in enumerate(LAYERS) if head in names)

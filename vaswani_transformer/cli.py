@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .cores import share_cores
 from .extras import requiring
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code; `argv` is without the program's name, None takes the process's."""
     args = build_parser().parse_args(argv)
     try:
-        with _messages_on_stderr():
+        with _messages_on_stderr(), share_cores():
             args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:
