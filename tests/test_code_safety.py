@@ -129,6 +129,7 @@ def test_what_may_be_is_not_found():
 
 COMPUTES = {
     "collections",
+    "concurrent",
     "contextlib",
     "dataclasses",
     "functools",

@@ -10,7 +10,8 @@ Shapes: B sentences of the batch, A of them still searched, N beams, C candidate
 
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ _STEPS_BETWEEN_LOOKS = 8  # on a device, where each is a wait
 _WORTH_DROPPING, _WORTH_DROPPING_ON_DEVICE = 0.75, 0.25
 _CAPTURING = threading.Lock()  # torch captures one graph at a time
 _CAPTURED: dict[tuple[int, torch.device], tuple[Any, Any]] = {}  # by thread and device: stream and last graph
+_OF_THREAD = threading.local()  # its `stopped`: an event that ends the searches of this thread
 _ARGUMENTS = {"attention_mask", "encoder_outputs", "inputs_embeds", "logits_to_keep", "past_key_values", "use_cache"}
 
 
@@ -204,7 +206,10 @@ class Search:
         """Searches all sentences to their ends; a GPU replays the second step of each shape in place of the next."""
         session, advance, num_alike = self._task.session, self._advance, 0
         share = _WORTH_DROPPING_ON_DEVICE if session.is_static else _WORTH_DROPPING
+        stopped = getattr(_OF_THREAD, "stopped", threading.Event())
         for step in range(1, self._num_steps + 1):
+            if stopped.is_set():
+                raise KeyboardInterrupt
             if session.make_room():
                 advance, num_alike = self._advance, 0
             elif num_alike == 1 and can_capture(session.device) and not self._task.processors:
@@ -371,6 +376,27 @@ class GreedySearch(Search):
         if own is not None:
             self._log_probs[self._place, self._sentences] = (own.gather(1, tokens) * is_open).squeeze(1)
         self._is_open &= ~self._task.ended(tokens, self._limits, self._length).squeeze(1)
+
+
+def two_at_a_time(compute: Callable[[Any], Any], batches: Sequence[Any]) -> Iterator[Any]:
+    """What `compute` finds for each batch, in order, by two threads, each with half of torch's.
+
+    After an error, also Ctrl-C, the other search ends at its next step. Small products
+    gain little from more threads, and wait long for those that a busy machine does not run.
+    """
+    num_threads, stopped = torch.get_num_threads(), threading.Event()
+
+    def start() -> None:
+        torch.set_num_threads(num_threads // 2)
+        _OF_THREAD.stopped = stopped
+
+    pool = ThreadPoolExecutor(2, initializer=start)
+    try:
+        yield from pool.map(compute, batches)
+    finally:
+        stopped.set()
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(num_threads)  # of threads that start later, too
 
 
 def can_capture(device: torch.device) -> bool:

@@ -119,6 +119,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             return one_by_one
 
         limits = (_TOKENS_PER_BATCH, _TEXTS_PER_BATCH) if batch_size == _ANY_NUMBER else (_ANY_NUMBER, batch_size)
+        collate = pipelines.base.pad_collate_fn(self.tokenizer, None)
+        side_by_side = getattr(self.model, "side_by_side", one_at_a_time)
+        options = self._prepare_generate_kwargs(forward_params)
 
         def results() -> Iterator[list[dict[str, str]]]:
             is_indexed = isinstance(inputs, Sized) and hasattr(inputs, "__getitem__")
@@ -127,10 +130,15 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                 encoded = [self.preprocess(text, **preprocess_params) for text in pool]
                 found: list[Any] = [None] * len(pool)
                 lengths = [each["input_ids"].shape[1] for each in encoded]
-                for batch in length_batches(lengths, *limits):
-                    together = pipelines.base.pad_collate_fn(self.tokenizer, None)([encoded[index] for index in batch])
-                    outputs = self.forward(together, **forward_params)
-                    for index, sequences in zip(batch, outputs["sequences"], strict=True):
+                batches = list(length_batches(lengths, *limits))
+
+                def compute(batch: list[int], encoded: list[Any] = encoded) -> torch.Tensor:
+                    together = collate([encoded[index] for index in batch])
+                    sequences: torch.Tensor = self.forward(together, **forward_params)["sequences"]
+                    return sequences
+
+                for batch, outputs in zip(batches, side_by_side(options, compute, batches), strict=True):
+                    for index, sequences in zip(batch, outputs, strict=True):
                         found[index] = self.postprocess({"sequences": sequences.unsqueeze(0)}, **postprocess_params)
                 yield from found
 
@@ -203,6 +211,11 @@ def length_batches(lengths: list[int], max_tokens: int, max_texts: int | None = 
         num_texts = min(max(1, max_tokens // lengths[order[0]]), max_texts or len(order))
         yield order[:num_texts]
         order = order[num_texts:]
+
+
+def one_at_a_time(options: Any, compute: Callable[[Any], Any], batches: list[Any]) -> Iterator[Any]:
+    """What `compute` finds for each batch; models of ours have `side_by_side` instead."""
+    return map(compute, batches)
 
 
 def register_translation_pipeline() -> None:

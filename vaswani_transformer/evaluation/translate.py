@@ -23,7 +23,7 @@ from transformers import BatchEncoding, GenerationConfig, PreTrainedTokenizerBas
 from ..cpu_kernels_vaswani_transformer import is_int8
 from ..extras import requiring
 from ..files import STANDARD_STREAM, check_outputs, decode_lines, is_stream, line_bytes, write_lines
-from ..pipeline_vaswani_transformer import MAX_TEXT_BYTES, check_text_length, length_batches
+from ..pipeline_vaswani_transformer import MAX_TEXT_BYTES, check_text_length, length_batches, one_at_a_time
 from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
 
 # Sentences tokenised and sorted by length together: enough for batches without padding, little enough for memory.
@@ -100,7 +100,8 @@ def translate(
     def compute(rows: list[Row]) -> list[str]:
         return tokenizer.batch_decode(_generate(model, tokenizer, rows, generate_kwargs), skip_special_tokens=True)
 
-    return _translate(tokenizer, sentences, compute, str, processes, progress, max_tokens_per_batch, total)
+    share = partial(_share_batches, model, generate_kwargs, compute, processes)
+    return _translate(tokenizer, sentences, share, str, processes, progress, max_tokens_per_batch, total)
 
 
 def translate_n_best(
@@ -151,31 +152,37 @@ def translate_n_best(
             for start in range(0, len(hypotheses), num_best)
         ]
 
-    return _translate(tokenizer, sentences, compute, lambda: [BLANK], processes, progress, max_tokens_per_batch, total)
+    share = partial(_share_batches, model, options, compute, processes)
+    return _translate(tokenizer, sentences, share, lambda: [BLANK], processes, progress, max_tokens_per_batch, total)
 
 
 def _translate(
     tokenizer: PreTrainedTokenizerBase,
     sentences: Iterable[str],
-    compute: Callable[[list[Row]], list[Result]],
+    compute: Callable[[list[list[Row]]], Iterable[list[Result]]],
     empty: Callable[[], Result],
     processes: Any,
     progress: bool,
     max_tokens: int,
     total: int | None,
 ) -> Iterator[Result]:
-    """Results of all sentences, in their order; `compute` makes those of a batch, `empty` that of a blank sentence."""
-    encode, share = partial(encode_sentences, tokenizer), partial(_share_batches, compute, processes)
+    """Results of all sentences, in their order; `compute` makes those of batches, `empty` that of a blank sentence."""
+    encode = partial(encode_sentences, tokenizer)
     options: Any = {"progress": progress and _is_main(processes), "max_tokens_per_batch": max_tokens, "total": total}
-    return compute_in_batches(sentences, encode, share, empty=empty, **options)
+    return compute_in_batches(sentences, encode, compute, empty=empty, **options)
 
 
 def _share_batches(
-    compute: Callable[[list[Row]], list[Result]], processes: Any, batches: list[list[Row]]
+    model: GenerativeModel,
+    options: dict[str, Any],
+    compute: Callable[[list[Row]], list[Result]],
+    processes: Any,
+    batches: list[list[Row]],
 ) -> Iterable[list[Result]]:
     """Results of the batches of a chunk; each process computes every n-th of them, and gets the results of all."""
     if processes is None:
-        return map(compute, batches)
+        found: Iterable[list[Result]] = getattr(model, "side_by_side", one_at_a_time)(options, compute, batches)
+        return found
     from accelerate.utils import gather_object
 
     count = processes.num_processes
