@@ -160,8 +160,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         Two batches at a time where they cannot disturb each other; the last of an odd number has all threads.
         """
         is_worth_it = torch.get_num_threads() > 1 and sum(map(len, batches)) >= _FEWEST_TEXTS * len(batches)
-        is_shared = is_worth_it and self._can_search_side_by_side(options)
-        num_shared = len(batches) // 2 * 2 if is_shared else 0
+        num_shared = len(batches) // 2 * 2 if is_worth_it and self._can_search_side_by_side(options) else 0
         if num_shared:
             yield from two_at_a_time(compute, batches[:num_shared])
         yield from map(compute, batches[num_shared:])
