@@ -100,7 +100,7 @@ def test_the_command_shares_its_cores(monkeypatch, capsys):
     assert [num_threads for _, num_threads in watched] == [2]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is torch's OpenMP on Linux alone")
 def test_threads_sleep_while_the_machine_is_crowded_and_spin_again_afterwards():
     environment = {**os.environ, "OMP_NUM_THREADS": str(len(os.sched_getaffinity(0)))}

@@ -448,8 +448,8 @@ def test_search_with_weights_of_any_size_equals_the_librarys(searches, monkeypat
             torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=0, atol=1e-5)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.heavy)])
+@pytest.mark.heavy
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_search_equals_the_librarys_on_random_batches(searches, dtype):
     num_sentences = num_other = 0
     for seed in range(50):

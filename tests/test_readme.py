@@ -212,6 +212,8 @@ def marks(command):
     """`slow` for what takes more than a second where nothing else runs."""
     if command.startswith("torchrun"):
         return pytest.mark.slow, pytest.mark.multi_process
+    if "--nproc-per-node 8 " in command:
+        return pytest.mark.heavy
     is_fast = command.startswith("vaswani-transformer") and " train " not in command
     return () if is_fast else pytest.mark.slow
 

@@ -51,7 +51,7 @@ def test_model_made_by_a_function_is_refused_by_name(tokenizer, dataset, tmp_pat
         VaswaniTransformerTrainer(None, args, train_dataset=dataset, model_init=make_marian)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_compiled_model_of_ours_trains_as_the_model_does(make_trainer):
     def train(wrap):
         trainer = make_trainer(wrap=wrap, max_steps=2, remove_unused_columns=False)
