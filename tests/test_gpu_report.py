@@ -38,7 +38,7 @@ def read(folder):
     return json.loads((folder / "gpu_report.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU it takes minutes: run the script")
 def test_report_has_every_section_on_a_cpu(gpu_report, tmp_path, capsys):
     gpu_report.main(["--output", str(tmp_path), "--minutes", "5"])

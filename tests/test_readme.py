@@ -210,10 +210,10 @@ def test_readme_and_docs_name_commands_of_every_kind():
 
 def marks(command):
     """`slow` for what takes more than a second where nothing else runs."""
-    if command.startswith("torchrun"):
-        return pytest.mark.slow, pytest.mark.multi_process
     if "--nproc-per-node 8 " in command:
         return pytest.mark.heavy
+    if command.startswith("torchrun"):
+        return pytest.mark.slow, pytest.mark.multi_process
     is_fast = command.startswith("vaswani-transformer") and " train " not in command
     return () if is_fast else pytest.mark.slow
 

@@ -62,7 +62,7 @@ def test_compiled_model_of_ours_trains_as_the_model_does(make_trainer):
     assert compiled == pytest.approx(train(None), rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_torch_compile_trains_saves_and_resumes_in_two_graphs(make_trainer, tmp_path):
     """Micro-batches of other sizes are no new graphs; the checkpoint is that of a model that is not compiled."""
     sizes = dict.fromkeys(("max_source_tokens_per_batch", "max_target_tokens_per_batch"), 300)
