@@ -10,6 +10,7 @@ import datasets
 import pytest
 
 from vaswani_transformer.data import CleaningRules, StreamLoader, StreamSettings, TranslationCollator, streaming
+from vaswani_transformer.data.bpe_dropout import BpeDropout
 
 NUM_PAIRS = 300
 FIRST_ID = 300  # the first token of a source says which pair it is
@@ -45,9 +46,9 @@ def small_pools(monkeypatch):
 
 @pytest.fixture
 def make_loader(tiny_tokenizer):
-    def make(stream=None, *, rules=None, tokenizer=None, vocab_size=None, **settings):
+    def make(stream=None, *, rules=None, tokenizer=None, vocab_size=None, bpe_dropout=None, **settings):
         settings = StreamSettings(**{**LIMITS, **settings})
-        options = {"rules": rules, "tokenizer": tokenizer, "vocab_size": vocab_size}
+        options = {"rules": rules, "tokenizer": tokenizer, "vocab_size": vocab_size, "bpe_dropout": bpe_dropout}
         return StreamLoader(stream or make_stream(), TranslationCollator(tiny_tokenizer), settings, **options)
 
     return make
@@ -250,6 +251,35 @@ def test_text_is_tokenized_as_elsewhere(make_loader, tiny_tokenizer):
     assert batch["input_ids"].tolist() == [tiny_tokenizer("A dog runs.")["input_ids"]]
     assert batch["labels"].tolist() == [tiny_tokenizer("Ein Hund rennt.")["input_ids"]]
     assert loader.report.dropped["empty_source"] == 1
+
+
+def test_subwords_are_drawn_anew_in_each_epoch_and_after_a_state(make_loader, tiny_tokenizer):
+    texts = ["A dog runs.", "Two dogs run over there.", "A bird sings in the tree.", "Nobody is running anywhere."]
+    stream = datasets.Dataset.from_list([{"source": text, "target": text} for text in texts]).to_iterable_dataset()
+
+    def make():
+        dropout = BpeDropout(tiny_tokenizer, 0.4, side="target")
+        return make_loader(stream, tokenizer=tiny_tokenizer, bpe_dropout=dropout)
+
+    drawn, states, loader = [], [], make()
+    for batch in islice(loader, 30):
+        rows = batch["labels"].tolist()
+        drawn.append([[token for token in row if token != -100] for row in rows])
+        states.append(json.loads(json.dumps(loader.state_dict())))
+        assert (batch["labels"] != -100).sum() <= 70
+        sources = tiny_tokenizer.batch_decode(batch["input_ids"], skip_special_tokens=True)
+        assert tiny_tokenizer.batch_decode(drawn[-1], skip_special_tokens=True) == sources
+        assert [[token for token in row if token] for row in batch["input_ids"].tolist()] == [
+            tiny_tokenizer(text)["input_ids"] for text in sources
+        ]
+    longest = max(texts, key=len)
+    of_longest = [tuple(row) for rows in drawn for row in rows if tiny_tokenizer.decode(row[:-1]) == longest]
+    assert len(set(of_longest)) > len(of_longest) / 2
+    for position in (0, 4, 13):
+        loader = make()
+        loader.load_state_dict(states[position])
+        again = [[[t for t in row if t != -100] for row in batch["labels"].tolist()] for batch in islice(loader, 5)]
+        assert again == drawn[position + 1 : position + 6]
 
 
 def test_id_outside_the_vocabulary_is_refused_when_it_is_read(make_loader, tiny_tokenizer):

@@ -83,6 +83,19 @@ def test_run_that_was_stopped_equals_the_one_that_was_not(make, whole, tmp_path,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+def test_run_with_bpe_dropout_that_was_stopped_equals_the_one_that_was_not(make, whole, tmp_path, workers):
+    options = {"bpe_dropout": 0.3, "dataloader_num_workers": workers, "dataloader_persistent_workers": workers > 0}
+    uninterrupted = make(tmp_path / "whole", **options)
+    uninterrupted.train()
+    interrupted(make, tmp_path / "parts", SignalIn(10), **options)  # in the second epoch
+    resumed = make(tmp_path / "parts", **options)
+    resumed.train(resume_from_checkpoint=True)
+    assert result(resumed) == result(uninterrupted)
+    assert result(resumed)["weights"] != whole["weights"]
+
+
+@pytest.mark.slow
 def test_end_of_an_epoch_is_logged_evaluated_and_saved_though_the_run_stopped_there(make, tmp_path):
     options = {f"{kind}_strategy": "epoch" for kind in ("logging", "eval", "save")}
     uninterrupted = make(tmp_path / "whole", **options)

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from transformers import PreTrainedTokenizerBase
 
 from .batching import cut, shape_keys
+from .bpe_dropout import BpeDropout
 from .preparation import CleaningReport, CleaningRules, check_pairs, check_token_ids, encode_pairs, pair_lengths
 
 _ROWS_PER_READ = 1000
@@ -77,6 +78,7 @@ class StreamLoader:
         rules: What to ask of each pair; a pair that exceeds a micro-batch by itself is dropped too.
         tokenizer: Encodes text; a stream of token ids needs none.
         vocab_size: What all ids must stay below; None: they are not checked.
+        bpe_dropout: Draws other subwords of each pair in each epoch; None leaves them.
         **loader_options: Further arguments of `DataLoader`, for example `pin_memory`.
 
     Raises:
@@ -98,6 +100,7 @@ class StreamLoader:
         rules: CleaningRules | None = None,
         tokenizer: PreTrainedTokenizerBase | None = None,
         vocab_size: int | None = None,
+        bpe_dropout: BpeDropout | None = None,
         **loader_options: Any,
     ):
         self.settings = settings
@@ -108,7 +111,7 @@ class StreamLoader:
             max_target_tokens_per_batch=settings.max_target_tokens,
             max_padded_tokens=settings.max_padded_tokens,
         )
-        self._source = _Reader(dataset, collator, settings, rules, tokenizer, vocab_size)
+        self._source = _Reader(dataset, collator, settings, rules, tokenizer, vocab_size, bpe_dropout)
         self._states = [_ReaderState() for _ in range(settings.num_readers)]
         self._next_reader = 0
 
@@ -194,6 +197,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     rules: CleaningRules
     tokenizer: PreTrainedTokenizerBase | None
     vocab_size: int | None
+    bpe_dropout: BpeDropout | None
     states: list[_ReaderState] = field(default_factory=list)
     first: int = 0  # the reader whose turn it is, which worker 0 becomes
 
@@ -223,7 +227,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         part.set_epoch(state.epoch)
         part.load_state_dict(state.position)
         reads = part.iter(batch_size=_ROWS_PER_READ)
-        while (pool := self._fill(reads)) is not None:
+        while (pool := self._fill(reads, state, reader)) is not None:
             rows, report = pool
             if state.num_given == 0:  # else the state comes from a pool that is counted
                 total = state.report + report
@@ -234,9 +238,12 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             state = replace(state, pool=state.pool + 1, position=part.state_dict(), num_given=0)
         return replace(state, epoch=state.epoch + 1, pool=0, position=None)
 
-    def _fill(self, reads: Iterator[Mapping[str, list[Any]]]) -> tuple[list[Row], CleaningReport] | None:
+    def _fill(
+        self, reads: Iterator[Mapping[str, list[Any]]], state: _ReaderState, reader: int
+    ) -> tuple[list[Row], CleaningReport] | None:
         """Pairs of the next pool, and the count of kept and dropped ones; None at the end of the epoch."""
-        pool, report, num_tokens, has_read = [], CleaningReport(0, {}), np.zeros(2, dtype=np.int64), False
+        pool: list[Row] = []
+        report, num_tokens, has_read = CleaningReport(0, {}), np.zeros(2, dtype=np.int64), False
         full = self.settings.batches_per_pool * self.settings.limits
         for read in reads:
             has_read = True
@@ -248,12 +255,22 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
                 check_token_ids(rows, self.vocab_size)
             lengths = np.stack(pair_lengths(rows), axis=1)
             dropped, counts = check_pairs(lengths[:, 0], lengths[:, 1], self.rules)
-            pool += [row for row, drop in zip(rows, dropped.tolist(), strict=True) if not drop]
+            kept = [row for row, drop in zip(rows, dropped.tolist(), strict=True) if not drop]
+            if self.bpe_dropout is not None:
+                kept = [self._redraw(row, state, reader, len(pool) + place) for place, row in enumerate(kept)]
+            pool += kept
             report = report + counts
-            num_tokens += lengths[~dropped].sum(axis=0)
+            num_tokens += np.sum(pair_lengths(kept), axis=1)
             if (np.array([*num_tokens, num_tokens.sum()]) >= full).any():
                 break
         return (pool, report) if has_read else None
+
+    def _redraw(self, row: Row, state: _ReaderState, reader: int, place: int) -> Row:
+        """The row in other subwords, if they fit a batch."""
+        assert self.bpe_dropout is not None
+        drawn = self.bpe_dropout(row, state.epoch, reader, state.pool, place)
+        source, target = len(drawn["input_ids"]), len(drawn["labels"])
+        return drawn if (np.array([source, target, source + target]) <= self.settings.limits).all() else row
 
     def _cut(self, rows: list[Row], rng: np.random.Generator) -> list[list[int]]:
         """Micro-batches of a pool as row numbers, in the order in which they are handed out."""

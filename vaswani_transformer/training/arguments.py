@@ -60,6 +60,10 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
             "help": "Padded tokens one device holds at a time; more are accumulated. None: by the GPU's memory."
         },
     )
+    bpe_dropout: float = field(
+        default=0.0, metadata={"help": "Rate at which merges of byte pairs are left out in training, anew each epoch."}
+    )
+    bpe_dropout_side: str = field(default="both", metadata={"help": "Side of bpe_dropout: source, target or both."})
     snapshot_steps: int = field(default=1500, metadata={"help": "Updates between two snapshots for averaging."})
     num_averaged_snapshots: int = field(default=5, metadata={"help": "Newest snapshots kept; 0 writes none."})
 

@@ -36,6 +36,7 @@ from ..data import (
     tokenize_corpus,
     train_tokenizer,
 )
+from ..data.bpe_dropout import BpeDropout
 from ..data.preparation import pair_lengths
 from ..evaluation.loading import load_tokenizer
 from ..loss_vaswani_transformer import IGNORE_INDEX
@@ -135,12 +136,30 @@ def padded_tokens_that_fit(config: VaswaniTransformerConfig, free_bytes: int) ->
     return 1 << max(int(rest / (4 * kept)), 1).bit_length() - 1
 
 
-def plan_batches(args: VaswaniTransformerTrainingArguments, dataset: Any, config: Any = None) -> TokenBatchSampler:
+def make_bpe_dropout(args: VaswaniTransformerTrainingArguments, tokenizer: Any) -> BpeDropout | None:
+    """Makes what draws other subwords in every epoch, if that is asked for."""
+    if args.bpe_dropout == 0:
+        return None
+    if not 0 < args.bpe_dropout < 1 or tokenizer is None:
+        raise ValueError(
+            f"`bpe_dropout` must be in [0, 1), and the tokenizer be given as `processing_class`, got "
+            f"{args.bpe_dropout} and {type(tokenizer).__name__}."
+        )
+    return BpeDropout(tokenizer, args.bpe_dropout, args.bpe_dropout_side, _data_seed(args))
+
+
+def _data_seed(args: VaswaniTransformerTrainingArguments) -> int:
+    return args.seed if args.data_seed is None else args.data_seed
+
+
+def plan_batches(
+    args: VaswaniTransformerTrainingArguments, dataset: Any, config: Any = None, bpe_dropout: BpeDropout | None = None
+) -> TokenBatchSampler:
     """Plans the batches, and raises `gradient_accumulation_steps` to what `max_padded_tokens_per_device` needs.
 
     Where that is None, the memory of the GPU with the least decides, if the model's config is given.
     """
-    source_lengths, target_lengths = pair_lengths(dataset)
+    source_lengths, target_lengths = (bpe_dropout.mean_lengths if bpe_dropout else pair_lengths)(dataset)
     longest = int((source_lengths + target_lengths).max(initial=0))
     _set_cpu_budget(args, longest)
     is_known = getattr(config, "model_type", None) == VaswaniTransformerConfig.model_type
@@ -155,7 +174,7 @@ def plan_batches(args: VaswaniTransformerTrainingArguments, dataset: Any, config
         max_padded_tokens=args.max_padded_tokens_per_device,
         world_size=args.world_size,
         accumulation_steps=args.gradient_accumulation_steps,
-        seed=args.seed if args.data_seed is None else args.data_seed,
+        seed=_data_seed(args),
     )
     args.gradient_accumulation_steps = batches.accumulation_steps
     return batches
@@ -202,6 +221,7 @@ def load_stream(
     rules: CleaningRules | None,
     tokenizer: PreTrainedTokenizerBase | None,
     vocab_size: int,
+    bpe_dropout: BpeDropout | None = None,
 ) -> StreamLoader:
     """Makes this process's loader of a stream, which deals the stream out to processes and keeps its place."""
     parts = args.world_size * args.gradient_accumulation_steps
@@ -212,11 +232,11 @@ def load_stream(
         num_processes=args.world_size,
         process_index=args.process_index,
         num_workers=args.dataloader_num_workers,
-        seed=args.seed if args.data_seed is None else args.data_seed,
+        seed=_data_seed(args),
         batches_per_pool=BATCHES_PER_POOL * args.gradient_accumulation_steps,
     )
     options = {"rules": rules, "tokenizer": tokenizer, "vocab_size": vocab_size, **_loader_options(args)}
-    return StreamLoader(stream, collator, settings, **options)
+    return StreamLoader(stream, collator, settings, bpe_dropout=bpe_dropout, **options)
 
 
 def reduce_report(report: CleaningReport, accelerator: Accelerator) -> CleaningReport:

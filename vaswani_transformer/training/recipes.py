@@ -47,9 +47,15 @@ _RATIO: _Range = (1, math.inf, "a finite number of at least 1")
 _PENALTY: _Range = (-10, math.nextafter(10, 11), "a number in [-10, 10]")
 
 
-def _field(default: Any, text: str, allowed: _Range | None = None, *, free: bool = False) -> Any:
-    """A field: default, help of the command line, range of its numbers; if `free`, a resumed run may change it."""
-    return dataclasses.field(default=default, metadata={"help": text, "range": allowed, "free": free})
+def _field(
+    default: Any, text: str, allowed: _Range | None = None, *, choices: tuple[str, ...] = (), free: bool = False
+) -> Any:
+    """A field: default, help of the command line, range of its numbers or known values; a resumed run may change it.
+
+    The latter if it is `free`.
+    """
+    metadata = {"help": text, "range": allowed, "choices": choices, "free": free}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +107,13 @@ class Recipe:
         None, "ratio of the two sides' tokens beyond which a training pair is dropped; none: no limit", _RATIO
     )
 
+    bpe_dropout: float = _field(
+        0.0, "rate at which merges of byte pairs are left out in training, anew in each epoch, in [0, 1)", _RATE
+    )
+    bpe_dropout_side: str = _field(
+        "both", "side of bpe_dropout: source, target or both", choices=("source", "target", "both")
+    )
+
     # Model: None is the preset's value.
     preset: str = _field("base", "named configuration of the model: base, big, or a row of Table 3 such as table3-A1")
     d_model: int | None = _field(None, "width of the model; none: the preset's, as for the following fields", _COUNT)
@@ -145,7 +158,9 @@ class Recipe:
     load_best_model_at_end: bool = _field(
         False, "the final model is the best checkpoint by metric_for_best_model, instead of the average"
     )
-    metric_for_best_model: str = _field("sacrebleu", f"validation figure that decides: {', '.join(_DECIDING)}")
+    metric_for_best_model: str = _field(
+        "sacrebleu", f"validation figure that decides: {', '.join(_DECIDING)}", choices=_DECIDING
+    )
     early_stopping_patience: int | None = _field(
         None,
         "validations without a better metric_for_best_model before training stops; none: never",
@@ -187,8 +202,8 @@ class Recipe:
             if (allowed := field.metadata["range"]) is not None:
                 low, high, wanted = allowed
                 fits = is_of_type and low <= value < high
-            elif name == "metric_for_best_model":
-                fits, wanted = value in _DECIDING, f"one of {', '.join(_DECIDING)}"
+            elif choices := field.metadata["choices"]:
+                fits, wanted = value in choices, f"one of {', '.join(choices)}"
             else:
                 fits, wanted = is_of_type, "true or false" if kind is bool else "text"
             if not fits:

@@ -26,6 +26,7 @@ from transformers.utils.hub import PushInProgress
 from ..analysis.cost import training_flops
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..data import CleaningReport, CleaningRules, StreamLoader, TokenBatchSampler, TranslationCollator
+from ..data.bpe_dropout import RedrawnPairs
 from ..data.preparation import check_token_ids
 from ..files import CARD_FILE, write_text
 from ..loss_vaswani_transformer import IGNORE_INDEX
@@ -38,6 +39,7 @@ from .loading import (
     limit_shape_caches,
     load_batches,
     load_stream,
+    make_bpe_dropout,
     plan_batches,
     plan_stream,
     reduce_report,
@@ -103,8 +105,10 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         **kwargs: Any,
     ):
         limit_shape_caches()
+        self._bpe_dropout = make_bpe_dropout(args, processing_class)
         if train_dataset is not None and has_length(train_dataset):
-            self._train_batches = plan_batches(args, train_dataset, getattr(model, "config", None))
+            config = getattr(model, "config", None)
+            self._train_batches = plan_batches(args, train_dataset, config, self._bpe_dropout)
         elif isinstance(train_dataset, datasets.IterableDataset):
             plan_stream(args)
         is_stream = isinstance(train_dataset, datasets.IterableDataset)
@@ -167,6 +171,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
                 rules=self._stream_rules,
                 tokenizer=self.processing_class,
                 vocab_size=self.model.config.vocab_size,
+                bpe_dropout=self._bpe_dropout,
             )
             return self._train_loader
         if self._train_batches is None:
@@ -178,6 +183,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             dataset = self._remove_unused_columns(dataset, description="training")
         else:
             collator = self._get_collator_with_removed_columns(collator, description="training")
+        if self._bpe_dropout is not None:
+            dataset = RedrawnPairs(dataset, self._bpe_dropout)
         return load_batches(dataset, self._train_batches, collator, self.args, self.accelerator)
 
     def train_batches(self) -> TokenBatchSampler:
