@@ -149,6 +149,7 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
 
     names = {*Recipe.__dataclass_fields__, *OLD_NAMES}
     given = with_new_names({name: value for name, value in vars(args).items() if name in names})
+    given = {name: value[0] if isinstance(value, list) and len(value) == 1 else value for name, value in given.items()}
     if args.recipe is not None:
         return get_recipe(args.recipe, **given)
     if args.resume:
@@ -242,17 +243,32 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _translate(args: argparse.Namespace) -> None:
-    options = _decoding_options(args)
+    options = _decoding_options(args) | _sampling_options(args)
     from .evaluation.loading import load_for_inference
     from .evaluation.translate import join_processes, translate_file
 
     processes = join_processes()
     device = args.device or (processes and processes.device)
     model, tokenizer = load_for_inference(args.model, device=device, int8=args.int8)
-    options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes}
+    options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes, "tag": args.tag}
     translate_file(model, tokenizer, args.input, args.output, **options)
     if processes is not None:
         processes.destroy_process_group()
+
+
+def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Returns the arguments of `generate` that make it sample, and seeds torch."""
+    given = {name: getattr(args, name) for name in ("temperature", "top_k", "seed") if getattr(args, name) is not None}
+    if not args.sample:
+        if given:
+            raise ValueError(f"`{next(iter(given))}` must come with --sample, got it alone. Drop it, or add --sample.")
+        return {}
+    if args.num_beams not in (None, 1):
+        raise ValueError(f"`num_beams` must be left out with --sample, got {args.num_beams}. Search or sample.")
+    import torch
+
+    torch.manual_seed(given.pop("seed", 0) + int(os.environ.get("RANK", "0")))
+    return {"do_sample": True, "num_beams": 1, "temperature": 1.0, "top_k": 0, **given}
 
 
 def _score(args: argparse.Namespace) -> None:
@@ -466,6 +482,12 @@ _TRANSLATE = {
         "a text may come twice, in other tokens"
     ),
     "--resume": "skip the lines in OUTPUT.part that the same command, interrupted, left",
+    "--tag TEXT": "write this and a space before each translation, such as <bt> (train has --added-tokens)",
+    "#sampling": "Draws translations at random, as back-translation needs them, instead of searching the best.",
+    "--sample": "draw each token by its probability; --n-best N draws N translations",
+    "--temperature X": "divisor of the logits; below 1 likely tokens become likelier (default: 1)",
+    "--top-k N": "draw among the N likeliest tokens (default: all)",
+    "--seed N": "seed of the draws (default: 0)",
 }
 _PUSH = {
     "--model DIR!": "folder of a model",
@@ -605,8 +627,8 @@ def add_recipe_fields(parser: argparse.ArgumentParser) -> None:
             group.add_argument(f"--{old.replace('_', '-')}", help=argparse.SUPPRESS, **keywords)
 
 
-def _recipe_option(kind: type, is_optional: bool) -> dict[str, Any]:
-    """Returns type and metavar of a field's option; `none` is None where the field may be None."""
+def _recipe_option(kind: type, is_optional: bool, may_be_several: bool) -> dict[str, Any]:
+    """Returns type, metavar and number of values of a field's option; `none` is None where the field may be None."""
     metavar = {int: "N", float: "X", str: "TEXT", bool: "true|false"}[kind]
 
     def parse(text: str) -> Any:
@@ -619,7 +641,7 @@ def _recipe_option(kind: type, is_optional: bool) -> dict[str, Any]:
         return text.lower() == "true"
 
     parse.__name__ = metavar  # argparse names it in its message on a wrong value
-    return {"type": parse, "metavar": metavar}
+    return {"type": parse, "metavar": metavar, "nargs": "+" if may_be_several else None}
 
 
 if __name__ == "__main__":

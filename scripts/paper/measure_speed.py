@@ -104,7 +104,7 @@ def measure_speed(recipe, *, num_updates=10, bf16=False, use_cpu=False):
     with tempfile.TemporaryDirectory(prefix="vaswani-transformer-speed-") as folder:
         arguments = training_arguments(measured, folder, bf16=bf16, use_cpu=use_cpu)
         arguments.eval_strategy = arguments.logging_strategy = arguments.save_strategy = "no"
-        data = RunData(VaswaniTransformerTokenizer(), synthetic_pairs(recipe), None, None)
+        data = RunData(VaswaniTransformerTokenizer(), synthetic_pairs(recipe), None)
         trainer = build_trainer(measured, arguments, data, _make_model)
         stopwatch = Stopwatch(trainer)
         trainer.add_callback(stopwatch)

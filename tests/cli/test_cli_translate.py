@@ -253,3 +253,53 @@ def test_several_processes_without_accelerate_are_told_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "accelerate", None)
     with pytest.raises(ImportError, match="`accelerate` must be installed .*vaswani-transformer\\[train\\]"):
         join_processes()
+
+
+# ---- sampling and tags ----
+
+
+def sampled(arguments, output, *options):
+    assert main([*arguments, "--output", output, "--sample", *options]) == 0
+    return Path(output).read_bytes().decode().split("\n")[:-1]
+
+
+def test_samples_are_drawn_by_the_seed_and_tagged(arguments):
+    Path("in").write_text("A dog runs\n\nTwo women read\n" * 20, encoding="utf-8")
+    first = sampled(arguments, "first")
+    assert sampled(arguments, "again", "--seed", "0") == first != sampled(arguments, "other", "--seed", "1")
+    assert len(set(first[::3])) > 10  # where a search gives the same for each
+    tagged = sampled(arguments, "tagged", "--tag", "<bt>")
+    assert tagged == [f"<bt> {line}" if line else "" for line in first]
+    assert not any(tagged[1::3])
+
+
+def test_one_likeliest_token_is_greedy_search(arguments):
+    assert main([*arguments, "--output", "greedy", "--num-beams", "1"]) == 0
+    assert sampled(arguments, "sampled", "--top-k", "1") == Path("greedy").read_bytes().decode().split("\n")[:-1]
+    cold = sampled(arguments, "cold", "--temperature", "0.0001")
+    assert cold == Path("greedy").read_bytes().decode().split("\n")[:-1]
+
+
+def test_several_samples_are_json_lines_with_their_probabilities(arguments):
+    Path("in").write_text("A dog runs\n", encoding="utf-8")
+    (line,) = sampled(arguments, "out", "--n-best", "6")
+    samples = json.loads(line)["translations"]
+    assert len(samples) == 6 and len({each["text"] for each in samples}) > 1
+    assert all(each["log_prob"] < 0 for each in samples)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--top-k", "5"], "`--top-k` must come with --sample"),
+        (["--sample", "--num-beams", "4"], "`--num-beams` must be left out with --sample, got 4"),
+        (["--sample", "--n-best", "0"], "`--n-best` must be at least 1"),
+        (["--sample", "--temperature", "0"], "temperature"),
+        (["--tag", "<bt>", "--n-best", "2"], "`--tag` must be some characters in one line, and `--n-best` left out"),
+        (["--tag", " "], "`--tag` must be some characters in one line"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(arguments, options, message, capsys):
+    assert main([*arguments, "--output", "out", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(Path().glob("out*"))

@@ -88,9 +88,7 @@ def build(tiny_tokenizer, tmp_path_factory):
 
     def make(recipe, train, make_model=make_model):
         arguments = training_arguments(recipe, tmp_path_factory.mktemp("run"), use_cpu=True)
-        return build_trainer(
-            recipe, arguments, RunData(tiny_tokenizer, train, train.select(range(2)), None), make_model
-        )
+        return build_trainer(recipe, arguments, RunData(tiny_tokenizer, train, train.select(range(2))), make_model)
 
     return make
 

@@ -116,7 +116,7 @@ def translate_n_best(
     processes: Any = None,
     **generate_kwargs: Any,
 ) -> Iterator[list[Hypothesis]]:
-    """The best translations of each sentence, best first, with their scores.
+    """The best translations of each sentence, best first, with their scores; with `do_sample` as many that are drawn.
 
     The scores are the `sequences_scores` of `generate`. Where the search found fewer than `num_best`, there are fewer.
     The same text may come twice, in other tokens. An empty or blank sentence has one hypothesis, empty and unscored.
@@ -135,7 +135,7 @@ def translate_n_best(
     Paper: section 6.1.
     """
     decoding = decoding_config(model, **generate_kwargs)
-    check_num_best(num_best, decoding.num_beams)
+    check_num_best(num_best, num_best if decoding.do_sample else decoding.num_beams)
     options = {**generate_kwargs, "num_return_sequences": num_best, "return_dict_in_generate": True}
 
     def compute(rows: list[Row]) -> list[list[Hypothesis]]:
@@ -331,6 +331,7 @@ def translate_file(
     *,
     num_best: int | None = None,
     resume: bool = False,
+    tag: str | None = None,
     processes: Any = None,
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
@@ -349,6 +350,7 @@ def translate_file(
             `{"source": ..., "translations": [{"text": ..., "score": ..., "log_prob": ..., "length": ...}, ...]}`, best
             first; None writes the best alone, as text.
         resume: Whether to skip the lines that OUTPUT.part holds already. Input, model and options must be the same.
+        tag: What is written before each translation that is not blank, and a space; for text alone.
 
     Raises:
         ValueError: A line is not UTF-8, of which nothing is translated, or there are fewer beams than `num_best`.
@@ -357,6 +359,10 @@ def translate_file(
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
     """
     check_outputs({"output": output_file}, [input_file])
+    if tag is not None and (num_best is not None or not tag.strip() or len(tag.splitlines()) > 1):
+        raise ValueError(
+            f"`tag` must be some characters in one line, and `num_best` left out, got {tag!r} and {num_best}."
+        )
     total = count_lines(input_file)
     if processes is not None and total is None:
         raise ValueError(f"`input` must be a file for several processes, got {input_file}, a stream. Save it first.")
@@ -372,6 +378,8 @@ def translate_file(
         rest: Iterator[str] = itertools.islice(sentences, num_kept, None)
         if num_best is None:
             lines = translate(model, tokenizer, rest, **options)
+            if tag is not None:
+                lines = (f"{tag} {line}" if line else line for line in lines)
         else:
             rest, sources = itertools.tee(rest)
             named = {"precision": "int8"} if is_int8(model) else {}

@@ -81,7 +81,12 @@ def make_card(folder: str | Path) -> str:
             for test in tests.values()
             for metric, label in metric_names(test).items()
         ),
-        data=", ".join(f"`{data[key]}`" for key in _CORPUS_OPTIONS if key != "split" and data.get(key)),
+        data=", ".join(
+            f"`{each}`"
+            for key in _CORPUS_OPTIONS
+            if key != "split" and data.get(key)
+            for each in (data[key] if isinstance(data[key], list) else [data[key]])
+        ),
         changes={field: value for field, value in _changes(recipe).items() if field != "description"},
         dropped=", ".join(f"{count:,} {rule}" for rule, count in results["train_dropped_pairs"].items() if count),
         weights=f"those of the best checkpoint, `{Path(best).name}`" if best else weights,
@@ -133,16 +138,15 @@ def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:
 
 def _without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values of a recipe or corpus, local paths cut down to their last part."""
-    return {
-        name: Path(value).name
-        if isinstance(value, str)
-        and (
-            name.endswith(("_source", "_target", "_pairs", "_file"))
-            or (name in ("dataset", "tokenizer") and not HUB_ID.fullmatch(value))
-        )
-        else value
-        for name, value in values.items()
-    }
+
+    def cut(name: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [cut(name, each) for each in value]
+        is_path = name.endswith(("_source", "_target", "_pairs", "_file"))
+        is_path |= name in ("dataset", "tokenizer") and isinstance(value, str) and not HUB_ID.fullmatch(value)
+        return Path(value).name if is_path and isinstance(value, str) else value
+
+    return {name: cut(name, value) for name, value in values.items()}
 
 
 def _changes(recipe: Recipe) -> dict[str, Any]:
@@ -231,6 +235,10 @@ def _command(name: str, options: Mapping[str, Any]) -> str:
     """A command for bash, each option with its value on a line."""
     lines = [f"vaswani-transformer {name}"]
     for option, value in options.items():
-        text = str(value).lower() if value is None or isinstance(value, bool) else str(value)
-        lines.append(f"--{option.replace('_', '-')}{'=' if text.startswith('-') else ' '}{shlex.quote(text)}")
+        texts = [
+            str(each).lower() if each is None or isinstance(each, bool) else str(each)
+            for each in (value if isinstance(value, list) else [value])
+        ]
+        between = "=" if texts[0].startswith("-") else " "
+        lines.append(f"--{option.replace('_', '-')}{between}{' '.join(map(shlex.quote, texts))}")
     return " \\\n    ".join(lines)

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from accelerate.utils import gather_object
+from tokenizers import AddedToken
 from torch.utils.data import DataLoader, Dataset
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
@@ -58,7 +60,15 @@ class RunData:
     tokenizer: PreTrainedTokenizerBase
     train: Any  # cleaned pairs, or a stream of text
     validation: Any
-    report: CleaningReport | None  # None for a stream, which is cleaned while it is read
+    corpora: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # of each training corpus its name, weight and `CleaningReport`, if there is one
+
+    @property
+    def report(self) -> CleaningReport | None:
+        """Of all training corpora; None for a stream, which is cleaned while it is read."""
+        reports = [corpus["report"] for corpus in self.corpora]
+        return None if not reports or None in reports else sum(reports, CleaningReport(0, {}))
 
 
 def prepare_data(
@@ -68,7 +78,12 @@ def prepare_data(
 
     A resumed run takes the tokenizer of its checkpoint, which is known to be as it was saved.
     """
-    train = (stream_corpus if recipe.streaming else load_corpus)(**(recipe.data_arguments("train") or {}))
+    texts: list[Any] = []
+    corpora: list[dict[str, Any]] = []
+    for origin, weight in recipe.train_corpora():
+        texts.append((stream_corpus if recipe.streaming else load_corpus)(**origin))
+        files = [Path(value).name for name, value in origin.items() if name.endswith("_file")]
+        corpora.append({"name": ", ".join(files) or recipe.dataset, "weight": weight, "report": None})
     validation_arguments = recipe.data_arguments("validation")
     validation = load_corpus(**validation_arguments) if validation_arguments else None
     place: str | Path | None = recipe.tokenizer
@@ -79,7 +94,7 @@ def prepare_data(
     if place is None:
         logger.info(f"Training a vocabulary of {recipe.vocab_size:,} entries.")
         tokenizer: PreTrainedTokenizerBase = train_tokenizer(
-            sentences=corpus_sentences(train), vocab_size=recipe.vocab_size
+            sentences=itertools.chain.from_iterable(map(corpus_sentences, texts)), vocab_size=recipe.vocab_size
         )
     else:
         tokenizer = load_tokenizer(place)
@@ -90,11 +105,17 @@ def prepare_data(
             f"`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got {ids[0]}, {ids[1]} and {ids[2]}. Train one "
             "with `vaswani-transformer train-tokenizer`."
         )
-    report = None
+    added = [recipe.added_tokens] if isinstance(recipe.added_tokens, str) else recipe.added_tokens or []
+    tokenizer.add_tokens([AddedToken(text, rstrip=True, normalized=False) for text in added])
     if not recipe.streaming:
-        train, report = clean_corpus(tokenize_corpus(train, tokenizer, num_proc=num_proc), cleaning_rules(recipe))
+        rules = cleaning_rules(recipe)
+        for number, corpus in enumerate(corpora):
+            tokenized = tokenize_corpus(texts[number], tokenizer, num_proc=num_proc)
+            texts[number], corpus["report"] = clean_corpus(tokenized, rules)
+    parts = [text for text, corpus in zip(texts, corpora, strict=True) for _ in range(corpus["weight"])]
+    train = parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
     validation = tokenize_corpus(validation, tokenizer, num_proc=num_proc) if validation is not None else None
-    return RunData(tokenizer, train, validation, report)
+    return RunData(tokenizer, train, validation, corpora)
 
 
 def cleaning_rules(recipe: Recipe) -> CleaningRules:

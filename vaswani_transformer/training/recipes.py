@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -87,9 +87,16 @@ class Recipe:
         "read the training data anew in every epoch instead of keeping them on disk as token ids; needs a tokenizer",
     )
     test_split: str = _field("test", "split of the dataset that is the test set", free=True)
-    train_source: str | None = _field(None, "training text, source side, one sentence a line")
-    train_target: str | None = _field(None, "training text, target side, aligned with train_source")
-    train_pairs: str | None = _field(None, "training pairs in one .jsonl, .json, .csv, .tsv or .parquet file")
+    train_source: str | Sequence[str] | None = _field(
+        None, "training text, source side, one sentence a line; one file, or one of each corpus"
+    )
+    train_target: str | Sequence[str] | None = _field(None, "training text, target side, aligned with train_source")
+    train_pairs: str | Sequence[str] | None = _field(
+        None, "training pairs in .jsonl, .json, .csv, .tsv or .parquet files, one of each corpus"
+    )
+    train_weights: int | Sequence[int] | None = _field(
+        None, "how many times an epoch has the pairs of each corpus; none: once", _COUNT
+    )
     validation_source: str | None = _field(None, "validation text, source side")
     validation_target: str | None = _field(None, "validation text, target side")
     validation_pairs: str | None = _field(None, "validation pairs in one file")
@@ -99,6 +106,9 @@ class Recipe:
     vocab_size: int = _field(37000, "entries of the joint vocabulary, with the 3 special tokens and 256 bytes", _COUNT)
     tokenizer: str | None = _field(
         None, "folder of a trained tokenizer, or its Hub id; none: one is trained on the training text"
+    )
+    added_tokens: str | Sequence[str] | None = _field(
+        None, "text that is one token wherever it stands, such as <bt>, in addition to vocab_size"
     )
     max_tokens_per_sentence: int | None = _field(
         256, "tokens, with </s>, beyond which a training sentence is dropped; none: no limit", _LENGTH
@@ -194,14 +204,15 @@ class Recipe:
 
     def __post_init__(self) -> None:
         """Checks every value before an old run is deleted or a new one trained."""
-        for name, (kind, is_optional) in field_types().items():
+        for name, (kind, is_optional, may_be_several) in field_types().items():
             value, field = getattr(self, name), self.__dataclass_fields__[name]
             if value is None and is_optional:
                 continue
-            is_of_type = type(value) in ((int, float) if kind is float else (kind,))
+            values = value if may_be_several and isinstance(value, list) and value else [value]
+            is_of_type = all(type(each) in ((int, float) if kind is float else (kind,)) for each in values)
             if (allowed := field.metadata["range"]) is not None:
                 low, high, wanted = allowed
-                fits = is_of_type and low <= value < high
+                fits = is_of_type and all(low <= each < high for each in values)
             elif choices := field.metadata["choices"]:
                 fits, wanted = value in choices, f"one of {', '.join(choices)}"
             else:
@@ -249,6 +260,29 @@ class Recipe:
             return {"dataset": self.dataset, "dataset_config": self.dataset_config, "split": own, **languages}
         return {**files[split], **languages} if files.get(split) else None
 
+    def train_corpora(self) -> list[tuple[dict[str, Any], int]]:
+        """Keyword arguments of `data.load_corpus` for each training corpus, and how often an epoch has its pairs.
+
+        Raises:
+            ValueError: If the files, or the weights, are not one of each corpus.
+        """
+        if (arguments := self.data_arguments("train")) is None:
+            return []
+        names = ("train_weights", *(f"train_{part}" for part in PARTS if f"{part}_file" in arguments))
+        fields = {name: getattr(self, name) for name in names}
+        several = {name: value if isinstance(value, list) else [value] for name, value in fields.items()}
+        if self.train_weights is None:
+            several["train_weights"] = [1] * max(map(len, several.values()))
+        if len({len(values) for values in several.values()}) > 1:
+            counts = ", ".join(f"{len(values)} of `{name}`" for name, values in several.items())
+            raise ValueError(f"Each training corpus must have an entry in every list, got {counts}. Complete them.")
+        weights = several.pop("train_weights")
+        files = [
+            dict(zip([f"{name.removeprefix('train_')}_file" for name in several], each, strict=True))
+            for each in zip(*several.values(), strict=True)
+        ]
+        return [({**arguments, **each}, weight) for each, weight in zip(files or [{}], weights, strict=True)]
+
     def save(self, folder: str | Path) -> Path:
         """Writes the recipe as `recipe.json` into a folder, atomically, and returns the file's path."""
         return write_json(Path(folder) / RECIPE_FILE, dataclasses.asdict(self))
@@ -272,10 +306,10 @@ class Recipe:
 
 
 @cache
-def field_types() -> dict[str, tuple[type, bool]]:
-    """The type of each field of a recipe, by its name, and whether it may be None instead."""
+def field_types() -> dict[str, tuple[type, bool, bool]]:
+    """The type of each field of a recipe, by its name, whether it may be None instead, and a list of several."""
     hints = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(Recipe).items()}
-    return {name: (types[0], type(None) in types) for name, types in hints.items()}
+    return {name: (types[0], type(None) in types, len(types) == 3) for name, types in hints.items()}
 
 
 # ---- the table ----

@@ -45,7 +45,7 @@ from .averaging import write_average
 from .card import refresh_card
 from .checkpoints import checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
 from .loading import RunData, cleaning_rules, prepare_data
-from .recipes import PARTS, SPLITS, Recipe
+from .recipes import PARTS, Recipe
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
 
@@ -151,6 +151,10 @@ def run_training(
                 output_dir.mkdir(parents=True, exist_ok=True)
                 data.tokenizer.save_pretrained(output_dir)
             recipe.save(output_dir)
+    for corpus in data.corpora:
+        if len(data.corpora) > 1:
+            report = f": {corpus['report']}" if corpus["report"] else ""
+            logger.info(f"Training corpus {corpus['name']}, {corpus['weight']} times an epoch{report}.")
     if data.report is not None:
         logger.info(f"Training data: {data.report}.")
     trainer = build_trainer(recipe, arguments, data, make_model)
@@ -232,11 +236,14 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
 def _check_recipe(recipe: Recipe) -> None:
     """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
     recipe.model_config()
-    for split in SPLITS:
-        files = {name: getattr(recipe, name) for name in (f"{split}_{part}" for part in PARTS)}
-        if any(file is not None for file in files.values()):
-            find_origin(files, must_exist=split != "test")  # the test set may come later
-    if recipe.data_arguments("train") is None:
+    corpora = {split: [recipe.data_arguments(split) or {}] for split in ("validation", "test")}
+    corpora["train"] = [arguments for arguments, _ in recipe.train_corpora()]
+    for split, each in corpora.items():
+        for arguments in each:
+            files = {f"{split}_{part}": arguments.get(f"{part}_file") for part in PARTS}
+            if any(file is not None for file in files.values()):
+                find_origin(files, must_exist=split != "test")  # the test set may come later
+    if not corpora["train"]:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
             "Pass two text files, `train_pairs` or `dataset`; files for one split replace `dataset` for all."
@@ -245,6 +252,11 @@ def _check_recipe(recipe: Recipe) -> None:
         raise ValueError(
             "`tokenizer` must be given with `streaming`, got none: a vocabulary cannot be trained on a stream. Train "
             "one on some of the text with `vaswani-transformer train-tokenizer`, then pass its folder."
+        )
+    if recipe.streaming and [weight for _, weight in recipe.train_corpora()] != [1]:
+        raise ValueError(
+            "`streaming` must be off with several corpora or `train_weights`, got it on: a stream cannot be mixed "
+            "evenly. Train without it, or mix the files first."
         )
     metric, has_validation = recipe.metric_for_best_model, recipe.data_arguments("validation") is not None
     if recipe.decides_by_validation and not has_validation:
@@ -345,6 +357,15 @@ def finish_run(
     figures |= measure_cost(trainer)
     if (report := data.report or trainer.stream_report()) is not None:
         figures |= {"train_pairs": report.num_kept, "train_dropped_pairs": report.dropped}
+    if len(data.corpora) > 1:
+        figures["train_corpora"] = [
+            {
+                "name": corpus["name"],
+                "weight": corpus["weight"],
+                "pairs": corpus["report"] and corpus["report"].num_kept,
+            }
+            for corpus in data.corpora
+        ]
     results = {
         "recipe": recipe.name,
         **trainer.layout(),
