@@ -47,6 +47,9 @@ SMALLER = {
 # Commands that are run here, by their beginnings, with the words that are added to make them small.
 RUN_HERE = {
     "vaswani-transformer train --output-dir runs/my-model": f"{TINY} --save-steps 1 --overwrite",
+    "vaswani-transformer train --output-dir runs/back": f"{TINY} --overwrite",
+    "vaswani-transformer train --output-dir runs/more": TINY,
+    "vaswani-transformer train --output-dir runs/student": TINY,
     "vaswani-transformer train-tokenizer": "--overwrite",
     "vaswani-transformer recipes": "",
     "vaswani-transformer average": "",
@@ -119,6 +122,8 @@ TRAININGS = (
     "runs/new --train-pairs train.jsonl --num-proc 1 --max-tokens-per-sentence 99 --max-length-ratio 9",
     "runs/new --train-source train.en --train-target train.de --streaming true --tokenizer tok --resume-or-start",
     "runs/my-model --resume --max-steps 4",
+    "runs/new --train-pairs train.jsonl domain.jsonl --train-weights 1 4 --bpe-dropout 0.1 --bpe-dropout-side source",
+    "runs/new --train-source train.en domain.en --train-target train.de domain.de --bpe-dropout-side target",
 )
 OPTIONS_RUN_ELSEWHERE = {
     "--report-to tensorboard": (
@@ -160,6 +165,10 @@ def trained(tmp_path_factory, tiny_tokenizer):
     for split in ("train", "valid", "test"):
         (folder / f"{split}.en").write_text("\n".join(SENTENCES[::2] * 10) + "\n", encoding="utf-8")
         (folder / f"{split}.de").write_text("\n".join(SENTENCES[1::2] * 10) + "\n", encoding="utf-8")
+    for name, text in (("domain", "train"), ("mono", "train"), ("distilled", "train")):
+        for language in ("en", "de"):
+            shutil.copy(folder / f"{text}.{language}", folder / f"{name}.{language}")
+    (folder / "domain.jsonl").write_text('{"en": "A cat.", "de": "Eine Katze."}\n', encoding="utf-8")
     (folder / "train.jsonl").write_text('{"en": "A dog.", "de": "Ein Hund."}\n' * 10, encoding="utf-8")
     (folder / "text.en").write_text("A dog.\n\nA book.\n", encoding="utf-8")
     tiny_tokenizer.save_pretrained(folder / "tok")
@@ -167,6 +176,7 @@ def trained(tmp_path_factory, tiny_tokenizer):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert cli.main(words_for_main(small(command))) == 0
+    shutil.copytree(folder / "runs" / "my-model", folder / "runs" / "back")
     return folder
 
 
