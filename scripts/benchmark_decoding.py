@@ -23,8 +23,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmark_training import SIZES, as_the_command, finish_weighing, report_neighbour, run_rounds, start_weighing
-from train_control import marian_config
+from benchmark_training import (
+    SIZES,
+    as_the_command,
+    finish_weighing,
+    marian_config,
+    report_neighbour,
+    run_rounds,
+    start_weighing,
+)
 
 CONTESTANTS = ("ours", "ours-reference", "marian")
 VOCABULARY = {"quickstart": 6000, "tiny": 10_000, "base": 32_000}

@@ -123,17 +123,37 @@ def our_trainer(task: Task, data, tokenizer, options: dict):
     )
 
 
+def marian_config(sizes):
+    """The configuration of a Marian of the sizes of one of our models."""
+    from transformers import MarianConfig
+
+    stacks = {f"{side}_layers": getattr(sizes, f"num_{side}_layers") for side in ("encoder", "decoder")}
+    stacks |= {f"{side}_attention_heads": sizes.num_heads for side in ("encoder", "decoder")}
+    stacks |= {f"{side}_ffn_dim": sizes.d_ff for side in ("encoder", "decoder")}
+    return MarianConfig(
+        vocab_size=sizes.vocab_size,
+        d_model=sizes.d_model,
+        dropout=sizes.dropout,
+        attention_dropout=sizes.attention_dropout,
+        activation_dropout=sizes.activation_dropout,
+        activation_function="relu",
+        scale_embedding=True,
+        max_position_embeddings=sizes.max_position_embeddings,
+        pad_token_id=sizes.pad_token_id,
+        bos_token_id=sizes.bos_token_id,
+        eos_token_id=sizes.eos_token_id,
+        forced_eos_token_id=sizes.eos_token_id,
+        decoder_start_token_id=sizes.decoder_start_token_id,
+        **stacks,
+    )
+
+
 def marian_trainer(task: Task, data, tokenizer, options: dict):
     """`Seq2SeqTrainer` with MarianMTModel, on our batches or on its own."""
     from torch.utils.data import DataLoader
-    from transformers import (
-        DataCollatorForSeq2Seq,
-        MarianConfig,
-        MarianMTModel,
-        Seq2SeqTrainer,
-        Seq2SeqTrainingArguments,
-    )
+    from transformers import DataCollatorForSeq2Seq, MarianMTModel, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
+    from vaswani_transformer import VaswaniTransformerConfig
     from vaswani_transformer.data import TokenBatchSampler
 
     limits = {"max_source_tokens": task.tokens, "max_target_tokens": task.tokens}
@@ -146,25 +166,8 @@ def marian_trainer(task: Task, data, tokenizer, options: dict):
                 DataLoader(rows, batch_sampler=sampler, collate_fn=self.data_collator, pin_memory=True)
             )
 
-    size = SIZES[task.size]
-    config = MarianConfig(
-        vocab_size=VOCABULARY[task.size],
-        pad_token_id=0,
-        eos_token_id=2,
-        forced_eos_token_id=2,
-        decoder_start_token_id=1,
-        d_model=size["d_model"],
-        max_position_embeddings=1024,
-        dropout=DROPOUT,
-        attention_dropout=0.0,
-        activation_dropout=0.0,
-        activation_function="relu",
-        scale_embedding=True,
-        **{f"{side}_layers": size[f"num_{side}_layers"] for side in ("encoder", "decoder")},
-        **{f"{side}_attention_heads": size["num_heads"] for side in ("encoder", "decoder")},
-        **{f"{side}_ffn_dim": size["d_ff"] for side in ("encoder", "decoder")},
-    )
-    model = MarianMTModel(config)
+    sizes = VaswaniTransformerConfig(vocab_size=VOCABULARY[task.size], dropout=DROPOUT, **SIZES[task.size])
+    model = MarianMTModel(marian_config(sizes))
     rows_per_batch = round(len(data) / sampler.num_effective_batches)
     theirs = {"label_smoothing_factor": SMOOTHING, "adam_beta2": 0.98, "adam_epsilon": 1e-9, "max_grad_norm": 0.0}
     args = Seq2SeqTrainingArguments(**options, **theirs, per_device_train_batch_size=rows_per_batch)

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 from tiny import SENTENCES, make_model
+from torch import nn
+
+from vaswani_transformer.cpu_kernels_vaswani_transformer import Dropout
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
@@ -30,6 +33,39 @@ def test_both_models_are_one_network(benchmark):
     batch = {"input_ids": torch.randint(3, 50, (2, 6)), "decoder_input_ids": torch.randint(3, 50, (2, 4))}
     with torch.no_grad():
         torch.testing.assert_close(benchmark.make_marian(ours)(**batch).logits, ours(**batch).logits)
+
+
+def drop_predictably(monkeypatch):
+    """Dropout whose zeros depend on its place in the forward pass alone; that of attention scales by its rate."""
+    attend, places = nn.functional.scaled_dot_product_attention, []
+
+    def dropout(states, p=0.5, training=True, inplace=False):
+        if not training or p == 0:
+            return states
+        places.append(p)
+        zeros = torch.Generator().manual_seed(len(places))
+        return states * (torch.rand(states.shape, generator=zeros) >= p) / (1 - p)
+
+    def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
+        return attend(q, k, v, attn_mask, 0.0, is_causal, scale=scale) * (1 + dropout_p)
+
+    monkeypatch.setattr(nn.functional, "dropout", dropout)
+    without_our_masks = lambda self, states, residual=0.0: nn.Dropout.forward(self, states) + residual  # noqa: E731
+    monkeypatch.setattr(Dropout, "forward", without_our_masks)
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", scaled_dot_product_attention)
+    return places
+
+
+def test_both_models_drop_at_the_same_places(benchmark, monkeypatch):
+    rates = {"dropout": 0.1, "attention_dropout": 0.2, "activation_dropout": 0.3}
+    ours = make_model(vocab_size=50, attention_bias=True, num_encoder_layers=3, **rates).train()
+    marian = benchmark.make_marian(ours).train()
+    batch = {"input_ids": torch.randint(3, 50, (2, 6)), "decoder_input_ids": torch.randint(3, 50, (2, 4))}
+    places = drop_predictably(monkeypatch)
+    expected = ours(**batch).logits
+    places.clear()
+    torch.testing.assert_close(marian(**batch).logits, expected, rtol=0, atol=1e-5)
+    assert {*places} == {0.1, 0.3}
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
