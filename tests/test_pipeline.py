@@ -228,3 +228,13 @@ def test_a_tokenizer_that_needs_languages_gets_them(tiny_tokenizer, translate):
     tokenizer = NeedsLanguages(tokenizer_object=tiny_tokenizer.backend_tokenizer)
     told = pipeline("translation", model=translate.model, tokenizer=tokenizer)
     assert told("A dog.", src_lang="en", tgt_lang="de") == translate("en de A dog.")
+
+
+def test_arguments_of_version_4_have_no_effect_and_are_named_once(checkpoint, translate, caplog):
+    text = "A dog runs."
+    expected = translate(text)
+    old = {"truncation": True, "clean_up_tokenization_spaces": True}
+    for _ in range(2):
+        assert pipeline("translation", model=str(checkpoint), **old)(text, **old) == expected
+    told = [each.getMessage() for each in caplog.records if "version 4" in each.getMessage()]
+    assert told == ["truncation, clean_up_tokenization_spaces of the pipeline of version 4 have no effect."]

@@ -54,7 +54,7 @@ RUN_HERE = {
     "vaswani-transformer recipes": "",
     "vaswani-transformer average": "",
     "vaswani-transformer evaluate --model runs/my-model": "",
-    "vaswani-transformer translate": "",
+    "vaswani-transformer translate": "--overwrite",
     "vaswani-transformer score": "",
     "vaswani-transformer align": "",
     "vaswani-transformer plot": "",

@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import difflib
 import ipaddress
 import logging
 import os
 import re
+import select
 import shlex
 import shutil
 import socket
@@ -40,16 +42,15 @@ _OTHER_NAMES |= {"sentences": "files", "source_file": "source", "target_file": "
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code; `argv` is without the program's name, None takes the process's."""
-    args = build_parser().parse_args(argv)
+    args = _parse(build_parser(), sys.argv[1:] if argv is None else argv)
     try:
         with _messages_on_stderr(), share_cores():
             args.run(args)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of our output is gone (`... | head`); leave without Python's message at shutdown.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
     except (*_EXPECTED_ERRORS, KeyboardInterrupt) as error:
+        if isinstance(error, BrokenPipeError) and _reader_is_gone():  # `... | head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at shutdown
+            return 141
         is_interrupt = isinstance(error, KeyboardInterrupt)
         message = "interrupted" if is_interrupt else f"error: {_with_options(str(error), args)}"
         print(*(line.strip() for line in message.splitlines()), file=sys.stderr)
@@ -57,6 +58,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(_with_options(note, args), file=sys.stderr)
         return 130 if is_interrupt else 2
     return 0
+
+
+def _reader_is_gone() -> bool:
+    """Whether nobody reads our output any more; a pipe to a process of our own may break, too."""
+    try:
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        return bool(poll.poll(0))
+    except (AttributeError, OSError, ValueError):  # no such call on this system, or no such file
+        return True
 
 
 def is_main_process() -> bool:
@@ -117,9 +128,13 @@ def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
     with requiring("train", "to train"):
         import accelerate  # noqa: F401  (transformers' own error names no extra)
-    from .training.run import train
+    from .training.run import fit_to_minutes, train
 
-    results = train(recipe, args.output_dir, **training_options(args, recipe))
+    options = training_options(args, recipe)
+    if args.minutes is not None and not options["resume"]:
+        check = {name: options[name] for name in ("bf16", "use_cpu", "num_proc")}
+        recipe = fit_to_minutes(recipe, args.output_dir, args.minutes, overwrite=options["overwrite"], **check)
+    results = train(recipe, args.output_dir, **options)
     if is_main_process():
         print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")
         figures = {"sacrebleu": "BLEU {:.2f}", "perplexity": "perplexity {:,.3f}"}
@@ -145,16 +160,20 @@ def training_options(args: argparse.Namespace, recipe: Recipe) -> dict[str, Any]
 
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
     """Returns the named recipe, the resumed run's own, or the paper's, with the values given on the command line."""
-    from .training.recipes import OLD_NAMES, Recipe, get_recipe, with_new_names
+    from .files import RECIPE_FILE
+    from .training.recipes import CADENCES, OLD_NAMES, TIMED, Recipe, get_recipe, with_new_names
 
     names = {*Recipe.__dataclass_fields__, *OLD_NAMES}
     given = with_new_names({name: value for name, value in vars(args).items() if name in names})
     given = {name: value[0] if isinstance(value, list) and len(value) == 1 else value for name, value in given.items()}
-    if args.recipe is not None:
-        return get_recipe(args.recipe, **given)
-    if args.resume:
+    if args.minutes is not None and "max_steps" in given:
+        raise ValueError("`max_steps` must be left out with --minutes, which finds it. Drop one of them.")
+    if args.resume and args.recipe is None:
         return dataclasses.replace(Recipe.load(args.output_dir), **given)
-    return Recipe(**given)
+    if (args.resume or args.resume_or_start) and (Path(args.output_dir) / RECIPE_FILE).is_file():
+        run, fixed = Recipe.load(args.output_dir), CADENCES if args.minutes is None else (*CADENCES, *TIMED)
+        given = {name: getattr(run, name) for name in fixed} | given
+    return get_recipe(args.recipe, **given)
 
 
 def _average(args: argparse.Namespace) -> None:
@@ -247,6 +266,10 @@ def _translate(args: argparse.Namespace) -> None:
     from .evaluation.loading import load_for_inference
     from .evaluation.translate import join_processes, translate_file
 
+    output = Path(args.output)
+    if output.is_file() and not (args.overwrite or args.resume):
+        raise ValueError(f"`output` must be a new file, got {output}. Pass another, or --overwrite.")
+    output.parent.mkdir(parents=True, exist_ok=True)
     processes = join_processes()
     device = args.device or (processes and processes.device)
     model, tokenizer = load_for_inference(args.model, device=device, int8=args.int8)
@@ -446,6 +469,10 @@ TRAIN = {
     "--overwrite": "delete another run in the output folder first",
     "--resume": "go on from the newest checkpoint in the output folder",
     "--resume-or-start": "resume, or start where no checkpoint is yet: the same command again after a lost machine",
+    "--minutes X": (
+        "train as many updates as fit on this machine, instead of --max-steps; the first ones are timed, and warm-up, "
+        "validations and checkpoints laid out for it"
+    ),
     "--bf16": "compute in bfloat16; weights and optimiser stay in fp32",
     "--use-cpu": "train on the CPU although there is a GPU",
     "--report-to NAME...": (
@@ -463,10 +490,12 @@ _RECIPES = {"name NAME?": "recipe to print with all its values"}
 _EVALUATE = {
     **_DECODING,
     "--translations FILE": "also write the translations, one a line",
-    "--results FILE": "file for the scores (default: test_results.json in the model's folder)",
+    "--results FILE": (
+        "file for the scores (default: test_results.json in the model's folder; beside it for another test set)"
+    ),
     "#test set": "Without --source, --pairs or --dataset it is the test set of the recipe saved with the model.",
     "--source FILE": "source sentences, one a line",
-    "--reference,--target FILE": "reference translations, line by line as in --source",
+    "--reference,--target FILE...": "reference translations, line by line as in --source; several files for several",
     "--pairs FILE": "both sides in one .jsonl, .json, .csv, .tsv or .parquet file",
     "--dataset NAME": "Hub name or folder of a `datasets` dataset, or builtin",
     "--dataset-config NAME": "configuration of the dataset, for example de-en",
@@ -482,6 +511,7 @@ _TRANSLATE = {
         "a text may come twice, in other tokens"
     ),
     "--resume": "skip the lines in OUTPUT.part that the same command, interrupted, left",
+    "--overwrite": "replace the output file",
     "--tag TEXT": "write this and a space before each translation, such as <bt> (train has --added-tokens)",
     "#sampling": "Draws translations at random, as back-translation needs them, instead of searching the best.",
     "--sample": "draw each token by its probability; --n-best N draws N translations",
@@ -567,6 +597,17 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], dict[str, str],
         "What the heads of a model attend to in a pair of sentences",
     ),
 }
+
+
+def _parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """Reads the command line; `--output_dir` is `--output-dir`, an unknown option gets advice."""
+    words = [re.sub("^--[^=]*", lambda found: found[0].replace("_", "-"), word) for word in argv]
+    args, unknown = parser.parse_known_args(words)
+    if unknown:
+        option = unknown[0].partition("=")[0]
+        close = difflib.get_close_matches(option, set(args.options.values()), n=1)
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{f' (did you mean {close[0]}?)' if close else ''}")
+    return args
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -379,6 +379,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     _skip_keys_device_placement = ["past_key_values"]
     _supports_sdpa = _supports_flex_attn = _supports_flash_attn = True
     _can_compile_fullgraph = True
+    _loaded_versions: list[int] | None = None  # of the weights of a loaded model
 
     @classmethod
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
@@ -387,10 +388,15 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
         model, info = loaded
         model._loading_info = {key: sorted(info[key]) for key in ("missing_keys", "unexpected_keys")}
+        model._loaded_versions = model._weight_versions()
         if model.can_generate() and model.generation_config._from_model_config:  # no generation_config.json
             model._set_default_generation()
             model.set_default_search()
         return (model, info) if output_loading_info else model
+
+    def _weight_versions(self) -> list[int]:
+        """How often torch saw each weight written to."""
+        return [0 if weight.is_inference() else weight._version for weight in self.parameters()]
 
     def check_loaded_weights(self) -> None:
         """Raises ValueError if the checkpoint lacked tensors or held unknown ones, of which loading only warns."""
@@ -730,9 +736,14 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         return moved
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json."""
+        """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json.
+
+        A loaded model that was trained further no longer tells the length of its first training's longest source.
+        """
         own, self.generation_config = self.generation_config, copy.deepcopy(self.generation_config)
         self.set_default_search()
+        if self._loaded_versions not in (None, self._weight_versions()):
+            vars(self.generation_config).pop("longest_training_source", None)
         try:
             super().save_pretrained(*args, **kwargs)
         finally:

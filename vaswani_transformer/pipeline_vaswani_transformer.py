@@ -22,6 +22,7 @@ _TEXTS_PER_BATCH = 128  # at most, however short: their translations need memory
 _ANY_NUMBER = 2**31  # batch size of those who gave none
 _IN_ORDER = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}  # see the texts' places
 
+_OF_VERSION_4 = ("truncation", "return_tensors", "return_text", "clean_up_tokenization_spaces")  # its own arguments
 _PAIR_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 
 
@@ -79,6 +80,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     def _sanitize_parameters(
         self, src_lang: str | None = None, tgt_lang: str | None = None, **generate_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        if ignored := [name for name in _OF_VERSION_4 if generate_kwargs.pop(name, None) is not None]:
+            logger.warning_once(f"{', '.join(ignored)} of the pipeline of version 4 have no effect.")
         asked = _PAIR_TASK.fullmatch(self.task or "")
         languages = {
             "src_lang": src_lang or (asked and asked["source"]),

@@ -58,7 +58,9 @@ def test_learned_positions_exceeded_are_refused_and_the_old_output_stays(tmp_pat
     (tmp_path / "in").write_text("A dog. " * 20 + "\n")
     (tmp_path / "out").write_text("old")
     files = ["--input", str(tmp_path / "in"), "--output", str(tmp_path / "out")]
-    error = refused(capsys, ["translate", "--model", str(tmp_path / "model"), "--device", "cpu", *files])
+    error = refused(
+        capsys, ["translate", "--model", str(tmp_path / "model"), "--device", "cpu", "--overwrite", *files]
+    )
     assert "`max_position_embeddings` = 8" in error
     assert (tmp_path / "out").read_text() == "old"
 

@@ -303,3 +303,28 @@ def test_options_that_do_not_go_together_are_refused(arguments, options, message
     assert main([*arguments, "--output", "out", *options]) == 2
     assert message in capsys.readouterr().err
     assert not list(Path().glob("out*"))
+
+
+def test_an_output_is_replaced_only_when_that_is_said_and_its_folder_is_made(arguments, capsys):
+    Path("in").write_text("A dog\n", encoding="utf-8")
+    command = [*arguments, "--output", "new/folder/out"]
+    assert main(command) == 0
+    first = Path("new/folder/out").read_bytes()
+    Path("new/folder/out").write_bytes(b"mine\n")
+    assert "`--output` must be a new file, got new/folder/out. Pass another, or --overwrite." in refused(
+        capsys, command
+    )
+    assert Path("new/folder/out").read_bytes() == b"mine\n"
+    assert main([*command, "--overwrite"]) == 0
+    assert Path("new/folder/out").read_bytes() == first
+
+
+def test_pipe_that_breaks_inside_is_no_reader_that_is_gone(arguments, monkeypatch, capsys):
+    def break_a_pipe(*_, **__):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(translate, "translate_file", break_a_pipe)
+    with open("told", "wb") as stdout:
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(stdout))
+        assert main([*arguments, "--output", "out"]) == 2
+    assert "error: [Errno 32] Broken pipe" in capsys.readouterr().err

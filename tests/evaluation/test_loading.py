@@ -1,11 +1,16 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import json
+import shutil
+import socket
+from functools import partial
 
 import pytest
 import torch
+from huggingface_hub import constants, snapshot_download
 from safetensors.torch import load_file, save_file
 
+from vaswani_transformer.evaluation import loading
 from vaswani_transformer.evaluation.loading import check_model_path, load_for_inference
 
 
@@ -95,3 +100,25 @@ def test_a_folder_missing_beside_others_is_not_looked_for_on_the_hub(tmp_path, m
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileNotFoundError, match="got runs/nope, which does not exist"):
         load_for_inference("runs/nope")
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_hub_that_cannot_be_reached_is_told_at_once_and_its_cache_used(folder, tmp_path, monkeypatch, is_cached):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{unused.getsockname()[1]}")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(loading, "getproxies", dict)
+    monkeypatch.setattr(loading, "snapshot_download", partial(snapshot_download, cache_dir=tmp_path / "cache"))
+    if is_cached:
+        place = tmp_path / "cache" / "models--author--model"
+        (place / "refs").mkdir(parents=True)
+        (place / "refs" / "main").write_text("0" * 40)
+        shutil.copytree(folder, place / "snapshots" / ("0" * 40), ignore=shutil.ignore_patterns("cache"))
+        assert load_for_inference("author/model", device="cpu")[0].config.vocab_size == 300
+    else:
+        with pytest.raises(
+            FileNotFoundError, match=r"got author/model, .*neither here nor in the cache, and http://127"
+        ):
+            load_for_inference("author/model")

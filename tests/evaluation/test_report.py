@@ -181,6 +181,18 @@ def test_evaluation_set_refuses_files_beside_the_builtin_corpus():
         load_evaluation_set(source_file="x.en", target_file="x.de", dataset="builtin")
 
 
+def test_several_references_are_those_of_each_sentence(tmp_path):
+    for name, lines in {"en": "one\ntwo\n", "a": "eins\nzwei\n", "b": "1\n2\n", "short": "1\n"}.items():
+        (tmp_path / name).write_text(lines, encoding="utf-8")
+    files = [tmp_path / "a", tmp_path / "b"]
+    found = load_evaluation_set(source_file=tmp_path / "en", target_file=files)
+    assert found.references == [("eins", "1"), ("zwei", "2")]
+    assert found.corpus == {"source_file": str(tmp_path / "en"), "target_file": [str(file) for file in files]}
+    assert found.name == ", ".join(map(str, [tmp_path / "en", *files]))
+    with pytest.raises(ValueError, match="as many lines"):
+        load_evaluation_set(source_file=tmp_path / "en", target_file=[tmp_path / "a", tmp_path / "short"])
+
+
 def test_results_of_another_test_set_are_not_replaced_by_default(tiny_model, tiny_tokenizer, tmp_path):
     checkpoint = tmp_path / "model"
     tiny_model.save_pretrained(checkpoint)
@@ -194,7 +206,17 @@ def test_results_of_another_test_set_are_not_replaced_by_default(tiny_model, tin
     evaluate_to_files(checkpoint, corpora[0], num_beams=1)
     evaluate_to_files(checkpoint, corpora[0], num_beams=1)
     before = (checkpoint / "test_results.json").read_text(encoding="utf-8")
-    with pytest.raises(ValueError, match=r"`results` must be given: .*test_results.json holds the results of .*first"):
-        evaluate_to_files(checkpoint, corpora[1], num_beams=1)
+    for _ in range(2):
+        results, file = evaluate_to_files(checkpoint, corpora[1], num_beams=1)
+        assert file == checkpoint / "test_results_second.en-second.de.json"
+        assert json.loads(file.read_text(encoding="utf-8")) == results
     assert (checkpoint / "test_results.json").read_text(encoding="utf-8") == before
+    folder = tmp_path / "of the same name"
+    folder.mkdir()
+    files = {name: file.rename(folder / file.name) for name, file in corpora[1].items()}
+    with pytest.raises(
+        ValueError, match=r"`results` must be given: .*second.de.json holds the results of .*second.en"
+    ):
+        evaluate_to_files(checkpoint, files, num_beams=1)
+    corpora[1] = files
     evaluate_to_files(checkpoint, corpora[1], results_file=checkpoint / "test_results.json", num_beams=1)

@@ -5,10 +5,15 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import torch
+from huggingface_hub import constants, snapshot_download
+from huggingface_hub.errors import LocalEntryNotFoundError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils.peft_utils import find_adapter_config_file
 
@@ -41,7 +46,7 @@ def load_for_inference(
     Example:
         >>> model, tokenizer = load_for_inference("runs/quickstart")
     """
-    check_model_path(name_or_path)
+    name_or_path = _found(name_or_path)
     if find_adapter_config_file(str(name_or_path)) is not None:  # transformers loads the model that it names
         raise ValueError(
             f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into its model first "
@@ -84,6 +89,28 @@ def check_model_path(name_or_path: str | Path) -> None:
             f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the "
             "path. (A model of the Hub is looked for where there is no folder of its owner's name.)"
         )
+
+
+def _found(name_or_path: str | Path) -> str:
+    """The folder of a model or its id on the Hub; of a Hub that cannot be reached the folder of the last download.
+
+    The library would try to reach it for a minute.
+    """
+    check_model_path(name_or_path)
+    hub = urlsplit(constants.ENDPOINT)
+    if Path(name_or_path).is_dir() or constants.is_offline_mode() or getproxies():
+        return str(name_or_path)
+    try:
+        socket.create_connection((hub.hostname, hub.port or {"http": 80}.get(hub.scheme, 443)), timeout=3).close()
+    except OSError as error:
+        try:
+            return str(snapshot_download(str(name_or_path), local_files_only=True))
+        except LocalEntryNotFoundError:
+            raise FileNotFoundError(
+                f"`model` must be a folder or a model of the Hub, got {name_or_path}, which is neither here nor in "
+                f"the cache, and {constants.ENDPOINT} cannot be reached ({error}). Check the name and the connection."
+            ) from None
+    return str(name_or_path)
 
 
 def shard_names(index: Path) -> dict[str, str]:

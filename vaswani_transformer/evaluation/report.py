@@ -48,7 +48,7 @@ class EvaluationSet:
     sources: list[str]
     references: Sequence[str] | Sequence[Sequence[str]]
     training_pairs: tuple[list[str], list[str]] | None = None
-    corpus: dict[str, str] = field(default_factory=dict)
+    corpus: dict[str, Any] = field(default_factory=dict)
 
 
 def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpus: Any) -> EvaluationSet:
@@ -57,7 +57,8 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     Args:
         split: Part of a dataset; files are taken whole.
         name: What reports and cards call it; None is `describe_corpus`.
-        **corpus: Arguments of `data.load_corpus`: `source_file` and `target_file`, `pairs_file`, or `dataset`.
+        **corpus: Arguments of `data.load_corpus`: `source_file` and `target_file`, which may be a list of files for
+            several references of each sentence, `pairs_file`, or `dataset`.
 
     Raises:
         ValueError: Not exactly one corpus is named, or the data is not what `data.load_corpus` takes.
@@ -70,8 +71,13 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     from ..data.corpora import BUILTIN, find_origin, load_corpus
 
     dataset, names = corpus.get("dataset"), ("source_file", "target_file", "pairs_file")
+    first, *others = _several(corpus.pop("target_file", None))
+    corpus["target_file"] = first
     find_origin({name: corpus.get(name) for name in names}, dataset)
-    origin = {key: str(corpus[key]) for key in (*names, "dataset", "dataset_config") if corpus.get(key) is not None}
+    origin: dict[str, Any] = {
+        key: str(corpus[key]) for key in (*names, "dataset", "dataset_config") if corpus.get(key) is not None
+    }
+    origin |= {"target_file": [str(file) for file in (first, *others)]} if others else {}
     origin |= {"split": split} if dataset else {}
     name = name or describe_corpus(origin)
     if str(dataset) == BUILTIN:
@@ -80,13 +86,15 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
         pairs = (list(training), [translations[0] for translations in training.values()])
         return EvaluationSet(name, list(sentences), list(sentences.values()), training_pairs=pairs, corpus=origin)
     rows = load_corpus(split=split, **corpus)
-    return EvaluationSet(name, list(rows["source"]), list(rows["target"]), corpus=origin)
+    sets = [rows, *(load_corpus(split=split, **{**corpus, "target_file": file}) for file in others)]
+    references = list(zip(*(each["target"] for each in sets), strict=True)) if others else list(rows["target"])
+    return EvaluationSet(name, list(rows["source"]), references, corpus=origin)
 
 
-def describe_corpus(corpus: Mapping[str, str]) -> str:
+def describe_corpus(corpus: Mapping[str, Any]) -> str:
     """Name of a test set without a name of its own: its files, or its data set with configuration and split."""
     if "dataset" not in corpus:
-        return ", ".join(corpus.values())
+        return ", ".join(file for value in corpus.values() for file in _several(value))
     return f"{corpus['dataset']} {corpus.get('dataset_config', '')}".rstrip() + f", split {corpus['split']}"
 
 
@@ -108,8 +116,8 @@ def evaluate_to_files(
     Args:
         model: Folder of a model, or its id on the Hub.
         corpus: Arguments of `load_evaluation_set`; languages that it does not name are the model's.
-        results_file: Where the results go; None is test_results.json in the model's folder, unless it holds those of
-            another test set, or no file for a model on the Hub.
+        results_file: Where the results go; None is test_results.json in the model's folder, or, where that holds those
+            of another test set, a file beside it that is named by this one; no file for a model on the Hub.
         translations_file: Where the translations go, one a line; None is no file.
         device: Where the model runs; None means a GPU if there is one.
         int8: Whether to round the weights to int8; results say so as `test_precision`.
@@ -121,26 +129,36 @@ def evaluate_to_files(
     Raises:
         ValueError: An output cannot be written, or would replace another file or the results of another test set.
     """
-    default = Path(model) / TEST_RESULTS_FILE if results_file is None and Path(model).is_dir() else None
-    results_file = default or results_file
-    inputs = [corpus.get(name) for name in ("source_file", "target_file", "pairs_file")]
+    inputs = [corpus.get(name) for name in ("source_file", "pairs_file")] + _several(corpus.get("target_file"))
     check_outputs({"translations": translations_file, "results": results_file}, inputs)
     loaded, tokenizer = load_for_inference(model, device=device, int8=int8)
     languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
-    if default is not None and default.is_file():
-        earlier = read_json(default).get("test_data", test_set.name)
-        if earlier != test_set.name:
-            raise ValueError(
-                f"`results` must be given: {default} holds the results of {earlier}, which would be lost. Name "
-                "another file, or that one to replace it."
-            )
+    if results_file is None and Path(model).is_dir():
+        results_file = _results_file(Path(model), test_set.name)
     results, translations = evaluate_model(loaded, tokenizer, test_set, **options)
     if results_file is not None:
         write_results(results_file, results)
     if translations_file is not None:
         write_lines(translations, translations_file)
     return results, results_file
+
+
+def _results_file(folder: Path, name: str) -> Path:
+    """The file in a model's folder for results of the test set of this name, which others' do not share."""
+    files = [part.strip().rpartition("/")[2] for part in name.split(",")]
+    for file in (TEST_RESULTS_FILE, f"test_results_{re.sub(r'[^a-zA-Z0-9._-]+', '-', '-'.join(files))}.json"):
+        path = folder / file
+        if not path.is_file() or (earlier := read_json(path).get("test_data", name)) == name:
+            return path
+    raise ValueError(
+        f"`results` must be given: {path} holds the results of {earlier}, which would be lost. Name another file, or "
+        "that one to replace it."
+    )
+
+
+def _several(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def evaluate_model(

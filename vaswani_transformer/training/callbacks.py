@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Mapping
@@ -13,9 +14,14 @@ from typing import Any, cast
 import torch
 from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
+from transformers.utils import logging
 
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from ..version import code_version
+
+logger = logging.get_logger(__name__)
+
+_TIMED_UPDATES = 5
 
 
 class LogLines(PrinterCallback):
@@ -42,13 +48,50 @@ class LogLines(PrinterCallback):
             return
         figures = [f"{state.global_step:,} of {state.max_steps:,}"]
         for name, value in logs.items():
-            if name != "total_flos":
+            if name.endswith("perplexity") and value > 1e6:
+                figures.append(f"{name} >1e6")
+            elif name != "total_flos":
                 figures.append(f"{name} {value:,.0f}" if value >= 1000 else f"{name} {value:.4g}")
         if "loss" in logs and self._start is not None:
             start, first_step = self._start
             pace = (time.perf_counter() - start) / max(state.global_step - first_step, 1)
             figures.append(f"ETA {timedelta(seconds=round(pace * (state.max_steps - state.global_step)))}")
         print("  ".join(figures), file=sys.stderr, flush=True)
+
+
+class PaceCallback(TrainerCallback):
+    """Times updates from the third on, and tells once how long the training will take.
+
+    Args:
+        limit: Seconds after which the training ends, for a measurement; None goes on.
+    """
+
+    def __init__(self, limit: float | None = None) -> None:
+        self.limit, self.seconds = limit, math.nan
+        self._times: list[float] = []
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Times an update."""
+        if self.limit is None and len(self._times) > _TIMED_UPDATES:
+            return
+        if args.device.type != "cpu":
+            torch.accelerator.synchronize(args.device)
+        self._times.append(time.perf_counter())
+        if len(self._times) > 2:
+            self.seconds = (self._times[-1] - self._times[1]) / (len(self._times) - 2)
+        if self.limit is not None:
+            control.should_training_stop = len(self._times) > 3 and self._times[-1] - self._times[0] > self.limit
+        elif len(self._times) == _TIMED_UPDATES and state.is_world_process_zero:
+            rest = timedelta(seconds=round(self.seconds * (state.max_steps - state.global_step)))
+            text = f"One update takes {self.seconds:.3g} s: {state.max_steps:,} updates are done in {rest}"
+            is_long = args.device.type == "cpu" and rest > timedelta(hours=12)
+            logger.info(
+                f"{text}. On a CPU `--recipe small` takes minutes, and --minutes says how many."
+                if is_long
+                else f"{text}."
+            )
 
 
 class CostCallback(TrainerCallback, ExportableState):

@@ -31,7 +31,7 @@ from ..files import (
     read_json,
     write_text,
 )
-from .recipes import RECIPES, SPLITS, Recipe
+from .recipes import RECIPES, SPLITS, Recipe, get_recipe
 
 logger = logging.get_logger(__name__)
 
@@ -151,7 +151,9 @@ def _without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _changes(recipe: Recipe) -> dict[str, Any]:
     """Values in which a recipe differs from the one of its name, or from the defaults."""
-    original = dataclasses.asdict(RECIPES.get(recipe.name, Recipe()))
+    known = RECIPES.get(recipe.name, Recipe())
+    follows = get_recipe(recipe.name if recipe.name in RECIPES else None, max_steps=recipe.max_steps)
+    original = {**dataclasses.asdict(follows), "max_steps": known.max_steps}
     changed = {name: value for name, value in dataclasses.asdict(recipe).items() if value != original[name]}
     return _without_folders(changed)
 
@@ -215,7 +217,9 @@ def _find_split(recipe: Recipe, corpus: Mapping[str, str]) -> str | None:
 
 def _train_command(recipe: Recipe, name: str, results: Mapping[str, Any]) -> str:
     known = {"recipe": recipe.name} if recipe.name in RECIPES else {}
-    command = _command("train", {"output_dir": name, **known, **_changes(recipe)})
+    sides = ("source_language", "target_language") if recipe.train_source else ()  # else the files' names would tell
+    languages = {side: None for side in sides if getattr(recipe, side) is None}
+    command = _command("train", {"output_dir": name, **known, **languages, **_changes(recipe)})
     return command + (" \\\n    --bf16" if results.get("train_device", "").endswith("bfloat16") else "")
 
 

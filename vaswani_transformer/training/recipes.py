@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +20,7 @@ from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation import METRICS
 from ..files import RECIPE_FILE, read_json, write_json
 from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA, PAPER_BEAMS, PAPER_OVER_SOURCE
+from .schedule import paper_peak_learning_rate
 
 logger = logging.get_logger(__name__)
 
@@ -32,6 +34,8 @@ OLD_NAMES = {
 
 SPLITS = ("train", "validation", "test")
 PARTS = ("source", "target", "pairs")  # the files of a split
+TIMED = ("max_steps", "warmup_steps", "learning_rate")  # what --minutes lays out, with the cadences
+CADENCES = ("eval_steps", "save_steps", "snapshot_steps", "logging_steps")
 _DECIDING = (*METRICS, "loss", "nll", "perplexity")  # figures by which a model can be chosen
 
 # Ranges of numbers: the least value, the first that is too large, and the words for both.
@@ -406,6 +410,48 @@ RECIPES: dict[str, Recipe] = {
             logging_steps=50,
         ),
         Recipe(
+            name="small",
+            description=(
+                "A small model for your own text on a CPU: ten minutes to an hour for 10,000 to 200,000 pairs. "
+                "--minutes says how long."
+            ),
+            vocab_size=6000,
+            max_tokens_per_sentence=128,
+            d_model=128,
+            d_ff=512,
+            num_heads=4,
+            num_encoder_layers=2,
+            num_decoder_layers=2,
+            max_source_tokens_per_batch=1000,
+            max_target_tokens_per_batch=1000,
+            max_steps=10_000,
+            warmup_steps=1000,
+            snapshot_steps=100,
+            num_averaged_snapshots=10,
+            eval_steps=1000,
+            save_steps=1000,
+            logging_steps=100,
+        ),
+        Recipe(
+            name="medium",
+            description=(
+                "A model for your own text on one GPU, some 100,000 to a few million pairs: the size and dropout that "
+                "are usual for IWSLT's 160,000 pairs, with batches of 8,000 tokens a side."
+            ),
+            vocab_size=10_000,
+            d_ff=1024,
+            num_heads=4,
+            dropout=0.3,
+            max_source_tokens_per_batch=8000,
+            max_target_tokens_per_batch=8000,
+            max_steps=30_000,
+            snapshot_steps=500,
+            num_averaged_snapshots=10,
+            eval_steps=1000,
+            save_steps=1000,
+            logging_steps=100,
+        ),
+        Recipe(
             name="multi30k-tiny",
             description=(
                 "Multi30k en-de with the Transformer-Tiny of Wu et al. 2021 (LividWo/Revisit-MMT, text only), for the "
@@ -472,16 +518,59 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def get_recipe(name: str, **overrides: Any) -> Recipe:
-    """Recipe of the table, with fields replaced.
+def get_recipe(name: str | None, /, **overrides: Any) -> Recipe:
+    """Recipe of the table, or the paper's base model (None), with fields replaced, and others that follow from them.
+
+    With fewer `max_steps`, validations, checkpoints, snapshots and log lines come at the same parts of the training.
+    Other training data do not inherit the languages: these are what is given, or the suffixes of the files' names.
 
     Raises:
-        ValueError: If no recipe has this name; the message lists the known ones.
+        ValueError: If no recipe has this name, the message lists the known ones; or languages are missing.
         TypeError: If an override is not a field of `Recipe`.
     """
-    if name not in RECIPES:
+    if name is not None and name not in RECIPES:
         raise ValueError(f"`recipe` must be one of {', '.join(sorted(RECIPES))}, got {name!r}. Pass a known name.")
-    return dataclasses.replace(RECIPES[name], **with_new_names(overrides))
+    recipe, given = RECIPES.get(name or "", Recipe()), with_new_names(overrides)
+    steps = given.get("max_steps")
+    if isinstance(steps, int) and 0 < steps < recipe.max_steps:
+        given = {each: max(1, getattr(recipe, each) * steps // recipe.max_steps) for each in CADENCES} | given
+    if given.get("dataset", recipe.dataset) != recipe.dataset or {"train_source", "train_pairs"} & given.keys():
+        given = _of_own_data(recipe, given) | given
+    return dataclasses.replace(recipe, **given)
+
+
+def laid_out(recipe: Recipe, max_steps: int) -> Recipe:
+    """The recipe for so many updates: four validations, the peak rate after a fifth of the updates at most.
+
+    The peak stays where the warm-up gets shorter: the paper's formula would raise it.
+    """
+    values: dict[str, Any] = {"max_steps": max_steps}
+    values |= {each: max(1, getattr(recipe, each) * max_steps // recipe.max_steps) for each in CADENCES}
+    values |= dict.fromkeys(("eval_steps", "save_steps"), -(-max_steps // 4))
+    if recipe.warmup_steps * 5 > max_steps:
+        peak = recipe.learning_rate or paper_peak_learning_rate(recipe.model_config().d_model, recipe.warmup_steps)
+        values |= {"warmup_steps": max(1, max_steps // 5), "learning_rate": peak}
+    return dataclasses.replace(recipe, **values)
+
+
+def _of_own_data(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Languages, name and description of a recipe with other data than its own."""
+    values: dict[str, Any] = {}
+    for side in ("source", "target"):
+        value = given.get(f"{side}_language")
+        files = given.get(f"train_{side}")
+        suffix = Path(files if isinstance(files, str) else files[0]).suffix[1:] if files else ""
+        if f"{side}_language" not in given and re.fullmatch("[a-z]{2}", suffix):
+            value = suffix
+            logger.info(f"The {side} language is {suffix}, by the name of its file.")
+        values[f"{side}_language"] = value
+    if recipe.source_language and None in values.values():
+        raise ValueError(
+            "`source_language` and `target_language` must be given with data of your own, got none: the recipe's are "
+            f"{recipe.source_language} and {recipe.target_language}. Pass both, for example en and fr."
+        )
+    is_other = recipe.dataset or (recipe.source_language, recipe.target_language) != tuple(values.values())
+    return values | ({"name": "custom", "description": ""} if recipe.source_language and is_other else {})
 
 
 def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -42,10 +44,11 @@ from ..files import (
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import write_average
+from .callbacks import PaceCallback
 from .card import refresh_card
 from .checkpoints import checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
 from .loading import RunData, cleaning_rules, prepare_data
-from .recipes import PARTS, Recipe
+from .recipes import PARTS, Recipe, laid_out
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
 
@@ -159,8 +162,46 @@ def run_training(
         logger.info(f"Training data: {data.report}.")
     trainer = build_trainer(recipe, arguments, data, make_model)
     logger.info(describe_plan(trainer))
+    if not recipe.streaming:
+        logger.info(describe_pair(data))
     output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     return trainer, output, data
+
+
+def fit_to_minutes(
+    recipe: Recipe,
+    output_dir: str | Path,
+    minutes: float,
+    *,
+    overwrite: bool = False,
+    num_proc: int | None = None,
+    **options: Any,
+) -> Recipe:
+    """Returns the recipe with as many updates as fit into these minutes here, laid out for them.
+
+    The first updates are timed in a folder that is deleted, for a twentieth of the minutes; a tenth is left to
+    validations and checkpoints. Options are `bf16` and `use_cpu`.
+
+    Raises:
+        ValueError: If the minutes are none, several processes would train, or the folder holds another run.
+    """
+    if not 0 < minutes < math.inf or os.environ.get("WORLD_SIZE", "1") != "1":
+        raise ValueError(
+            f"`minutes` must be a finite number above 0, and one process train, got {minutes}. With several processes "
+            "pass `max_steps`."
+        )
+    check_output_dir(output_dir, recipe, overwrite=overwrite, resume=False)
+    _check_recipe(recipe)
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = training_arguments(dataclasses.replace(recipe, num_averaged_snapshots=0), folder, **options)
+        arguments.eval_strategy = arguments.save_strategy = arguments.logging_strategy = "no"
+        trainer = build_trainer(recipe, arguments, prepare_data(recipe, arguments, None, num_proc), make_model)
+        pace = next(each for each in trainer.callback_handler.callbacks if isinstance(each, PaceCallback))
+        pace.limit = 3 * minutes
+        trainer.train()
+    fitted = laid_out(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)))
+    logger.info(f"One update takes {pace.seconds:.3g} s: {fitted.max_steps:,} updates in {minutes:g} minutes.")
+    return fitted
 
 
 def training_arguments(
@@ -184,6 +225,7 @@ def training_arguments(
         use_cpu=use_cpu or not torch.accelerator.is_available(),
         eval_strategy="no" if recipe.data_arguments("validation") is None else "steps",
         predict_with_generate=recipe.generation_num_beams > 0,
+        logging_first_step=True,
         disable_tqdm=not sys.stderr.isatty(),
         report_to=[report_to] if isinstance(report_to, str) else [*report_to],
         **values,
@@ -205,7 +247,7 @@ def build_trainer(
         train_dataset=data.train,
         eval_dataset=data.validation,
         processing_class=data.tokenizer,
-        callbacks=[] if patience is None else [EarlyStoppingCallback(patience)],
+        callbacks=[PaceCallback()] if patience is None else [PaceCallback(), EarlyStoppingCallback(patience)],
         stream_rules=cleaning_rules(recipe),
     )
 
@@ -223,14 +265,28 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
         )
     else:
         described = f"a stream of {data.num_shards:,} shard(s)"
+    pair = getattr(trainer.model.config, "language_pair", None)
+    languages = f", {pair[0]} -> {pair[1]}," if pair else ""
+    if warmup > args.max_steps:
+        logger.warning(
+            f"The warm-up of {warmup:,} updates is longer than the training. Pass --warmup-steps "
+            f"{max(1, args.max_steps // 5)} --learning-rate {peak:.2g}, which is the same peak."
+        )
     return (
-        f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters on {described}: "
+        f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters{languages} on {described}: "
         f"{args.max_steps:,} updates. An update holds up to {args.max_source_tokens_per_batch:,} source and "
         f"{args.max_target_tokens_per_batch:,} target tokens, split over {args.world_size} device(s) x "
         f"{args.gradient_accumulation_steps} accumulation step(s), "
         f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time. Learning rate up "
         f"to {peak:.2e} at update {warmup:,}; {'bf16' if args.bf16 else 'fp32'} on {args.device}."
     )
+
+
+def describe_pair(data: RunData) -> str:
+    """The first training pair as the model sees it: what its tokens stand for, between bars."""
+    sides = [data.train[0][name] for name in ("input_ids", "labels")]
+    texts = ["|".join(str(data.tokenizer.decode([token])) for token in side) for side in sides]
+    return f"The first pair in tokens: |{texts[0]}| -> |{texts[1]}|"
 
 
 def _check_recipe(recipe: Recipe) -> None:

@@ -1,0 +1,193 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""What a run with data of one's own tells at its start, and what it works out by itself."""
+
+import json
+import logging
+import math
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from cli_runs import refused, train_arguments
+from toy_language import build_trainer, make_pairs
+from transformers import AutoModelForSeq2SeqLM, TrainerState, TrainingArguments
+
+from vaswani_transformer.cli import main
+from vaswani_transformer.training.callbacks import LogLines, PaceCallback
+from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe, laid_out
+from vaswani_transformer.training.run import fit_to_minutes
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Texts of the toy language under names of English and French."""
+    monkeypatch.chdir(tmp_path)
+    for number, language in enumerate(("en", "fr")):
+        Path(f"train.{language}").write_text("".join(f"{pair[number]}\n" for pair in make_pairs(80)))
+    return {"train_source": "train.en", "train_target": "train.fr"}
+
+
+def tiny(*flags, **changes):
+    """A run without languages."""
+    changes = {"train_target": "train.fr", "source_language": None, "target_language": None, **changes}
+    return train_arguments(*flags, **changes)
+
+
+# ---- languages ----
+
+
+@pytest.mark.parametrize("name", ["tatoeba-small", "quickstart", "paper-base-en-de"])
+def test_a_recipes_languages_name_and_description_are_not_those_of_other_data(name):
+    recipe = get_recipe(name, train_source="a/train.en", train_target="train.fr")
+    assert (recipe.source_language, recipe.target_language) == ("en", "fr")
+    assert (recipe.name, recipe.description, recipe.d_model) == ("custom", "", RECIPES[name].d_model)
+    with pytest.raises(ValueError, match="must be given with data of your own.* en and de"):
+        get_recipe(name, train_pairs="train.jsonl")
+    given = get_recipe(name, train_pairs="train.jsonl", source_language="fi", target_language="sv")
+    assert (given.source_language, given.target_language) == ("fi", "sv")
+
+
+def test_a_recipe_for_given_files_keeps_its_name_with_its_languages():
+    recipe = get_recipe("multi30k-tiny", train_source=["train.lc.en"], train_target=["train.lc.de"])
+    assert (recipe.name, recipe.description) == ("multi30k-tiny", RECIPES["multi30k-tiny"].description)
+    assert get_recipe("small", train_source="a.en", train_target="a.fr").name == "small"
+
+
+def test_names_without_a_language_say_nothing():
+    recipe = get_recipe(None, train_source="train.src", train_target="train.txt")
+    assert (recipe.source_language, recipe.target_language) == (None, None)
+    asked = get_recipe(None, train_source="a.en", train_target="a.fr", source_language="en", target_language="de")
+    assert asked.target_language == "de"
+
+
+def test_the_start_names_languages_and_shows_a_pair(files, capsys):
+    assert main(tiny(max_steps="2", snapshot_steps="1", save_steps="2")) == 0
+    said = capsys.readouterr().err
+    assert "The target language is fr, by the name of its file." in said
+    assert re.search(r"Training [\d,]+ parameters, en -> fr, on 80 pairs", said)
+    source, target = make_pairs(80)[0]
+    shown = re.search(r"The first pair in tokens: \|(.*)\| -> \|(.*)\|\n", said)
+    assert shown[1].replace("|", "") == f"{source}</s>" and shown[2].replace("|", "") == f"{target}</s>"
+    assert "1 of 2  loss" in said
+    config = json.loads(Path("run/config.json").read_text())
+    assert (config["source_language"], config["target_language"]) == ("en", "fr")
+
+
+@pytest.mark.parametrize("is_exchanged", [False, True])
+def test_exchanged_languages_are_warned_of(tmp_path, monkeypatch, capsys, is_exchanged):
+    monkeypatch.chdir(tmp_path)
+    Path("train.en").write_text("The man is in the house .\nA dog and a cat .\n" * 20)
+    Path("train.de").write_text("Der Mann ist nicht im Haus .\nEin Hund und eine Katze .\n" * 20)
+    languages = ["de", "en"] if is_exchanged else ["en", "de"]
+    options = dict(zip(("source_language", "target_language"), languages, strict=True))
+    assert main(train_arguments(**options, max_steps="1", snapshot_steps="1", save_steps="1")) == 0
+    assert ("exchange the files" in capsys.readouterr().err) == is_exchanged
+
+
+# ---- cadences and minutes ----
+
+
+def test_fewer_updates_have_validations_at_the_same_parts_of_the_training():
+    recipe = get_recipe("tatoeba-small", max_steps=1200, logging_steps=7)
+    assert (recipe.eval_steps, recipe.save_steps, recipe.snapshot_steps, recipe.logging_steps) == (50, 50, 10, 7)
+    more = get_recipe("tatoeba-small", max_steps=24_000)
+    assert (more.eval_steps, more.snapshot_steps) == (500, 100)
+    assert get_recipe(None, max_steps=10).snapshot_steps == 1
+    assert get_recipe(None, max_steps=20_000).eval_steps == 1000
+
+
+def test_a_training_that_is_laid_out_keeps_its_peak_rate():
+    recipe = Recipe(d_model=128, warmup_steps=1000, max_steps=10_000, eval_steps=1000, snapshot_steps=100)
+    short = laid_out(recipe, 1000)
+    assert (short.max_steps, short.warmup_steps, short.eval_steps, short.snapshot_steps) == (1000, 200, 250, 10)
+    assert short.learning_rate == pytest.approx((128 * 1000) ** -0.5)
+    long = laid_out(recipe, 40_000)
+    assert (long.warmup_steps, long.learning_rate, long.snapshot_steps) == (1000, None, 400)
+
+
+@pytest.mark.slow
+def test_minutes_become_updates_that_a_resume_keeps(files, capsys):
+    options = ["--minutes", "0.02"]
+    command = tiny(*options, max_steps=None, snapshot_steps=None, save_steps=None, logging_steps=None)
+    assert main(command) == 0
+    recipe, said = Recipe.load("run"), capsys.readouterr()
+    assert f"{recipe.max_steps:,} updates in 0.02 minutes." in said.err
+    assert f"{recipe.max_steps:,} updates on 80 pairs" in said.out
+    assert 1 < recipe.max_steps < 1000
+    assert main([*command, "--resume"]) == 0 and Recipe.load("run") == recipe
+    shutil.rmtree("run/checkpoint-" + str(recipe.max_steps))
+    for name in ("model.safetensors", "train_results.json"):
+        (Path("run") / name).unlink()
+    assert main([*command, "--resume-or-start"]) == 0 and Recipe.load("run") == recipe
+
+
+def test_minutes_that_cannot_be_are_refused(files, capsys, monkeypatch):
+    assert "`--minutes` must be a finite number above 0" in refused(capsys, tiny("--minutes", "0", max_steps=None))
+    assert "`--max-steps` must be left out with --minutes" in refused(capsys, tiny("--minutes", "1"))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="one process train"):
+        fit_to_minutes(Recipe(), "run", 1.0)
+    assert not Path("run").exists()
+
+
+def test_the_first_updates_tell_how_long_it_takes(tmp_path, monkeypatch, caplog):
+    times = iter(range(0, 10**6, 2000))
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(times)))
+    pace, state = PaceCallback(), TrainerState(max_steps=100, is_world_process_zero=True)
+    with caplog.at_level(logging.INFO, logger="vaswani_transformer"):
+        for step in range(1, 9):
+            state.global_step = step
+            pace.on_step_end(TrainingArguments(str(tmp_path), use_cpu=True), state, None)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "One update takes 2e+03 s: 100 updates are done in 2 days, 4:46:40. On a CPU `--recipe small` takes" in line
+
+
+def test_a_warm_up_beyond_the_last_update_is_told_with_values_that_fit(files, capsys):
+    assert main(tiny(warmup_steps="100", d_model="16", snapshot_steps="4")) == 0
+    said = capsys.readouterr().err
+    assert "Pass --warmup-steps 1 --learning-rate 0.025, which is the same peak." in said
+    assert main(tiny("--overwrite", warmup_steps="1", learning_rate="0.025", snapshot_steps="4")) == 0
+    assert "warm-up" not in capsys.readouterr().err
+
+
+# ---- figures ----
+
+
+def test_perplexities_that_say_nothing_are_short(tmp_path, capsys):
+    state = TrainerState(max_steps=10, global_step=1, is_world_process_zero=True)
+    figures = {"perplexity": 3e9, "eval_perplexity": math.inf, "nll": 21.8}
+    LogLines().on_log(TrainingArguments(str(tmp_path), use_cpu=True), state, None, logs=figures)
+    assert capsys.readouterr().err == "1 of 10  perplexity >1e6  eval_perplexity >1e6  nll 21.8\n"
+
+
+def test_a_training_worse_than_chance_warns_once(tokenizer, dataset, tmp_path, caplog):
+    trainer = build_trainer(tokenizer, dataset, tmp_path, max_steps=8, warmup_steps=1, learning_rate=3.0)
+    trainer.train()
+    assert [record.getMessage() for record in caplog.records].count(caplog.records[-1].getMessage()) == 1
+    assert "by chance: the training diverges" in caplog.text
+
+
+def test_a_model_that_is_trained_further_forgets_the_longest_source_of_before(tmp_path, tiny_model):
+    tiny_model.generation_config.longest_training_source = 7
+    tiny_model.save_pretrained(tmp_path)
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    model.save_pretrained(tmp_path / "same")
+    with torch.no_grad():
+        next(model.parameters()).add_(1e-3)
+    model.save_pretrained(tmp_path / "trained")
+    kept = {
+        name: json.loads((tmp_path / name / "generation_config.json").read_text()).get("longest_training_source")
+        for name in ("same", "trained")
+    }
+    assert kept == {"same": 7, "trained": None}
+
+
+def test_options_as_people_write_them(files, capsys):
+    written = [word.replace("-", "_").replace("__", "--", 1) if word.startswith("--") else word for word in tiny()]
+    assert "--train_source" in written and main(written) == 0
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", "--output-dir", "other", "--max-step", "5"])
+    assert "(did you mean --max-steps?)" in capsys.readouterr().err
