@@ -39,7 +39,8 @@ TINY = f"{SIZES} --snapshot-steps 1 --max-new-tokens-over-source 2 --use-cpu"
 # What is replaced in every command, to take seconds.
 SMALLER = {
     "--vocab-size 8000": "--vocab-size 280",
-    "--max-steps 20000": "--max-steps 3",
+    "--recipe small --minutes 30": "--vocab-size 280 --max-steps 3",
+    "--recipe small": "--vocab-size 280 --max-steps 3",
     "--nproc-per-node 8": "--standalone --nproc-per-node 2",
     "measure_speed.py --recipe paper-base-en-de": "measure_speed.py --recipe quickstart",
 }
@@ -122,10 +123,15 @@ TRAININGS = (
     "runs/new --train-pairs train.jsonl --num-proc 1 --max-tokens-per-sentence 99 --max-length-ratio 9",
     "runs/new --train-source train.en --train-target train.de --streaming true --tokenizer tok --resume-or-start",
     "runs/my-model --resume --max-steps 4",
+    "runs/new --recipe medium --bf16 --train-source train.en --train-target train.de",
     "runs/new --train-pairs train.jsonl domain.jsonl --train-weights 1 4 --bpe-dropout 0.1 --bpe-dropout-side source",
     "runs/new --train-source train.en domain.en --train-target train.de domain.de --bpe-dropout-side target",
 )
 OPTIONS_RUN_ELSEWHERE = {
+    **dict.fromkeys(
+        ("--minutes 30", "--recipe small --minutes 30"),
+        ("training/test_first_minutes.py::test_minutes_become_updates_that_a_resume_keeps", "--minutes"),
+    ),
     "--report-to tensorboard": (
         "training/test_trackers.py::test_tensorboard_receives_the_figures_of_the_log_under_their_names",
         "tensorboard",
@@ -141,6 +147,10 @@ OPTIONS_RUN_ELSEWHERE = {
     "--dataset FOLDER": (
         "training/test_wmt14_dry_run.py::test_dry_run_is_the_recipe_but_for_its_size",
         "dataset=wmt14",
+    ),
+    "--source-language en --target-language de": (
+        "training/test_first_minutes.py::test_exchanged_languages_are_warned_of",
+        "source_language",
     ),
     "--dataset builtin --source-language en --target-language de": (
         "test_quickstart.py::test_quickstart_trains_scores_and_translates",

@@ -364,6 +364,11 @@ class DecoderLayer(PostNormLayer):
 # ------------------------------------------------------------------------------------ loading and initialisation
 
 
+def _versions_of(model: nn.Module) -> list[int]:
+    """How often torch saw each weight written to."""
+    return [0 if weight.is_inference() else weight._version for weight in model.parameters()]
+
+
 class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     """Loading, saving and initialisation shared by every model of this file.
 
@@ -388,15 +393,11 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
         model, info = loaded
         model._loading_info = {key: sorted(info[key]) for key in ("missing_keys", "unexpected_keys")}
-        model._loaded_versions = model._weight_versions()
+        model._loaded_versions = _versions_of(model)
         if model.can_generate() and model.generation_config._from_model_config:  # no generation_config.json
             model._set_default_generation()
             model.set_default_search()
         return (model, info) if output_loading_info else model
-
-    def _weight_versions(self) -> list[int]:
-        """How often torch saw each weight written to."""
-        return [0 if weight.is_inference() else weight._version for weight in self.parameters()]
 
     def check_loaded_weights(self) -> None:
         """Raises ValueError if the checkpoint lacked tensors or held unknown ones, of which loading only warns."""
@@ -742,7 +743,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         """
         own, self.generation_config = self.generation_config, copy.deepcopy(self.generation_config)
         self.set_default_search()
-        if self._loaded_versions not in (None, self._weight_versions()):
+        if self._loaded_versions not in (None, _versions_of(self)):
             vars(self.generation_config).pop("longest_training_source", None)
         try:
             super().save_pretrained(*args, **kwargs)

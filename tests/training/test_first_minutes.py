@@ -142,7 +142,9 @@ def test_the_first_updates_tell_how_long_it_takes(tmp_path, monkeypatch, caplog)
             state.global_step = step
             pace.on_step_end(TrainingArguments(str(tmp_path), use_cpu=True), state, None)
     (line,) = [record.getMessage() for record in caplog.records]
-    assert "One update takes 2e+03 s: 100 updates are done in 2 days, 4:46:40. On a CPU `--recipe small` takes" in line
+    assert (
+        "One update takes 2e+03 s: 100 updates are done in 2 days, 4:46:40. With `--recipe small --minutes 30`" in line
+    )
 
 
 def test_a_warm_up_beyond_the_last_update_is_told_with_values_that_fit(files, capsys):

@@ -92,10 +92,7 @@ def check_model_path(name_or_path: str | Path) -> None:
 
 
 def _found(name_or_path: str | Path) -> str:
-    """The folder of a model or its id on the Hub; of a Hub that cannot be reached the folder of the last download.
-
-    The library would try to reach it for a minute.
-    """
+    """The folder of a model or its id; the last download where no Hub can be reached, which the library tries long."""
     check_model_path(name_or_path)
     hub = urlsplit(constants.ENDPOINT)
     if Path(name_or_path).is_dir() or constants.is_offline_mode() or getproxies():

@@ -146,8 +146,8 @@ def evaluate_to_files(
 
 def _results_file(folder: Path, name: str) -> Path:
     """The file in a model's folder for results of the test set of this name, which others' do not share."""
-    files = [part.strip().rpartition("/")[2] for part in name.split(",")]
-    for file in (TEST_RESULTS_FILE, f"test_results_{re.sub(r'[^a-zA-Z0-9._-]+', '-', '-'.join(files))}.json"):
+    short = re.sub(r"[^\w.-]+", "-", "-".join(part.rpartition("/")[2] for part in name.split(", ")))
+    for file in (TEST_RESULTS_FILE, f"test_results_{short}.json"):
         path = folder / file
         if not path.is_file() or (earlier := read_json(path).get("test_data", name)) == name:
             return path

@@ -60,38 +60,32 @@ class LogLines(PrinterCallback):
 
 
 class PaceCallback(TrainerCallback):
-    """Times updates from the third on, and tells once how long the training will take.
+    """Times updates from the third on, and tells once how long the training will take, or ends it after a limit."""
 
-    Args:
-        limit: Seconds after which the training ends, for a measurement; None goes on.
-    """
+    limit: float | None = None  # seconds
+    seconds = math.nan  # of an update
 
-    def __init__(self, limit: float | None = None) -> None:
-        self.limit, self.seconds = limit, math.nan
+    def __init__(self) -> None:
         self._times: list[float] = []
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Times an update."""
-        if self.limit is None and len(self._times) > _TIMED_UPDATES:
+        if self.limit is None and len(self._times) == _TIMED_UPDATES:
             return
         if args.device.type != "cpu":
             torch.accelerator.synchronize(args.device)
         self._times.append(time.perf_counter())
-        if len(self._times) > 2:
-            self.seconds = (self._times[-1] - self._times[1]) / (len(self._times) - 2)
+        if (count := len(self._times)) > 2:
+            self.seconds = (self._times[-1] - self._times[1]) / (count - 2)
         if self.limit is not None:
-            control.should_training_stop = len(self._times) > 3 and self._times[-1] - self._times[0] > self.limit
-        elif len(self._times) == _TIMED_UPDATES and state.is_world_process_zero:
+            control.should_training_stop = count > 3 and self._times[-1] - self._times[0] > self.limit
+        elif count == _TIMED_UPDATES and state.is_world_process_zero:
             rest = timedelta(seconds=round(self.seconds * (state.max_steps - state.global_step)))
-            text = f"One update takes {self.seconds:.3g} s: {state.max_steps:,} updates are done in {rest}"
+            text = f"One update takes {self.seconds:.3g} s: {state.max_steps:,} updates are done in {rest}."
             is_long = args.device.type == "cpu" and rest > timedelta(hours=12)
-            logger.info(
-                f"{text}. On a CPU `--recipe small` takes minutes, and --minutes says how many."
-                if is_long
-                else f"{text}."
-            )
+            logger.info(f"{text} With `--recipe small --minutes 30` it takes half an hour." if is_long else text)
 
 
 class CostCallback(TrainerCallback, ExportableState):

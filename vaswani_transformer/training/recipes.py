@@ -379,6 +379,15 @@ def paper_recipes() -> list[Recipe]:
     return [*published, *rows]
 
 
+_SMALL: dict[str, Any] = {
+    "vocab_size": 6000,
+    "max_tokens_per_sentence": 128,
+    "d_model": 128,
+    "d_ff": 512,
+    "num_heads": 4,
+}
+_SMALL |= {"num_encoder_layers": 2, "num_decoder_layers": 2, "warmup_steps": 1000, "num_averaged_snapshots": 10}
+
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
     for recipe in (
@@ -391,20 +400,12 @@ RECIPES: dict[str, Recipe] = {
             source_language="en",
             target_language="de",
             dataset="builtin",
-            vocab_size=6000,
-            max_tokens_per_sentence=128,
-            d_model=128,
-            d_ff=512,
-            num_heads=4,
-            num_encoder_layers=2,
-            num_decoder_layers=2,
+            **_SMALL,
             dropout=0.0,
             max_source_tokens_per_batch=700,
             max_target_tokens_per_batch=700,
             max_steps=5400,
-            warmup_steps=1000,
             snapshot_steps=150,
-            num_averaged_snapshots=10,
             eval_steps=2700,
             save_steps=2700,
             logging_steps=50,
@@ -415,22 +416,13 @@ RECIPES: dict[str, Recipe] = {
                 "A small model for your own text on a CPU: ten minutes to an hour for 10,000 to 200,000 pairs. "
                 "--minutes says how long."
             ),
-            vocab_size=6000,
-            max_tokens_per_sentence=128,
-            d_model=128,
-            d_ff=512,
-            num_heads=4,
-            num_encoder_layers=2,
-            num_decoder_layers=2,
+            **_SMALL,
             max_source_tokens_per_batch=1000,
             max_target_tokens_per_batch=1000,
             max_steps=10_000,
-            warmup_steps=1000,
             snapshot_steps=100,
-            num_averaged_snapshots=10,
             eval_steps=1000,
             save_steps=1000,
-            logging_steps=100,
         ),
         Recipe(
             name="medium",
@@ -445,11 +437,8 @@ RECIPES: dict[str, Recipe] = {
             max_source_tokens_per_batch=8000,
             max_target_tokens_per_batch=8000,
             max_steps=30_000,
-            snapshot_steps=500,
-            num_averaged_snapshots=10,
             eval_steps=1000,
             save_steps=1000,
-            logging_steps=100,
         ),
         Recipe(
             name="multi30k-tiny",
