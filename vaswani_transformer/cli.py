@@ -128,12 +128,13 @@ def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
     with requiring("train", "to train"):
         import accelerate  # noqa: F401  (transformers' own error names no extra)
-    from .training.run import fit_to_minutes, train
+    from .training.run import check_output_dir, fit_to_minutes, train
 
     options = training_options(args, recipe)
     if args.minutes is not None and not options["resume"]:
-        check = {name: options[name] for name in ("bf16", "use_cpu", "num_proc")}
-        recipe = fit_to_minutes(recipe, args.output_dir, args.minutes, overwrite=options["overwrite"], **check)
+        check_output_dir(args.output_dir, recipe, overwrite=options["overwrite"], resume=False)
+        here = {name: options[name] for name in ("bf16", "use_cpu", "num_proc")}
+        recipe = fit_to_minutes(recipe, args.minutes, **here)
     results = train(recipe, args.output_dir, **options)
     if is_main_process():
         print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")

@@ -128,8 +128,8 @@ def test_minutes_that_cannot_be_are_refused(files, capsys, monkeypatch):
     assert "`--minutes` must be a finite number above 0" in refused(capsys, tiny("--minutes", "0", max_steps=None))
     assert "`--max-steps` must be left out with --minutes" in refused(capsys, tiny("--minutes", "1"))
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match="one process train"):
-        fit_to_minutes(Recipe(), "run", 1.0)
+    with pytest.raises(ValueError, match="for one process"):
+        fit_to_minutes(Recipe(), 1.0)
     assert not Path("run").exists()
 
 

@@ -168,29 +168,16 @@ def run_training(
     return trainer, output, data
 
 
-def fit_to_minutes(
-    recipe: Recipe,
-    output_dir: str | Path,
-    minutes: float,
-    *,
-    overwrite: bool = False,
-    num_proc: int | None = None,
-    **options: Any,
-) -> Recipe:
+def fit_to_minutes(recipe: Recipe, minutes: float, *, num_proc: int | None = None, **options: Any) -> Recipe:
     """Returns the recipe with as many updates as fit into these minutes here, laid out for them.
 
     The first updates are timed in a folder that is deleted, for a twentieth of the minutes; a tenth is left to
-    validations and checkpoints. Options are `bf16` and `use_cpu`.
-
-    Raises:
-        ValueError: If the minutes are none, several processes would train, or the folder holds another run.
+    validations and checkpoints. Options are `bf16` and `use_cpu`; what cannot be trained raises ValueError.
     """
     if not 0 < minutes < math.inf or os.environ.get("WORLD_SIZE", "1") != "1":
         raise ValueError(
-            f"`minutes` must be a finite number above 0, and one process train, got {minutes}. With several processes "
-            "pass `max_steps`."
+            f"`minutes` must be a finite number above 0, for one process, got {minutes}. Pass `max_steps`."
         )
-    check_output_dir(output_dir, recipe, overwrite=overwrite, resume=False)
     _check_recipe(recipe)
     with tempfile.TemporaryDirectory() as folder:
         arguments = training_arguments(dataclasses.replace(recipe, num_averaged_snapshots=0), folder, **options)
