@@ -69,6 +69,7 @@ def test_no_module_imports_itself_through_others():
 @pytest.mark.parametrize("path", HUB_FILES, ids=lambda p: p.name)
 def test_files_that_travel_import_torch_transformers_and_each_other_only(path):
     allowed = {"torch", "transformers", "tokenizers", "huggingface_hub", *sys.stdlib_module_names}
+    allowed |= {"sentencex"}  # where it is installed; tests/test_documents.py runs without it
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             assert {alias.name.split(".")[0] for alias in node.names} <= allowed

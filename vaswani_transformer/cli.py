@@ -274,7 +274,8 @@ def _translate(args: argparse.Namespace) -> None:
     processes = join_processes()
     device = args.device or (processes and processes.device)
     model, tokenizer = load_for_inference(args.model, device=device, int8=args.int8)
-    options |= {"num_best": args.n_best, "resume": args.resume, "processes": processes, "tag": args.tag}
+    options |= {name: getattr(args, name) for name in ("resume", "tag", "document")}
+    options |= {"num_best": args.n_best, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)
     if processes is not None:
         processes.destroy_process_group()
@@ -513,6 +514,7 @@ _TRANSLATE = {
     ),
     "--resume": "skip the lines in OUTPUT.part that the same command, interrupted, left",
     "--overwrite": "replace the output file",
+    "--document": "translate the sentences of each line one by one; white space and list marks stay",
     "--tag TEXT": "write this and a space before each translation, such as <bt> (train has --added-tokens)",
     "#sampling": "Draws translations at random, as back-translation needs them, instead of searching the best.",
     "--sample": "draw each token by its probability; --n-best N draws N translations",

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pipeline("translation")`: text in, text out."""
 
+import functools
 import itertools
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
 from typing import Any
@@ -26,6 +28,75 @@ _OF_VERSION_4 = ("truncation", "return_tensors", "return_text", "clean_up_tokeni
 _PAIR_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 
 
+# White space in front of a line, with the mark of a list.
+_BEFORE = re.compile(r"\s*(?:(?:[-*+\u2022\u2023\u2013]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s+)?")
+# White space behind the end of a sentence and before a capital, a digit or a quotation mark.
+_BETWEEN = re.compile(
+    r"(?<=[.!?\u2026])[\"'\u201c\u201d\u00bb\u2019)\]]*\s+(?=[\"'\u201e\u201c\u00ab\u00bf\u00a1(\[]*[^\W_a-z])"
+)
+_NO_END = re.compile(r"\b(?:[^\W\d]|(?<![.,$])\d{1,2}|Dr|Mrs?|Ms|Mme|Prof|St|Nr|No|Fig|vs|bzw|usw|ca|vgl|etc|cf)\.$")
+_LOOK_BACK = 12  # characters
+
+
+def split_text(text: str, language: str | None = None) -> list[str]:
+    """Parts of a text, which they make up: what is no sentence and a sentence in turn, beginning and ending with none.
+
+    Lines end sentences; the marks of a list are none. Sentences of a line are those of `sentencex`, where that package
+    is installed, else by a plain rule: they end in `.`, `!`, `?` or an ellipsis before a capital or a digit, but not
+    behind a number, a letter or a common abbreviation.
+    """
+    parts = [""]
+    for line in text.splitlines(keepends=True):
+        before: str = _BEFORE.match(line)[0]  # type: ignore[index]  # which may be empty
+        parts[-1] += before
+        for sentence in _sentences(line[len(before) :], language):
+            stripped = sentence.strip()
+            start = sentence.index(stripped) if stripped else len(sentence)
+            parts[-1] += sentence[:start]
+            if stripped:
+                parts += [stripped, sentence[start + len(stripped) :]]
+    return parts
+
+
+def by_sentence(
+    texts: Iterator[Any], split: Callable[[Any], list[str]], compute: Callable[[Iterator[str]], Iterable[Any]]
+) -> Iterator[tuple[list[str], list[Any]]]:
+    """Parts of each text, as `split` gives them, and what `compute` finds for its sentences.
+
+    What has no sentence is the only part; `compute` sees it, too.
+    """
+    pending: deque[list[str]] = deque()
+
+    def sentences() -> Iterator[str]:
+        for text in texts:
+            pending.append(split(text))
+            yield from pending[-1][1::2] or pending[-1]
+
+    results = iter(compute(sentences()))
+    for first in results:
+        parts = pending.popleft()
+        yield parts, [first, *itertools.islice(results, max(0, len(parts) // 2 - 1))]
+
+
+@functools.cache
+def _segmenter() -> Any:
+    """`segment` of sentencex; None where that is not installed."""
+    try:
+        from sentencex import segment
+    except ImportError:
+        return None
+    return segment
+
+
+def _sentences(line: str, language: str | None) -> list[str]:
+    """Sentences of a line, which they make up."""
+    if (segment := _segmenter()) is None:
+        found = ((each.start(), each.end()) for each in _BETWEEN.finditer(line))
+        ends = [end for start, end in found if not _NO_END.search(line[max(0, start - _LOOK_BACK) : start])]
+        return [line[start:end] for start, end in itertools.pairwise([0, *ends, len(line)])]
+    return list(segment(language or "en", line))
+
+
 def check_text_length(text: str) -> None:
     """Raises ValueError for a text of more than 65,536 bytes, say a file without line ends: it would take hours."""
     if 4 * len(text) > MAX_TEXT_BYTES and (size := len(text.encode("utf-8", "surrogatepass"))) > MAX_TEXT_BYTES:
@@ -45,6 +116,10 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     Lists and data sets are sorted by length and cut into batches of 4,096 padded tokens and at most 128 texts, or of
     `batch_size` texts if that is given; texts of a generator come one by one, or are read 16 batches ahead.
+
+    A text of several sentences or lines is translated sentence by sentence (`split_text`), each of which then has that
+    limit of bytes, and its white space, blank lines and list marks stay. `split_sentences=False`, at construction or
+    in the call, translates each text as one.
 
     Parameters of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in the call, and so
     can `src_lang` and `tgt_lang`, for models of other architectures whose tokenizers ask for them.
@@ -71,7 +146,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     model: Any  # of any architecture
     tokenizer: Any
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, split_sentences: bool = True, **kwargs: Any) -> None:
+        self._splits_sentences = split_sentences
         super().__init__(*args, **kwargs)
         if hasattr(self.model, "check_loaded_weights"):
             self.model.check_loaded_weights()
@@ -95,20 +171,42 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             )
         return {name: value for name, value in languages.items() if value}, generate_kwargs, {}
 
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Any, *args: Any, split_sentences: bool | None = None, **kwargs: Any) -> Any:
         """Translates a text, a list of texts, a generator or a data set of texts; see the class."""
-        if isinstance(inputs, tuple):
-            inputs = list(inputs)
-        is_collection = isinstance(inputs, Sized) and not isinstance(inputs, str)
-        if is_collection and kwargs.get("batch_size") is None and self._batch_size is None:
+        splits = self._splits_sentences if split_sentences is None else split_sentences
+        if isinstance(inputs, str):
+            if splits and len(self._parts_of(inputs)) > 1:
+                return next(self._documents(iter([inputs]), *args, **{"batch_size": _ANY_NUMBER, **kwargs}))
+            return super().__call__(inputs, *args, **kwargs)
+        is_sized, is_list = isinstance(inputs, Sized), isinstance(inputs, (list, tuple))
+        if is_sized and kwargs.get("batch_size") is None and self._batch_size is None:
             kwargs["batch_size"] = _ANY_NUMBER
-        is_list = isinstance(inputs, list)
         if is_list and not inputs:
             return []
-        results = super().__call__(inputs, *args, **kwargs)
+        if splits:
+            texts = (inputs[index] for index in range(len(inputs))) if is_sized else iter(inputs)
+            results: Any = self._documents(texts, *args, **kwargs)
+            results = list(results) if is_list else _Sized(results, len(inputs)) if is_sized else results
+        else:
+            results = super().__call__(list(inputs) if is_list else inputs, *args, **kwargs)
         if is_list and all(len(result) == 1 for result in results):
             return [result[0] for result in results]
         return results
+
+    def _parts_of(self, text: Any) -> list[str]:
+        """Parts of a text of several sentences or lines, as of `split_text`; the text alone, if it is none."""
+        parts = split_text(text, getattr(self.model.config, "source_language", None)) if isinstance(text, str) else []
+        return parts if len(parts) > 3 or (len(parts) == 3 and "\n" in text) else [text]
+
+    def _documents(self, texts: Iterator[Any], *args: Any, **kwargs: Any) -> Iterator[list[dict[str, str]]]:
+        """Results of texts, whose sentences are translated one by one and put in their places."""
+        compute = partial(super().__call__, *args, **kwargs)
+        for parts, found in by_sentence(texts, self._parts_of, compute):
+            documents, places = [], slice(1, None, 2) if len(parts) > 1 else slice(1)
+            for translations in zip(*found, strict=True):
+                parts[places] = [each["translation_text"] for each in translations]
+                documents.append({"translation_text": "".join(parts)})
+            yield documents
 
     def get_iterator(
         self, inputs: Any, num_workers: int, batch_size: int, *params: dict[str, Any]

@@ -23,7 +23,14 @@ from transformers import BatchEncoding, GenerationConfig, PreTrainedTokenizerBas
 from ..cpu_kernels_vaswani_transformer import is_int8
 from ..extras import requiring
 from ..files import STANDARD_STREAM, check_outputs, decode_lines, is_stream, line_bytes, write_lines
-from ..pipeline_vaswani_transformer import MAX_TEXT_BYTES, check_text_length, length_batches, one_at_a_time
+from ..pipeline_vaswani_transformer import (
+    MAX_TEXT_BYTES,
+    by_sentence,
+    check_text_length,
+    length_batches,
+    one_at_a_time,
+    split_text,
+)
 from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
 
 # Sentences tokenised and sorted by length together: enough for batches without padding, little enough for memory.
@@ -332,6 +339,7 @@ def translate_file(
     num_best: int | None = None,
     resume: bool = False,
     tag: str | None = None,
+    document: bool = False,
     processes: Any = None,
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
@@ -351,6 +359,7 @@ def translate_file(
             first; None writes the best alone, as text.
         resume: Whether to skip the lines that OUTPUT.part holds already. Input, model and options must be the same.
         tag: What is written before each translation that is not blank, and a space; for text alone.
+        document: Whether lines may hold several sentences, which are translated one by one, and list marks.
 
     Raises:
         ValueError: A line is not UTF-8, of which nothing is translated, or there are fewer beams than `num_best`.
@@ -359,6 +368,10 @@ def translate_file(
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
     """
     check_outputs({"output": output_file}, [input_file])
+    if document and num_best is not None:
+        raise ValueError(
+            f"`document` must be left out with `num_best`, got {num_best}: only the best are put together."
+        )
     if tag is not None and (num_best is not None or not tag.strip() or len(tag.splitlines()) > 1):
         raise ValueError(
             f"`tag` must be some characters in one line, and `num_best` left out, got {tag!r} and {num_best}."
@@ -377,7 +390,11 @@ def translate_file(
     with open_lines(input_file) as sentences:
         rest: Iterator[str] = itertools.islice(sentences, num_kept, None)
         if num_best is None:
-            lines = translate(model, tokenizer, rest, **options)
+            lines = (
+                _by_sentence(model, tokenizer, rest, options)
+                if document
+                else translate(model, tokenizer, rest, **options)
+            )
             if tag is not None:
                 lines = (f"{tag} {line}" if line else line for line in lines)
         else:
@@ -392,6 +409,17 @@ def translate_file(
         if not _is_main(processes):
             return num_kept + sum(1 for _ in lines)
         return num_kept + (_append_lines(lines, output_file) if has_part else write_lines(lines, output_file))
+
+
+def _by_sentence(
+    model: GenerativeModel, tokenizer: PreTrainedTokenizerBase, lines: Iterator[str], options: dict[str, Any]
+) -> Iterator[str]:
+    """Translations of lines, sentence by sentence."""
+    split = partial(split_text, language=getattr(model.config, "source_language", None))
+    for parts, found in by_sentence(lines, split, partial(translate, model, tokenizer, **{**options, "total": None})):
+        if len(parts) > 1:
+            parts[1::2] = found
+        yield "".join(parts)
 
 
 def _part_of(output_file: str | Path) -> Path:

@@ -1,0 +1,201 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Texts of several sentences and lines: split, translated sentence by sentence, and put together as they were."""
+
+import random
+import sys
+import time
+
+import pytest
+from tiny import make_model
+from transformers import pipeline
+
+from vaswani_transformer import pipeline_vaswani_transformer as code
+from vaswani_transformer.pipeline_vaswani_transformer import MAX_TEXT_BYTES, split_text
+
+
+@pytest.fixture(autouse=True)
+def plain_rule(monkeypatch):
+    """The rule that travels with a model, whether `sentencex` is installed or not."""
+    monkeypatch.setattr(code, "_segmenter", lambda: None)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory, tiny_tokenizer):
+    folder = tmp_path_factory.mktemp("checkpoint")
+    make_model(scale=2.5, source_language="en", target_language="de").save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translate(checkpoint):
+    return pipeline("translation", model=str(checkpoint))
+
+
+@pytest.fixture
+def copying(checkpoint, monkeypatch):
+    """A pipeline that gives back what it is given, and the texts that its model saw."""
+    pipe, seen = pipeline("translation", model=str(checkpoint)), []
+
+    def generate(input_ids, num_return_sequences=1, **_):
+        seen.extend(pipe.tokenizer.batch_decode(input_ids, skip_special_tokens=True))
+        return input_ids.repeat_interleave(num_return_sequences, dim=0)
+
+    monkeypatch.setattr(pipe.model, "generate", generate)
+    return pipe, seen
+
+
+# ---- splitting ----
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", [""]),
+        (" \n ", [" \n "]),
+        ("A dog runs.", ["", "A dog runs.", ""]),
+        (
+            "One. Two!  Three?\tFour\u2026 Five",
+            ["", "One.", " ", "Two!", "  ", "Three?", "\t", "Four\u2026", " ", "Five", ""],
+        ),
+        ("a\nb\r\n\n c ", ["", "a", "\n", "b", "\r\n\n ", "c", " "]),
+        (
+            "- one\n* two\n\t1. Three.\n(a) four",
+            ["- ", "one", "\n* ", "two", "\n\t1. ", "Three.", "\n(a) ", "four", ""],
+        ),
+        (
+            'He said: "Go." Then (he) left.) "So?" Yes',
+            ["", 'He said: "Go."', " ", "Then (he) left.)", " ", '"So?"', " ", "Yes", ""],
+        ),
+        (
+            "Dr. Smith and J. Doe, e.g. No. 5, paid $3.50. Then 3.5 more.",
+            ["", "Dr. Smith and J. Doe, e.g. No. 5, paid $3.50.", " ", "Then 3.5 more.", ""],
+        ),
+        ("Am 3. Mai, z. B. um 5 Uhr. \u00c4pfel!", ["", "Am 3. Mai, z. B. um 5 Uhr.", " ", "\u00c4pfel!", ""]),
+        ("Wait... what? no. yes", ["", "Wait... what? no. yes", ""]),
+        ("See https://a.bc/D.E?f=Go. Then go", ["", "See https://a.bc/D.E?f=Go.", " ", "Then go", ""]),
+    ],
+)
+def test_text_is_split_at_lines_and_behind_sentences(text, parts):
+    assert split_text(text) == parts
+
+
+SENTENCES = [
+    "A dog runs.",
+    "Two men read!",
+    "Why?",
+    "he said no",
+    "Mr. X left.",
+    "\u00c4pfel \u4f4e.",
+    '"Yes."',
+    "3.5 is more",
+]
+BETWEEN = [" ", "  ", "\n", "\n\n", "\r\n", "\t", " \n - ", "\n1. ", "\n\u2022 ", "\u2028", "\n   \n"]
+
+
+def document(seed):
+    draw = random.Random(seed)
+    parts = [draw.choice(["", " ", "\n", "- "])]
+    for _ in range(draw.randint(1, 8)):
+        parts += [draw.choice(SENTENCES), draw.choice(BETWEEN)]
+    return "".join([*parts[:-1], draw.choice(["", "\n", " "])])
+
+
+def test_parts_of_1000_documents_make_them_up_again():
+    for seed in range(1000):
+        text = document(seed)
+        parts = split_text(text)
+        assert "".join(parts) == text and len(parts) % 2 == 1
+        assert all(sentence == sentence.strip() != "" for sentence in parts[1::2])
+        assert not any("\n" in sentence for sentence in parts[1::2])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" + " " * 10**5 + "b",
+        ". " * 50_000,
+        "." + '"' * 10**5,
+        "Hello there. " * 8000,
+        "1. " * 30_000,
+        ".\n" * 30_000,
+    ],
+)
+def test_splitting_takes_time_by_length_alone(text):
+    start = time.process_time()
+    assert "".join(split_text(text)) == text
+    assert time.process_time() - start < 5  # seconds; the square of the length would take hours
+
+
+def test_installed_splitter_is_used_with_the_models_language(monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        code, "_segmenter", lambda: lambda language, text: asked.append(language) or [text[:3], text[3:]]
+    )
+    assert split_text("ab cd", "fr") == ["", "ab", " ", "cd", ""]
+    assert asked == ["fr"]
+
+
+def test_sentencex_makes_up_the_line_again():
+    pytest.importorskip("sentencex", reason="the extra `documents` is not installed")
+    for seed in range(200):
+        lines = document(seed).splitlines()
+        assert all("".join(sys.modules["sentencex"].segment("en", line)) == line for line in lines)
+
+
+# ---- the pipeline ----
+
+
+def test_structure_of_1000_documents_stays_where_the_translator_copies(copying):
+    pipe, seen = copying
+    texts = [document(seed) for seed in range(1000)]
+    assert [each["translation_text"] for each in pipe(texts)] == texts
+    assert not any("\n" in text for text in seen) and len(seen) > 3000
+    assert pipe(texts[0]) == [{"translation_text": texts[0]}]
+
+
+def test_each_sentence_is_translated_as_it_is_alone(translate):
+    first, second = (translate(text)[0]["translation_text"] for text in ("A dog runs.", "Two women read."))
+    assert translate("A dog runs.\n\n - Two women read. \n")[0]["translation_text"] == f"{first}\n\n - {second} \n"
+    whole = translate.model.generate(**translate.tokenizer("A dog runs. Two women read.", return_tensors="pt"))
+    expected = translate.tokenizer.decode(whole[0], skip_special_tokens=True)
+    assert translate("A dog runs. Two women read.", split_sentences=False) == [{"translation_text": expected}]
+
+
+def test_splitting_can_be_off_from_the_start(checkpoint, translate):
+    text = "A dog runs. Two women read."
+    other = pipeline("translation", model=str(checkpoint), split_sentences=False)
+    assert other(text) == translate(text, split_sentences=False) != translate(text)
+    assert other(text, split_sentences=True) == translate(text)
+
+
+def test_documents_of_every_kind_of_input_keep_their_order(copying):
+    pipe, _ = copying
+    texts = ["A. B.", "", "c", " \n", "D!\nE?", "f"]
+    expected = ["A. B.", "", "c", "", "D!\nE?", "f"]
+    alone = [[{"translation_text": text}] for text in expected]
+    assert [pipe(text) for text in texts] == alone
+    assert pipe(tuple(texts)) == pipe(texts) == [each[0] for each in alone]
+    assert list(pipe(text for text in texts)) == list(pipe((text for text in texts), batch_size=2)) == alone
+
+
+def test_several_translations_of_a_document_are_those_of_its_sentences(copying):
+    pipe, _ = copying
+    assert pipe(["A. B.", "c"], num_return_sequences=3, num_beams=3) == [
+        [{"translation_text": "A. B."}] * 3,
+        [{"translation_text": "c"}] * 3,
+    ]
+
+
+def test_limit_of_bytes_is_that_of_a_sentence(copying):
+    pipe, _ = copying
+    text = "A dog runs.\n" * (MAX_TEXT_BYTES // 6)
+    assert pipe(text) == [{"translation_text": text}]
+    with pytest.raises(ValueError, match="at most 65536 bytes"):
+        pipe("A dog.\n" + "a" * (MAX_TEXT_BYTES + 1))
+
+
+def test_what_is_no_text_is_refused_as_before(translate):
+    with pytest.raises(TypeError, match="Every input must be a text"):
+        translate(["A. B.", 3])
