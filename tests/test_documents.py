@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+import torch
 from tiny import make_model
 from transformers import pipeline
 
@@ -199,3 +200,20 @@ def test_limit_of_bytes_is_that_of_a_sentence(copying):
 def test_what_is_no_text_is_refused_as_before(translate):
     with pytest.raises(TypeError, match="Every input must be a text"):
         translate(["A. B.", 3])
+
+
+# ---- prefixes ----
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_prefix_begins_the_translation_of_the_exact_search(translate, num_beams):
+    text, tokenizer, model = "A dog runs. Two women read.", translate.tokenizer, translate.model
+    for prefix in ("Ein H", "Zwei Frauen ", "\u00c4", ""):
+        ids = tokenizer(prefix.rstrip())["input_ids"][:-1]
+        start = {"decoder_input_ids": torch.tensor([[1, *ids]])}
+        found = model.generate(**tokenizer(text, return_tensors="pt"), **start, num_beams=num_beams)
+        expected = tokenizer.decode(found[0], skip_special_tokens=True)
+        assert expected.startswith(prefix.rstrip())
+        assert translate(text, target_prefix=prefix, num_beams=num_beams) == [{"translation_text": expected}]
+    several = translate(["A dog runs.", "Two women read.", ""], target_prefix="Ein", num_beams=num_beams)
+    assert [each["translation_text"][:3] for each in several] == ["Ein", "Ein", ""]

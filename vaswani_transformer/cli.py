@@ -275,7 +275,7 @@ def _translate(args: argparse.Namespace) -> None:
     device = args.device or (processes and processes.device)
     model, tokenizer = load_for_inference(args.model, device=device, int8=args.int8)
     options |= {name: getattr(args, name) for name in ("resume", "tag", "document")}
-    options |= {"num_best": args.n_best, "processes": processes}
+    options |= {"num_best": args.n_best, "prefixes_file": args.target_prefixes, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)
     if processes is not None:
         processes.destroy_process_group()
@@ -514,6 +514,7 @@ _TRANSLATE = {
     ),
     "--resume": "skip the lines in OUTPUT.part that the same command, interrupted, left",
     "--overwrite": "replace the output file",
+    "--target-prefixes FILE": "what each translation begins with, line by line as the input; a blank line: nothing",
     "--document": "translate the sentences of each line one by one; white space and list marks stay",
     "--tag TEXT": "write this and a space before each translation, such as <bt> (train has --added-tokens)",
     "#sampling": "Draws translations at random, as back-translation needs them, instead of searching the best.",

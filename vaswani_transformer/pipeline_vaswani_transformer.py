@@ -58,6 +58,12 @@ def split_text(text: str, language: str | None = None) -> list[str]:
     return parts
 
 
+def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
+    """Tokens that a translation begins with; white space at the end is left to the model."""
+    ids: list[int] = tokenizer(text_target=prefix.rstrip(), verbose=False)["input_ids"]
+    return ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids
+
+
 def by_sentence(
     texts: Iterator[Any], split: Callable[[Any], list[str]], compute: Callable[[Iterator[str]], Iterable[Any]]
 ) -> Iterator[tuple[list[str], list[Any]]]:
@@ -119,7 +125,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     A text of several sentences or lines is translated sentence by sentence (`split_text`), each of which then has that
     limit of bytes, and its white space, blank lines and list marks stay. `split_sentences=False`, at construction or
-    in the call, translates each text as one.
+    in the call, translates each text as one. `target_prefix` is what every translation begins with; it splits no text.
 
     Parameters of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in the call, and so
     can `src_lang` and `tgt_lang`, for models of other architectures whose tokenizers ask for them.
@@ -154,9 +160,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             self.model.check_tokenizer(self.tokenizer)
 
     def _sanitize_parameters(
-        self, src_lang: str | None = None, tgt_lang: str | None = None, **generate_kwargs: Any
+        self, src_lang: str | None = None, tgt_lang: str | None = None, **forward_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        if ignored := [name for name in _OF_VERSION_4 if generate_kwargs.pop(name, None) is not None]:
+        if ignored := [name for name in _OF_VERSION_4 if forward_kwargs.pop(name, None) is not None]:
             logger.warning_once(f"{', '.join(ignored)} of the pipeline of version 4 have no effect.")
         asked = _PAIR_TASK.fullmatch(self.task or "")
         languages = {
@@ -169,11 +175,12 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                 f"The languages must be {pair[0]} and {pair[1]}, which the model translates, got {languages}. Load "
                 f'a model of your pair, or call pipeline("translation_{pair[0]}_to_{pair[1]}", model=...).'
             )
-        return {name: value for name, value in languages.items() if value}, generate_kwargs, {}
+        return {name: value for name, value in languages.items() if value}, forward_kwargs, {}
 
     def __call__(self, inputs: Any, *args: Any, split_sentences: bool | None = None, **kwargs: Any) -> Any:
         """Translates a text, a list of texts, a generator or a data set of texts; see the class."""
-        splits = self._splits_sentences if split_sentences is None else split_sentences
+        begins = kwargs.get("target_prefix", self._forward_params.get("target_prefix")) is not None
+        splits = (self._splits_sentences and not begins) if split_sentences is None else split_sentences
         if isinstance(inputs, str):
             if splits and len(self._parts_of(inputs)) > 1:
                 return next(self._documents(iter([inputs]), *args, **{"batch_size": _ANY_NUMBER, **kwargs}))
@@ -270,10 +277,13 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         return {**{key: encoded[key] for key in keys if key in encoded}, "is_blank": torch.tensor([[is_blank]])}
 
     def _forward(  # type: ignore[override]  # transformers' types are those of no pipeline
-        self, model_inputs: dict[str, torch.Tensor], **generate_kwargs: Any
+        self, model_inputs: dict[str, torch.Tensor], target_prefix: str | None = None, **generate_kwargs: Any
     ) -> dict[str, torch.Tensor]:
         """(B, n, T) output tokens; those of blank texts are all padding."""
         is_blank = model_inputs.pop("is_blank").view(-1, 1, 1)
+        if target_prefix is not None:
+            start = [self.model.config.decoder_start_token_id, *prefix_ids(self.tokenizer, target_prefix)]
+            generate_kwargs["decoder_input_ids"] = torch.tensor([start], device=self.device).expand(len(is_blank), -1)
         sequences = self.model.generate(**model_inputs, **self._prepare_generate_kwargs(generate_kwargs))
         sequences = sequences.view(is_blank.shape[0], -1, sequences.shape[-1])  # (B * n, T) -> (B, n, T)
         return {"sequences": sequences.masked_fill(is_blank, self.tokenizer.pad_token_id)}

@@ -339,3 +339,33 @@ def test_sentences_of_a_line_are_translated_alone_and_their_white_space_stays(ar
     assert main([*arguments, "--output", "out", "--document"]) == 0
     assert Path("out").read_bytes().decode() == f"- {one}  {two}\n\n  \n1. {three} \n{one}\n"
     assert main([*arguments, "--output", "best", "--document", "--n-best", "2"]) == 2
+
+
+@pytest.mark.parametrize("beams", ["1", "4"])
+def test_translations_begin_with_their_prefixes(arguments, beams):
+    Path("in").write_text("A dog runs.\n\nTwo women read.\nA bird sings?\nA dog runs.\n")
+    Path("prefixes").write_text("Ein H\nx\n\nWarum nicht, \nEin \U0001f600\n")
+    command = [*arguments, "--num-beams", beams]
+    assert main([*command, "--output", "out", "--target-prefixes", "prefixes"]) == 0
+    assert main([*command, "--output", "plain"]) == 0
+    out, plain = (Path(name).read_bytes().decode().split("\n")[:-1] for name in ("out", "plain"))
+    assert [
+        line[: len(start)]
+        for line, start in zip(out, ["Ein H", "", "", "Warum nicht,", "Ein \U0001f600"], strict=True)
+    ] == [
+        "Ein H",
+        "",
+        "",
+        "Warum nicht,",
+        "Ein \U0001f600",
+    ]
+    assert out[1] == "" and out[2] == plain[2] and out[0] != out[4]
+
+
+def test_prefixes_that_do_not_fit_are_refused(arguments, capsys):
+    Path("in").write_text("A dog.\nA cat.\n")
+    Path("short").write_text("Ein\n")
+    command = [*arguments, "--output", "out", "--target-prefixes", "short"]
+    assert "`--target-prefixes` must have a line for each of the 2 in in, got 1 in short" in refused(capsys, command)
+    assert "Only one of" in refused(capsys, [*command, "--n-best", "2"])
+    assert not list(Path().glob("out*"))

@@ -184,7 +184,7 @@ def test_updates_hold_as_many_tokens_as_asked_for(german):
 
 def test_logged_learning_rates_are_those_of_equation_3(german):
     logged = {entry["step"]: entry["learning_rate"] for entry in german.log if "loss" in entry}
-    expected = {step: 16**-0.5 * min(step**-0.5, step * 4**-1.5) for step in range(10, 101, 10)}
+    expected = {step: 16**-0.5 * min(step**-0.5, step * 4**-1.5) for step in (1, *range(10, 101, 10))}
     assert logged == pytest.approx(expected)
 
 

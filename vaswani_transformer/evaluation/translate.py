@@ -29,6 +29,7 @@ from ..pipeline_vaswani_transformer import (
     check_text_length,
     length_batches,
     one_at_a_time,
+    prefix_ids,
     split_text,
 )
 from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
@@ -76,6 +77,7 @@ def translate(
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
     total: int | None = None,
+    target_prefixes: Iterable[str] | None = None,
     processes: Any = None,
     **generate_kwargs: Any,
 ) -> Iterator[str]:
@@ -93,6 +95,7 @@ def translate(
             speed and memory, not what is translated.
         progress: Whether to show a progress bar on stderr.
         total: Number of sentences, if known, for the progress bar.
+        target_prefixes: What each translation begins with; None lets the model begin.
         processes: Accelerate's `PartialState` of processes that share the work, each with the same model and
             sentences; from `join_processes`.
         **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
@@ -105,10 +108,17 @@ def translate(
     """
 
     def compute(rows: list[Row]) -> list[str]:
-        return tokenizer.batch_decode(_generate(model, tokenizer, rows, generate_kwargs), skip_special_tokens=True)
+        texts = [""] * len(rows)
+        for length in sorted({len(prefix) for _, *prefixes in rows for prefix in prefixes} or {-1}):  # same in a batch
+            places = [place for place, row in enumerate(rows) if length < 0 or len(row[1]) == length]
+            found = _generate(model, tokenizer, [rows[place] for place in places], generate_kwargs)
+            for place, text in zip(places, tokenizer.batch_decode(found, skip_special_tokens=True), strict=True):
+                texts[place] = text
+        return texts
 
     share = partial(_share_batches, model, generate_kwargs, compute, processes)
-    return _translate(tokenizer, sentences, share, str, processes, progress, max_tokens_per_batch, total)
+    inputs = sentences if target_prefixes is None else zip(sentences, target_prefixes, strict=True)
+    return _translate(tokenizer, inputs, share, str, processes, progress, max_tokens_per_batch, total)
 
 
 def translate_n_best(
@@ -165,7 +175,7 @@ def translate_n_best(
 
 def _translate(
     tokenizer: PreTrainedTokenizerBase,
-    sentences: Iterable[str],
+    sentences: Iterable[Any],
     compute: Callable[[list[list[Row]]], Iterable[list[Result]]],
     empty: Callable[[], Result],
     processes: Any,
@@ -197,10 +207,14 @@ def _share_batches(
     return [shares[number % count][number // count] for number in range(len(batches))]
 
 
-def encode_sentences(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> list[Row]:
-    """Token ids of each sentence; none of a blank one."""
-    ids = tokenize(tokenizer, sentences)["input_ids"]
-    return [(row,) if sentence.strip() else () for sentence, row in zip(sentences, ids, strict=True)]
+def encode_sentences(tokenizer: PreTrainedTokenizerBase, inputs: list[Any]) -> list[Row]:
+    """Token ids of each sentence, or of a sentence and its prefix; none of a blank one."""
+    pairs = [each if isinstance(each, tuple) else (each,) for each in inputs]
+    ids = tokenize(tokenizer, [sentence for sentence, *_ in pairs])["input_ids"]
+    return [
+        (row, *(prefix_ids(tokenizer, prefix) for prefix in prefixes)) if sentence.strip() else ()
+        for (sentence, *prefixes), row in zip(pairs, ids, strict=True)
+    ]
 
 
 def tokenize(tokenizer: PreTrainedTokenizerBase, sentences: list[str], **options: Any) -> BatchEncoding:
@@ -217,6 +231,9 @@ def _generate(
 ) -> Any:
     """What `generate` returns for rows of token ids: a matrix of them, or an output that holds one."""
     input_ids, attention_mask = padded([row[0] for row in rows], tokenizer.pad_token_id, model.device)
+    if len(rows[0]) > 1:  # prefixes, of one length
+        start = [[model.config.decoder_start_token_id, *prefix] for _, prefix in rows]
+        generate_kwargs = {**generate_kwargs, "decoder_input_ids": torch.tensor(start, device=model.device)}
     return model.generate(input_ids=input_ids, attention_mask=attention_mask, **generate_kwargs)
 
 
@@ -340,6 +357,7 @@ def translate_file(
     resume: bool = False,
     tag: str | None = None,
     document: bool = False,
+    prefixes_file: str | Path | None = None,
     processes: Any = None,
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
@@ -359,6 +377,7 @@ def translate_file(
             first; None writes the best alone, as text.
         resume: Whether to skip the lines that OUTPUT.part holds already. Input, model and options must be the same.
         tag: What is written before each translation that is not blank, and a space; for text alone.
+        prefixes_file: What the translation of each line begins with, line by line; None lets the model begin.
         document: Whether lines may hold several sentences, which are translated one by one, and list marks.
 
     Raises:
@@ -368,15 +387,21 @@ def translate_file(
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
     """
     check_outputs({"output": output_file}, [input_file])
-    if document and num_best is not None:
+    ways = {"num_best": num_best, "document": document or None, "target_prefixes": prefixes_file}
+    if len(given := [f"`{name}`" for name, value in ways.items() if value is not None]) > 1:
         raise ValueError(
-            f"`document` must be left out with `num_best`, got {num_best}: only the best are put together."
+            f"Only one of `num_best`, `document` and `target_prefixes` can be, got {' and '.join(given)}."
         )
     if tag is not None and (num_best is not None or not tag.strip() or len(tag.splitlines()) > 1):
         raise ValueError(
             f"`tag` must be some characters in one line, and `num_best` left out, got {tag!r} and {num_best}."
         )
     total = count_lines(input_file)
+    if prefixes_file is not None and total not in (None, num_prefixes := count_lines(prefixes_file)):
+        raise ValueError(
+            f"`target_prefixes` must have a line for each of the {total} in {input_file}, got {num_prefixes} in "
+            f"{prefixes_file}. A blank line leaves the beginning to the model."
+        )
     if processes is not None and total is None:
         raise ValueError(f"`input` must be a file for several processes, got {input_file}, a stream. Save it first.")
     has_part = total is not None and not is_stream(output_file)
@@ -387,8 +412,10 @@ def translate_file(
         num_kept = broadcast_object_list([num_kept])[0]
     options: dict[str, Any] = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress}
     options |= {"processes": processes, "total": total and total - num_kept, **generate_kwargs}
-    with open_lines(input_file) as sentences:
+    with open_lines(input_file) as sentences, open_lines(prefixes_file or os.devnull) as prefixes:
         rest: Iterator[str] = itertools.islice(sentences, num_kept, None)
+        if prefixes_file is not None:
+            options["target_prefixes"] = itertools.islice(prefixes, num_kept, None)
         if num_best is None:
             lines = (
                 _by_sentence(model, tokenizer, rest, options)

@@ -511,7 +511,7 @@ def get_recipe(name: str | None, /, **overrides: Any) -> Recipe:
     """Recipe of the table, or the paper's base model (None), with fields replaced, and others that follow from them.
 
     With fewer `max_steps`, validations, checkpoints, snapshots and log lines come at the same parts of the training.
-    Other training data do not inherit the languages: these are what is given, or the suffixes of the files' names.
+    Other files do not inherit the languages: these are what is given, or the suffixes of the files' names.
 
     Raises:
         ValueError: If no recipe has this name, the message lists the known ones; or languages are missing.
@@ -523,7 +523,7 @@ def get_recipe(name: str | None, /, **overrides: Any) -> Recipe:
     steps = given.get("max_steps")
     if isinstance(steps, int) and 0 < steps < recipe.max_steps:
         given = {each: max(1, getattr(recipe, each) * steps // recipe.max_steps) for each in CADENCES} | given
-    if given.get("dataset", recipe.dataset) != recipe.dataset or {"train_source", "train_pairs"} & given.keys():
+    if {"train_source", "train_pairs"} & given.keys():  # a data set would not be found under other languages
         given = _of_own_data(recipe, given) | given
     return dataclasses.replace(recipe, **given)
 
