@@ -217,3 +217,45 @@ def test_prefix_begins_the_translation_of_the_exact_search(translate, num_beams)
         assert translate(text, target_prefix=prefix, num_beams=num_beams) == [{"translation_text": expected}]
     several = translate(["A dog runs.", "Two women read.", ""], target_prefix="Ein", num_beams=num_beams)
     assert [each["translation_text"][:3] for each in several] == ["Ein", "Ein", ""]
+
+
+# ---- confidence ----
+
+
+def test_scores_are_means_of_the_log_probabilities_that_the_search_found(translate):
+    texts, options = ["A dog runs.", "Two women read a book."], {"num_return_sequences": 2, "length_penalty": 0.0}
+    found = translate([*texts, ""], return_scores=True, **options)
+    assert found.pop() == [{"translation_text": "", "score": None, "words": []}] * 2
+    for text, translations in zip(texts, found, strict=True):
+        inputs = translate.tokenizer(text, return_tensors="pt")
+        own = translate.model.generate(**inputs, **options, return_dict_in_generate=True)
+        counts = (own.beam_indices >= 0).sum(dim=1)
+        assert [each["score"] for each in translations] == pytest.approx(
+            (own.sequences_scores / counts).tolist(), abs=1e-4
+        )
+        for each in translations:
+            assert "".join(word["word"] for word in each["words"]) == each["translation_text"].replace(" ", "")
+
+
+def test_words_have_the_means_of_their_own_tokens(translate):
+    tokenizer = translate.tokenizer
+    ids = tokenizer("A dogs runs")["input_ids"]
+    log_probs = [-float(place) for place in range(len(ids))]
+    found = translate._scores([*ids, 0, 0], [*log_probs, -99.0, -99.0])
+    assert found["score"] == pytest.approx(sum(log_probs) / len(ids))
+    assert [word["word"] for word in found["words"]] == ["A", "dogs", "runs"]
+    starts = [
+        place for place, token in enumerate(tokenizer.convert_ids_to_tokens(ids)) if place == 0 or token[0] == "\u0120"
+    ]
+    ends = [*starts[1:], len(ids) - 1]
+    expected = [sum(log_probs[a:b]) / (b - a) for a, b in zip(starts, ends, strict=True)]
+    assert [word["score"] for word in found["words"]] == pytest.approx(expected)
+
+
+def test_sentences_of_a_document_keep_their_scores(translate):
+    (document,) = translate("A dog runs.\nTwo women read.", return_scores=True)
+    alone = translate(["A dog runs.", "Two women read."], return_scores=True)
+    assert [each["translation_text"] for each in document["sentences"]] == [each["translation_text"] for each in alone]
+    assert [each["score"] for each in document["sentences"]] == pytest.approx(
+        [each["score"] for each in alone], abs=1e-5
+    )

@@ -25,6 +25,7 @@ _ANY_NUMBER = 2**31  # batch size of those who gave none
 _IN_ORDER = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}  # see the texts' places
 
 _OF_VERSION_4 = ("truncation", "return_tensors", "return_text", "clean_up_tokenization_spaces")  # its own arguments
+_SPACES = ("\u0120", "\u2581")  # in front of a word's first token, by byte-level and SentencePiece vocabularies
 _PAIR_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
 
 
@@ -127,6 +128,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     limit of bytes, and its white space, blank lines and list marks stay. `split_sentences=False`, at construction or
     in the call, translates each text as one. `target_prefix` is what every translation begins with; it splits no text.
 
+    `return_scores=True` adds to each dictionary `score`, the mean log-probability of its tokens, and `words`, each
+    with the mean of its own; a text of several sentences has `sentences` with theirs.
+
     Parameters of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in the call, and so
     can `src_lang` and `tgt_lang`, for models of other architectures whose tokenizers ask for them.
 
@@ -205,15 +209,16 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         parts = split_text(text, getattr(self.model.config, "source_language", None)) if isinstance(text, str) else []
         return parts if len(parts) > 3 or (len(parts) == 3 and "\n" in text) else [text]
 
-    def _documents(self, texts: Iterator[Any], *args: Any, **kwargs: Any) -> Iterator[list[dict[str, str]]]:
+    def _documents(self, texts: Iterator[Any], *args: Any, **kwargs: Any) -> Iterator[list[dict[str, Any]]]:
         """Results of texts, whose sentences are translated one by one and put in their places."""
         compute = partial(super().__call__, *args, **kwargs)
         for parts, found in by_sentence(texts, self._parts_of, compute):
-            documents, places = [], slice(1, None, 2) if len(parts) > 1 else slice(1)
-            for translations in zip(*found, strict=True):
-                parts[places] = [each["translation_text"] for each in translations]
-                documents.append({"translation_text": "".join(parts)})
-            yield documents
+            documents = []
+            for translations in zip(*found, strict=True) if len(parts) > 1 else ():
+                parts[1::2] = [each["translation_text"] for each in translations]
+                scored = {"sentences": list(translations)} if "score" in translations[0] else {}
+                documents.append({"translation_text": "".join(parts), **scored})
+            yield documents or found[0]
 
     def get_iterator(
         self, inputs: Any, num_workers: int, batch_size: int, *params: dict[str, Any]
@@ -240,14 +245,14 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                 lengths = [each["input_ids"].shape[1] for each in encoded]
                 batches = list(length_batches(lengths, *limits))
 
-                def compute(batch: list[int], encoded: list[Any] = encoded) -> torch.Tensor:
-                    together = collate([encoded[index] for index in batch])
-                    sequences: torch.Tensor = self.forward(together, **forward_params)["sequences"]
-                    return sequences
+                def compute(batch: list[int], encoded: list[Any] = encoded) -> dict[str, torch.Tensor]:
+                    outputs: Any = self.forward(collate([encoded[index] for index in batch]), **forward_params)
+                    return dict(outputs)
 
                 for batch, outputs in zip(batches, side_by_side(options, compute, batches), strict=True):
-                    for index, sequences in zip(batch, outputs, strict=True):
-                        found[index] = self.postprocess({"sequences": sequences.unsqueeze(0)}, **postprocess_params)
+                    for row, index in enumerate(batch):
+                        own = {name: value[row : row + 1] for name, value in outputs.items()}
+                        found[index] = self.postprocess(own, **postprocess_params)
                 yield from found
 
         return _Sized(results(), len(inputs)) if isinstance(inputs, Sized) else results()
@@ -277,23 +282,60 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         return {**{key: encoded[key] for key in keys if key in encoded}, "is_blank": torch.tensor([[is_blank]])}
 
     def _forward(  # type: ignore[override]  # transformers' types are those of no pipeline
-        self, model_inputs: dict[str, torch.Tensor], target_prefix: str | None = None, **generate_kwargs: Any
+        self,
+        model_inputs: dict[str, torch.Tensor],
+        target_prefix: str | None = None,
+        return_scores: bool = False,
+        **generate_kwargs: Any,
     ) -> dict[str, torch.Tensor]:
-        """(B, n, T) output tokens; those of blank texts are all padding."""
+        """(B, n, T) output tokens, of blank texts all padding, and log-probabilities of those after the first."""
         is_blank = model_inputs.pop("is_blank").view(-1, 1, 1)
         if target_prefix is not None:
             start = [self.model.config.decoder_start_token_id, *prefix_ids(self.tokenizer, target_prefix)]
             generate_kwargs["decoder_input_ids"] = torch.tensor([start], device=self.device).expand(len(is_blank), -1)
         sequences = self.model.generate(**model_inputs, **self._prepare_generate_kwargs(generate_kwargs))
-        sequences = sequences.view(is_blank.shape[0], -1, sequences.shape[-1])  # (B * n, T) -> (B, n, T)
-        return {"sequences": sequences.masked_fill(is_blank, self.tokenizer.pad_token_id)}
+        shape = (is_blank.shape[0], -1, sequences.shape[-1])  # (B * n, T) -> (B, n, T)
+        outputs = {"sequences": sequences.view(shape).masked_fill(is_blank, self.tokenizer.pad_token_id)}
+        if return_scores:
+            num_each = outputs["sequences"].shape[1]
+            inputs = {
+                name: model_inputs[name].repeat_interleave(num_each, 0) for name in ("input_ids", "attention_mask")
+            }
+            logits = self.model(**inputs, decoder_input_ids=sequences[:, :-1], use_cache=False).logits.float()
+            log_probs = logits.log_softmax(dim=-1).gather(-1, sequences[:, 1:].unsqueeze(-1)).squeeze(-1)
+            outputs["log_probs"] = log_probs.view(shape[0], num_each, -1)
+        return outputs
 
     def postprocess(  # type: ignore[override]  # there are no parameters
         self, model_outputs: dict[str, torch.Tensor]
-    ) -> list[dict[str, str]]:
+    ) -> list[dict[str, Any]]:
         """One dictionary for each returned sequence of one text."""
-        texts = self.tokenizer.batch_decode(model_outputs["sequences"][0], skip_special_tokens=True)
-        return [{"translation_text": text} for text in texts]
+        sequences, log_probs = model_outputs["sequences"][0], model_outputs.get("log_probs")
+        texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=True)
+        if log_probs is None:
+            return [{"translation_text": text} for text in texts]
+        rows = zip(texts, sequences[:, 1:].tolist(), log_probs[0].tolist(), strict=True)
+        return [{"translation_text": text, **self._scores(tokens, scores)} for text, tokens, scores in rows]
+
+    def _scores(self, tokens: list[int], log_probs: list[float]) -> dict[str, Any]:
+        """Mean log-probability of all tokens of a translation, `</s>` included, and of those of each word."""
+        end = tokens.index(self.tokenizer.eos_token_id) + 1 if self.tokenizer.eos_token_id in tokens else len(tokens)
+        words: list[tuple[list[str], list[float]]] = []
+        special = self.tokenizer.all_special_ids
+        for token, log_prob in zip(tokens[:end], log_probs, strict=False):
+            if token in special:
+                continue
+            text = self.tokenizer.convert_ids_to_tokens(token)
+            if not words or text.startswith(_SPACES):
+                words.append(([], []))
+            words[-1][0].append(text)
+            words[-1][1].append(log_prob)
+        to_text = self.tokenizer.convert_tokens_to_string
+        scored = [{"word": to_text(parts).strip(), "score": sum(each) / len(each)} for parts, each in words]
+        real = [
+            each for token, each in zip(tokens[:end], log_probs, strict=False) if token != self.tokenizer.pad_token_id
+        ]
+        return {"score": sum(real) / len(real) if real else None, "words": scored}
 
 
 class _Sized:
