@@ -114,7 +114,8 @@ def test_minutes_become_updates_that_a_resume_keeps(files, capsys):
     command = tiny(*options, max_steps=None, snapshot_steps=None, save_steps=None, logging_steps=None)
     assert main(command) == 0
     recipe, said = Recipe.load("run"), capsys.readouterr()
-    assert f"{recipe.max_steps:,} updates in 0.02 minutes." in said.err
+    assert f"{recipe.max_steps:,} updates in about 0.02 minutes." in said.err
+    assert re.findall(r"(?m)^1 of ([\d,]+) ", said.err) == [f"{recipe.max_steps:,}"]
     assert f"{recipe.max_steps:,} updates on 80 pairs" in said.out
     assert 1 < recipe.max_steps < 1000
     assert main([*command, "--resume"]) == 0 and Recipe.load("run") == recipe

@@ -44,7 +44,7 @@ from ..files import (
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from .arguments import VaswaniTransformerTrainingArguments
 from .averaging import write_average
-from .callbacks import PaceCallback
+from .callbacks import LogLines, PaceCallback
 from .card import refresh_card
 from .checkpoints import checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
 from .loading import RunData, cleaning_rules, prepare_data
@@ -182,12 +182,15 @@ def fit_to_minutes(recipe: Recipe, minutes: float, *, num_proc: int | None = Non
     with tempfile.TemporaryDirectory() as folder:
         arguments = training_arguments(dataclasses.replace(recipe, num_averaged_snapshots=0), folder, **options)
         arguments.eval_strategy = arguments.save_strategy = arguments.logging_strategy = "no"
+        arguments.logging_first_step, arguments.disable_tqdm = False, True
         trainer = build_trainer(recipe, arguments, prepare_data(recipe, arguments, None, num_proc), make_model)
         pace = next(each for each in trainer.callback_handler.callbacks if isinstance(each, PaceCallback))
         pace.limit = 3 * minutes
+        trainer.remove_callback(LogLines)
+        logger.info("Timing the first updates.")
         trainer.train()
     fitted = laid_out(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)))
-    logger.info(f"One update takes {pace.seconds:.3g} s: {fitted.max_steps:,} updates in {minutes:g} minutes.")
+    logger.info(f"One update takes {pace.seconds:.3g} s: {fitted.max_steps:,} updates in about {minutes:g} minutes.")
     return fitted
 
 
