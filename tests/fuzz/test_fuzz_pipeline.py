@@ -23,7 +23,7 @@ TEXTS = st.lists(st.one_of(texts, blanks).map(lambda text: text[:60]), max_size=
 @pytest.fixture(scope="module")
 def translator(folder):
     """The pipeline in float64, in which a text's neighbours in a batch change nothing."""
-    translator = pipeline("translation", model=str(folder), device="cpu")
+    translator = pipeline("translation", model=str(folder), device="cpu", split_sentences=False)
     translator.model.double()
     return translator
 
@@ -34,6 +34,8 @@ def test_each_text_has_one_translation_in_its_place_whatever_the_batch(translato
     alone = [translator(text)[0]["translation_text"] for text in some]
     assert found == alone == list(translate(translator.model, translator.tokenizer, some))
     assert all(text.strip() or not translation for text, translation in zip(some, found, strict=True))
+    split = translator(some, batch_size=batch_size, split_sentences=True)
+    assert split == [translator(text, split_sentences=True)[0] for text in some]
 
 
 @fuzz(300, short=10, some=TEXTS, bad=json_values.filter(lambda v: not isinstance(v, str)))
