@@ -3,16 +3,17 @@
 """Texts of several sentences and lines: split, translated sentence by sentence, and put together as they were."""
 
 import random
+import re
 import sys
 import time
 
 import pytest
 import torch
 from tiny import make_model
-from transformers import pipeline
+from transformers import TextStreamer, pipeline
 
 from vaswani_transformer import pipeline_vaswani_transformer as code
-from vaswani_transformer.pipeline_vaswani_transformer import MAX_TEXT_BYTES, split_text
+from vaswani_transformer.pipeline_vaswani_transformer import MAX_TEXT_BYTES, split_text, word_scores
 
 
 @pytest.fixture(autouse=True)
@@ -45,6 +46,32 @@ def copying(checkpoint, monkeypatch):
 
     monkeypatch.setattr(pipe.model, "generate", generate)
     return pipe, seen
+
+
+@pytest.fixture
+def saying(checkpoint, monkeypatch):
+    """Makes a pipeline whose model says what a function of the text does, and the list of texts that it saw."""
+
+    def make(say):
+        pipe, seen = pipeline("translation", model=str(checkpoint)), []
+
+        def generate(input_ids, num_return_sequences=1, **_):
+            texts = pipe.tokenizer.batch_decode(input_ids, skip_special_tokens=True)
+            seen.extend(texts)
+            said = [say(text) for text in texts for _ in range(num_return_sequences)]
+            return torch.nn.functional.pad(
+                pipe.tokenizer(said, padding=True, return_tensors="pt").input_ids, (1, 0), value=1
+            )
+
+        monkeypatch.setattr(pipe.model, "generate", generate)
+        return pipe, seen
+
+    return make
+
+
+def without_figures(text):
+    """A translation that loses all but letters and full stops, and turns words around, so that all are translated."""
+    return " ".join(word.swapcase() for word in re.sub(r"[^a-zA-Z. ]", "", text).split())
 
 
 # ---- splitting ----
@@ -198,8 +225,127 @@ def test_limit_of_bytes_is_that_of_a_sentence(copying):
 
 
 def test_what_is_no_text_is_refused_as_before(translate):
-    with pytest.raises(TypeError, match="Every input must be a text"):
-        translate(["A. B.", 3])
+    for wrong in (["A. B.", 3], None, 42):
+        with pytest.raises(TypeError, match="Every input must be a text"):
+            translate(wrong)
+    with pytest.raises(TypeError, match=r"`target_prefix` must be one text \(str\), got list"):
+        translate("A.", target_prefix=["Ein"])
+
+
+# ---- what stays as it is ----
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("See https://a.bc/d?e=f&g=1#h for more.", "sEE https://a.bc/d?e=f&g=1#h FOR MORE."),
+        ("Write to jo.doe+x@mail.a-b.org, please", "wRITE TO jo.doe+x@mail.a-b.org, PLEASE"),
+        ("Dear {name}, you have %d new %(kind)s.", "dEAR {name}, YOU HAVE %d NEW %(kind)s."),
+        ("A <b>red</b> dog<br/>", "a <b>RED</b> DOG<br/>"),
+        ("It costs 1,299.50 on 2026-11-05 at 12:30.", "iT COSTS 1,299.50 ON 2026-11-05 AT 12:30."),
+        ("Is it ${count} or {{x}}?", "iS IT ${count} OR {{x}}?"),
+    ],
+)
+def test_sentence_is_translated_around_what_its_translation_lost(saying, text, expected):
+    pipe, _ = saying(without_figures)
+    assert pipe(text) == [{"translation_text": expected}]
+    assert pipe([text, "so."])[0] == {"translation_text": expected}
+    assert pipe(text, split_sentences=False) == [{"translation_text": without_figures(text)}]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("I saw 2 dogs on 31 May.", "Ich sah zwei Hunde am letzten Mai."),  # words instead of small numbers
+        ("It cost 1,299.50 euros.", "Es kostete 1.299,50 Euro."),  # separators of the other language
+        ("See www.a.bc: {x} of 100%.", "Siehe: www.a.bc {x} von 100%."),  # in their places
+    ],
+)
+def test_translation_that_lost_nothing_is_the_models(saying, text, said):
+    pipe, seen = saying({text: said}.get)
+    assert pipe(text) == [{"translation_text": said}]
+    assert seen == [text]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("Um 13:00 kamen 79 von 42 dort an.", "Um 12:30 kamen 78 von 42 dort an."),
+        ("Um 12.30 kamen 42 von 788 dort an.", "Um 12.30 kamen 42 von 78 dort an."),  # one is missing, one too much
+        ("Um 12:30 kamen 42 von x78 dort an.", "Um 12:30 kamen 42 von x78 dort an."),
+    ],
+)
+def test_wrong_numbers_are_replaced_by_those_of_the_sentence(saying, said, expected):
+    text = "At 12:30 there came 42 of 78."
+    pipe, seen = saying({text: said}.get)
+    assert pipe(text) == [{"translation_text": expected}]
+    assert seen == [text]
+
+
+def test_sentence_is_translated_around_a_number_that_became_part_of_a_word(saying):
+    said = {"I saw 12345 of them.": "Ich sah12344 davon.", "I saw": "Ich sah", "of them.": "von ihnen."}
+    pipe, _ = saying(said.get)
+    assert pipe("I saw 12345 of them.") == [{"translation_text": "Ich sah 12345 von ihnen."}]
+
+
+def test_capitals_are_translated_as_small_letters_and_come_back_as_capitals(saying):
+    pipe, seen = saying(lambda text: f"{text} now.")
+    assert pipe("STOP THAT DOG") == [{"translation_text": "STOP THAT DOG NOW."}]
+    assert pipe("NATO") == [{"translation_text": "NATO now."}]
+    assert seen == ["Stop that dog", "NATO"]
+    pipe, seen = saying(without_figures)
+    assert pipe("CALL 12345 NOW") == [{"translation_text": "CALL 12345 NOW"}]
+    assert set(seen) == {"Call 12345 now", "Call", "Now"}
+
+
+def test_symbols_and_broken_characters_stay_and_are_not_translated(saying):
+    pipe, seen = saying(str.upper)
+    assert pipe("\U0001f600 hi \U0001f469\u200d\U0001f52c there \ufffd\x07") == [
+        {"translation_text": "\U0001f600 HI \U0001f469\u200d\U0001f52c THERE \ufffd\x07"}
+    ]
+    assert set(seen) == {"hi", "there"}
+
+
+def test_text_without_letters_stays_as_it_is(saying):
+    pipe, seen = saying(str.lower)
+    texts = ["12:30", "...", "\U0001f600", "?!\n--\n42"]
+    assert [each["translation_text"] for each in pipe(texts)] == texts
+    assert set(seen) <= {""}
+
+
+def test_every_translation_is_completed_and_its_words_have_no_scores_then(saying):
+    pipe, _ = saying(without_figures)
+    found = pipe(["Go to 12345.", "Go."], num_return_sequences=2, return_scores=True)
+    assert [each["translation_text"] for each in found[0]] == ["gO TO 12345."] * 2
+    assert [(each["score"], each["words"]) for each in found[0]] == [(None, [])] * 2
+    assert all(each["words"] for each in found[1])
+
+
+@pytest.mark.parametrize(
+    "text", ["a" * 5000, "\u4e2d" * 5000, "\x00\xff\x80" * 300, "%s {} <> @ http:// 1", "<" * 3000]
+)
+def test_odd_text_is_answered_soon(saying, text):
+    pipe, _ = saying(lambda text: "no")
+    start = time.process_time()
+    assert isinstance(pipe(text)[0]["translation_text"], str)
+    assert time.process_time() - start < 5
+
+
+# ---- streaming ----
+
+
+def test_streamer_gets_the_words_of_every_sentence_as_they_are_found(translate):
+    class Parts(TextStreamer):
+        def on_finalized_text(self, text, stream_end=False):
+            parts.append(text)
+
+    parts = []
+    streamer = Parts(translate.tokenizer, skip_special_tokens=True)
+    first, second = translate(["A dog runs.", "Two women read."], num_beams=1)
+    found = translate("A dog runs.\nTwo women read.", num_beams=1, streamer=streamer)
+    assert found == [{"translation_text": f"{first['translation_text']}\n{second['translation_text']}"}]
+    assert "".join(parts) == first["translation_text"] + second["translation_text"]
+    assert len([part for part in parts if part]) > 3
 
 
 # ---- prefixes ----
@@ -241,15 +387,21 @@ def test_words_have_the_means_of_their_own_tokens(translate):
     tokenizer = translate.tokenizer
     ids = tokenizer("A dogs runs")["input_ids"]
     log_probs = [-float(place) for place in range(len(ids))]
-    found = translate._scores([*ids, 0, 0], [*log_probs, -99.0, -99.0])
-    assert found["score"] == pytest.approx(sum(log_probs) / len(ids))
-    assert [word["word"] for word in found["words"]] == ["A", "dogs", "runs"]
+    found = word_scores(tokenizer, [*ids, 0, 0], [*log_probs, -99.0, -99.0])
+    assert [word["word"] for word in found] == ["A", "dogs", "runs"]
     starts = [
         place for place, token in enumerate(tokenizer.convert_ids_to_tokens(ids)) if place == 0 or token[0] == "\u0120"
     ]
     ends = [*starts[1:], len(ids) - 1]
     expected = [sum(log_probs[a:b]) / (b - a) for a, b in zip(starts, ends, strict=True)]
-    assert [word["score"] for word in found["words"]] == pytest.approx(expected)
+    assert [word["score"] for word in found] == pytest.approx(expected)
+
+
+def test_document_has_the_words_and_the_mean_score_of_its_sentences(translate):
+    (document,) = translate("A dog runs.\nTwo women read.", return_scores=True)
+    first, second = document["sentences"]
+    assert document["words"] == first["words"] + second["words"]
+    assert document["score"] == pytest.approx((first["score"] + second["score"]) / 2)
 
 
 def test_sentences_of_a_document_keep_their_scores(translate):

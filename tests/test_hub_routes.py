@@ -36,16 +36,25 @@ def checkpoint(tmp_path_factory, tiny_tokenizer):
     return folder
 
 
+# Texts and options of the pipeline.
+CALLS = [
+    ["A dog runs to {name}.\n\n - TWO WOMEN READ 12 BOOKS. \U0001f600 Why?", {}],
+    ["A dog runs. A dog.", {"split_sentences": False}],
+    ["A dog runs.", {"target_prefix": "Ein"}],
+    ["A dog runs.\nA book.", {"return_scores": True}],
+]
+
 PROGRAM = """
 import json, pathlib, sys
 sys.modules["vaswani_transformer"] = None
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
-source, resaved, texts = json.loads(sys.argv[1])
+source, resaved, texts, calls = json.loads(sys.argv[1])
 trust = {"trust_remote_code": True}
 found = {}
 for task in ("translation", "translation_en_to_de"):
     translate = pipeline(task, model=source, **trust)
     found[task] = translate(texts)
+found["options"] = [translate(text, **options) for text, options in calls]
 found["package of the model"] = type(translate.model).__module__.split(".")[0]
 AutoConfig.from_pretrained(source, **trust)
 AutoModel.from_pretrained(source, **trust)
@@ -64,7 +73,7 @@ def found(checkpoint, tmp_path_factory):
     cwd = tmp_path_factory.mktemp("without_package")
     pipeline("translation", model=str(checkpoint)).save_pretrained(cwd / "resaved")
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps([str(checkpoint), str(cwd / "resaved"), TEXTS])],
+        [sys.executable, "-c", PROGRAM, json.dumps([str(checkpoint), str(cwd / "resaved"), TEXTS, CALLS])],
         capture_output=True,
         text=True,
         cwd=cwd,
@@ -89,6 +98,11 @@ def test_saved_folder_holds_every_file_of_code(checkpoint):
 def test_pipeline_works_from_a_folder_without_the_package(task, found, expected):
     assert found[task] == expected
     assert found["package of the model"] == "transformers_modules"
+
+
+def test_options_of_the_pipeline_work_without_the_package(checkpoint, found):
+    translate = pipeline("translation", model=str(checkpoint))
+    assert found["options"] == [translate(text, **options) for text, options in CALLS]
 
 
 def test_resaving_without_the_package_loses_no_file(found, expected):

@@ -236,5 +236,7 @@ def test_arguments_of_version_4_have_no_effect_and_are_named_once(checkpoint, tr
     old = {"truncation": True, "clean_up_tokenization_spaces": True}
     for _ in range(2):
         assert pipeline("translation", model=str(checkpoint), **old)(text, **old) == expected
-    told = [each.getMessage() for each in caplog.records if "version 4" in each.getMessage()]
-    assert told == ["truncation, clean_up_tokenization_spaces of the pipeline of version 4 have no effect."]
+    told = [each.getMessage() for each in caplog.records if "transformers 4" in each.getMessage()]
+    assert told == [
+        "truncation, clean_up_tokenization_spaces: arguments of the pipeline of transformers 4, without effect."
+    ]

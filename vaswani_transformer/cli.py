@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _reader_is_gone() -> bool:
-    """Whether nobody reads our output any more; a pipe to a process of our own may break, too."""
+    """Returns True if nobody reads our output any more; a pipe to a process of our own may break, too."""
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
@@ -89,6 +89,7 @@ def _messages_on_stderr() -> Iterator[None]:
     package.setLevel(min(logging.INFO, library.get_verbosity()) if is_main_process() else logging.ERROR)
     if hides_bars := library.is_progress_bar_enabled() and not (is_main_process() and sys.stderr.isatty()):
         library.disable_progress_bar()
+        os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     try:
         yield
     except _EXPECTED_ERRORS:
@@ -162,7 +163,7 @@ def training_options(args: argparse.Namespace, recipe: Recipe) -> dict[str, Any]
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
     """Returns the named recipe, the resumed run's own, or the paper's, with the values given on the command line."""
     from .files import RECIPE_FILE
-    from .training.recipes import CADENCES, OLD_NAMES, TIMED, Recipe, get_recipe, with_new_names
+    from .training.recipes import LAID_OUT, OLD_NAMES, Recipe, get_recipe, with_new_names
 
     names = {*Recipe.__dataclass_fields__, *OLD_NAMES}
     given = with_new_names({name: value for name, value in vars(args).items() if name in names})
@@ -172,8 +173,8 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
     if args.resume and args.recipe is None:
         return dataclasses.replace(Recipe.load(args.output_dir), **given)
     if (args.resume or args.resume_or_start) and (Path(args.output_dir) / RECIPE_FILE).is_file():
-        run, fixed = Recipe.load(args.output_dir), CADENCES if args.minutes is None else (*CADENCES, *TIMED)
-        given = {name: getattr(run, name) for name in fixed} | given
+        run, steps = Recipe.load(args.output_dir), () if args.minutes is None else ("max_steps",)
+        given = {name: getattr(run, name) for name in (*LAID_OUT, *steps)} | given
     return get_recipe(args.recipe, **given)
 
 
@@ -265,8 +266,20 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
     from .evaluation.loading import load_for_inference
-    from .evaluation.translate import join_processes, translate_file
+    from .evaluation.translate import join_processes, stream_translations, translate_file
 
+    if args.stream:
+        others = ("n_best", "tag", "document", "target_prefixes", "resume")
+        if args.output != "-" or args.num_beams not in (None, 1) or any(getattr(args, name) for name in others):
+            raise ValueError(
+                "`stream` must come without --output, --num-beams and options of files, got one of them. It writes "
+                "greedy translations to stdout while they are found; drop it, or the other."
+            )
+        for name in ("max_tokens_per_batch", "progress"):
+            del options[name]
+        model, tokenizer = load_for_inference(args.model, device=args.device, int8=args.int8)
+        stream_translations(model, tokenizer, args.input, **options)
+        return
     output = Path(args.output)
     if output.is_file() and not (args.overwrite or args.resume):
         raise ValueError(f"`output` must be a new file, got {output}. Pass another, or --overwrite.")
@@ -515,7 +528,8 @@ _TRANSLATE = {
     "--resume": "skip the lines in OUTPUT.part that the same command, interrupted, left",
     "--overwrite": "replace the output file",
     "--target-prefixes FILE": "what each translation begins with, line by line as the input; a blank line: nothing",
-    "--document": "translate the sentences of each line one by one; white space and list marks stay",
+    "--document": "translate each sentence of a line; white space, list marks, links, numbers and tags are kept",
+    "--stream": "write each word to stdout when greedy search finds it; lines are translated as they are typed",
     "--tag TEXT": "write this and a space before each translation, such as <bt> (train has --added-tokens)",
     "#sampling": "Draws translations at random, as back-translation needs them, instead of searching the best.",
     "--sample": "draw each token by its probability; --n-best N draws N translations",

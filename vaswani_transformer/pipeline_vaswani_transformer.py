@@ -19,15 +19,13 @@ logger = logging.get_logger(__name__)
 MAX_TEXT_BYTES = 2**16  # of UTF-8: time grows with the square of a text's length, and no sentence is that long
 
 _POOL = 4096  # texts that are read, tokenised and sorted together
-_TOKENS_PER_BATCH = 4096  # padded source tokens of a batch
-_TEXTS_PER_BATCH = 128  # at most, however short: their translations need memory, too
+_TOKENS_PER_BATCH, _TEXTS_PER_BATCH = 4096, 128  # padded source tokens; texts, at most, however short
 _ANY_NUMBER = 2**31  # batch size of those who gave none
 _IN_ORDER = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}  # see the texts' places
 
 _OF_VERSION_4 = ("truncation", "return_tensors", "return_text", "clean_up_tokenization_spaces")  # its own arguments
 _SPACES = ("\u0120", "\u2581")  # in front of a word's first token, by byte-level and SentencePiece vocabularies
 _PAIR_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
-
 
 # White space in front of a line, with the mark of a list.
 _BEFORE = re.compile(r"\s*(?:(?:[-*+\u2022\u2023\u2013]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s+)?")
@@ -36,53 +34,116 @@ _BETWEEN = re.compile(
     r"(?<=[.!?\u2026])[\"'\u201c\u201d\u00bb\u2019)\]]*\s+(?=[\"'\u201e\u201c\u00ab\u00bf\u00a1(\[]*[^\W_a-z])"
 )
 _NO_END = re.compile(r"\b(?:[^\W\d]|(?<![.,$])\d{1,2}|Dr|Mrs?|Ms|Mme|Prof|St|Nr|No|Fig|vs|bzw|usw|ca|vgl|etc|cf)\.$")
-_LOOK_BACK = 12  # characters
+# What no sentence holds: emojis, and characters that are broken or control something.
+_SYMBOLS = re.compile(r"([\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u2bff\ufe0f\ufffd\U0001f000-\U0001faff]+)")
+# What stays as it is: addresses, placeholders, tags and numbers.
+_KEPT = re.compile(
+    r"(https?://[^\s<>]*[\w/]|www\.[^\s<>]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    r"|\$?\{+[^{}\s]*\}+|%\(\w+\)[sdf]|%[sdif]\b|</?\w[^<>]*>|\d+(?:[.,:/-]\d+)*)"
+)
+
+_SEPARATOR = re.compile(r"(?<=\d)[.,:](?=\d)")
 
 
 def split_text(text: str, language: str | None = None) -> list[str]:
     """Parts of a text, which they make up: what is no sentence and a sentence in turn, beginning and ending with none.
 
-    Lines end sentences; the marks of a list are none. Sentences of a line are those of `sentencex`, where that package
-    is installed, else by a plain rule: they end in `.`, `!`, `?` or an ellipsis before a capital or a digit, but not
-    behind a number, a letter or a common abbreviation.
+    Lines end sentences. In a line `sentencex` finds them, where it is installed, else a plain rule: they end in `.`,
+    `!`, `?` or an ellipsis before a capital or a digit, but not behind a number, a letter or a common abbreviation.
     """
     parts = [""]
     for line in text.splitlines(keepends=True):
         before: str = _BEFORE.match(line)[0]  # type: ignore[index]  # which may be empty
         parts[-1] += before
         for sentence in _sentences(line[len(before) :], language):
-            stripped = sentence.strip()
-            start = sentence.index(stripped) if stripped else len(sentence)
-            parts[-1] += sentence[:start]
-            if stripped:
-                parts += [stripped, sentence[start + len(stripped) :]]
+            _add_pieces(parts, _SYMBOLS.split(sentence))
     return parts
+
+
+def _add_pieces(parts: list[str], pieces: list[str]) -> None:
+    """Adds to parts every second piece as a sentence, if it has a letter, without commas before and white space."""
+    for index, piece in enumerate(pieces):
+        stripped = piece.strip().lstrip(",;:)").lstrip() if index % 2 == 0 and any(map(str.isalpha, piece)) else ""
+        start = piece.index(stripped) if stripped else len(piece)
+        parts[-1] += piece[:start]
+        if stripped:
+            parts += [stripped, piece[start + len(stripped) :]]
 
 
 def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
     """Tokens that a translation begins with; white space at the end is left to the model."""
+    if not isinstance(prefix, str):
+        raise TypeError(f"`target_prefix` must be one text (str), got {type(prefix).__name__}. Call once for each.")
     ids: list[int] = tokenizer(text_target=prefix.rstrip(), verbose=False)["input_ids"]
     return ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids
 
 
 def by_sentence(
-    texts: Iterator[Any], split: Callable[[Any], list[str]], compute: Callable[[Iterator[str]], Iterable[Any]]
+    texts: Iterator[Any],
+    split: Callable[[Any], list[str]],
+    compute: Callable[[Iterator[str]], Iterable[Any]],
+    edit: Callable[[Any, Callable[[str], str]], Any],
+    again: Callable[[list[str]], Iterable[str]],
 ) -> Iterator[tuple[list[str], list[Any]]]:
     """Parts of each text, as `split` gives them, and what `compute` finds for its sentences.
 
-    What has no sentence is the only part; `compute` sees it, too.
+    What has no sentence is the only part, and stays; `compute` sees a blank. Capitals alone are translated in small
+    letters. Wrong numbers are replaced, and a sentence whose translation lacks an address, a placeholder, a tag or a
+    number is translated in pieces around them, by `again`. `edit` changes the translations in a result of `compute`.
     """
     pending: deque[list[str]] = deque()
 
-    def sentences() -> Iterator[str]:
+    def sentences() -> Iterator[Any]:
         for text in texts:
             pending.append(split(text))
-            yield from pending[-1][1::2] or pending[-1]
+            for sentence in pending[-1][1::2] or pending[-1]:
+                has_letter = not isinstance(sentence, str) or any(map(str.isalpha, sentence))
+                yield (sentence.capitalize() if _is_shouted(sentence) else sentence) if has_letter else ""
+
+    def complete(sentence: str, text: str) -> str:
+        if not any(map(str.isalpha, sentence)):
+            return sentence.strip() and sentence
+        shout = str.upper if _is_shouted(sentence) else str
+        if (mended := _mend(sentence, shout(text))) is not None:
+            return mended
+        parts = [""]
+        _add_pieces(parts, _KEPT.split(sentence))
+        if pieces := parts[1::2]:  # which have no full stop of their own
+            found = again([piece.capitalize() if shout is str.upper else piece for piece in pieces])
+            ended = zip(pieces, map(shout, found), strict=True)
+            parts[1::2] = [text.rstrip(".!?") if piece[-1].isalnum() else text for piece, text in ended]
+        return "".join(parts)
 
     results = iter(compute(sentences()))
     for first in results:
         parts = pending.popleft()
-        yield parts, [first, *itertools.islice(results, max(0, len(parts) // 2 - 1))]
+        found = [first, *itertools.islice(results, max(0, len(parts) // 2 - 1))]
+        sources = parts[1::2] or parts
+        yield parts, [edit(each, partial(complete, source)) for source, each in zip(sources, found, strict=True)]
+
+
+def _is_shouted(sentence: Any) -> bool:
+    return isinstance(sentence, str) and sentence.isupper() and " " in sentence
+
+
+def _mend(sentence: str, text: str) -> str | None:
+    """A translation with what stays as it is; None if it lacks some, and has no other in its place.
+
+    Separators of digits may change, and small numbers become words.
+    """
+    missing, spare = list(_KEPT.finditer(sentence)), []
+    for place in _KEPT.finditer(text):
+        same = [each for each in missing if _SEPARATOR.sub(".", each[0]) == _SEPARATOR.sub(".", place[0])]
+        missing.remove(same[0]) if same else spare.append(place)
+    if not any(map(str.isdigit, text)):
+        missing = [each for each in missing if not re.fullmatch(r"\d\d?", each[0])]
+    is_in_word = any(text[: each.start()][-1:].isalpha() for each in spare)
+    kinds = [[each[0][0].isdigit() for each in places] for places in (missing, spare)]
+    if missing and (is_in_word or kinds[0] != kinds[1]):
+        return None
+    for wrong, right in reversed(list(zip(spare, missing, strict=False))):
+        text = text[: wrong.start()] + right[0] + text[wrong.end() :]
+    return text
 
 
 @functools.cache
@@ -99,7 +160,7 @@ def _sentences(line: str, language: str | None) -> list[str]:
     """Sentences of a line, which they make up."""
     if (segment := _segmenter()) is None:
         found = ((each.start(), each.end()) for each in _BETWEEN.finditer(line))
-        ends = [end for start, end in found if not _NO_END.search(line[max(0, start - _LOOK_BACK) : start])]
+        ends = [end for start, end in found if not _NO_END.search(line[max(0, start - 12) : start])]
         return [line[start:end] for start, end in itertools.pairwise([0, *ends, len(line)])]
     return list(segment(language or "en", line))
 
@@ -126,10 +187,11 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     A text of several sentences or lines is translated sentence by sentence (`split_text`), each of which then has that
     limit of bytes, and its white space, blank lines and list marks stay. `split_sentences=False`, at construction or
-    in the call, translates each text as one. `target_prefix` is what every translation begins with; it splits no text.
+    in the call, translates each text as one. `target_prefix` is what every translation begins with; a text is then
+    translated as one sentence.
 
     `return_scores=True` adds to each dictionary `score`, the mean log-probability of its tokens, and `words`, each
-    with the mean of its own; a text of several sentences has `sentences` with theirs.
+    with the mean of its own; a text of several sentences has the mean of theirs, all words, and `sentences`.
 
     Parameters of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in the call, and so
     can `src_lang` and `tgt_lang`, for models of other architectures whose tokenizers ask for them.
@@ -167,7 +229,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         self, src_lang: str | None = None, tgt_lang: str | None = None, **forward_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         if ignored := [name for name in _OF_VERSION_4 if forward_kwargs.pop(name, None) is not None]:
-            logger.warning_once(f"{', '.join(ignored)} of the pipeline of version 4 have no effect.")
+            logger.warning_once(f"{', '.join(ignored)}: arguments of the pipeline of transformers 4, without effect.")
         asked = _PAIR_TASK.fullmatch(self.task or "")
         languages = {
             "src_lang": src_lang or (asked and asked["source"]),
@@ -186,7 +248,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         begins = kwargs.get("target_prefix", self._forward_params.get("target_prefix")) is not None
         splits = (self._splits_sentences and not begins) if split_sentences is None else split_sentences
         if isinstance(inputs, str):
-            if splits and len(self._parts_of(inputs)) > 1:
+            if splits:
                 return next(self._documents(iter([inputs]), *args, **{"batch_size": _ANY_NUMBER, **kwargs}))
             return super().__call__(inputs, *args, **kwargs)
         is_sized, is_list = isinstance(inputs, Sized), isinstance(inputs, (list, tuple))
@@ -194,6 +256,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             kwargs["batch_size"] = _ANY_NUMBER
         if is_list and not inputs:
             return []
+        if not isinstance(inputs, Iterable) and not is_sized:
+            self.preprocess(inputs)  # raises TypeError
         if splits:
             texts = (inputs[index] for index in range(len(inputs))) if is_sized else iter(inputs)
             results: Any = self._documents(texts, *args, **kwargs)
@@ -207,16 +271,33 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     def _parts_of(self, text: Any) -> list[str]:
         """Parts of a text of several sentences or lines, as of `split_text`; the text alone, if it is none."""
         parts = split_text(text, getattr(self.model.config, "source_language", None)) if isinstance(text, str) else []
-        return parts if len(parts) > 3 or (len(parts) == 3 and "\n" in text) else [text]
+        return parts if len(parts) > 3 or (len(parts) == 3 and re.search(f"\n|{_SYMBOLS.pattern}", text)) else [text]
 
     def _documents(self, texts: Iterator[Any], *args: Any, **kwargs: Any) -> Iterator[list[dict[str, Any]]]:
         """Results of texts, whose sentences are translated one by one and put in their places."""
         compute = partial(super().__call__, *args, **kwargs)
-        for parts, found in by_sentence(texts, self._parts_of, compute):
+
+        def edit(result: list[dict[str, Any]], change: Callable[[str], str]) -> list[dict[str, Any]]:
+            for each in result:
+                text = change(each["translation_text"])
+                if "words" in each and text != each["translation_text"]:
+                    each |= {"score": None, "words": []}  # which are not of this text
+                each["translation_text"] = text
+            return result
+
+        def again(pieces: list[str]) -> list[str]:
+            return [result[0]["translation_text"] for result in compute(pieces)]
+
+        for parts, found in by_sentence(texts, self._parts_of, compute, edit, again):
             documents = []
             for translations in zip(*found, strict=True) if len(parts) > 1 else ():
                 parts[1::2] = [each["translation_text"] for each in translations]
-                scored = {"sentences": list(translations)} if "score" in translations[0] else {}
+                scored: dict[str, Any] = {}
+                if "score" in translations[0]:
+                    scores = [each["score"] for each in translations if each["score"] is not None]
+                    words = [word for each in translations for word in each["words"]]
+                    mean = sum(scores) / len(scores) if scores else None
+                    scored = {"score": mean, "words": words, "sentences": list(translations)}
                 documents.append({"translation_text": "".join(parts), **scored})
             yield documents or found[0]
 
@@ -233,7 +314,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
         limits = (_TOKENS_PER_BATCH, _TEXTS_PER_BATCH) if batch_size == _ANY_NUMBER else (_ANY_NUMBER, batch_size)
         collate = pipelines.base.pad_collate_fn(self.tokenizer, None)
-        side_by_side = getattr(self.model, "side_by_side", one_at_a_time)
+        side_by_side = getattr(self.model, "side_by_side", lambda _, compute, batches: map(compute, batches))
         options = self._prepare_generate_kwargs(forward_params)
 
         def results() -> Iterator[list[dict[str, str]]]:
@@ -275,8 +356,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         longest = getattr(self.model.generation_config, "longest_training_source", None)  # if its training told
         if longest is not None and length > longest:
             logger.warning_once(
-                f"A text of {length} tokens is longer than the longest training sentence ({longest} tokens). It is "
-                "translated whole, but expect a poor translation: split it into sentences."
+                f"A sentence of {length} tokens is longer than the longest training sentence ({longest} tokens). "
+                "Expect a poor translation."
             )
         keys = ("input_ids", "attention_mask", "forced_bos_token_id")
         return {**{key: encoded[key] for key in keys if key in encoded}, "is_blank": torch.tensor([[is_blank]])}
@@ -297,13 +378,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         shape = (is_blank.shape[0], -1, sequences.shape[-1])  # (B * n, T) -> (B, n, T)
         outputs = {"sequences": sequences.view(shape).masked_fill(is_blank, self.tokenizer.pad_token_id)}
         if return_scores:
-            num_each = outputs["sequences"].shape[1]
-            inputs = {
-                name: model_inputs[name].repeat_interleave(num_each, 0) for name in ("input_ids", "attention_mask")
-            }
-            logits = self.model(**inputs, decoder_input_ids=sequences[:, :-1], use_cache=False).logits.float()
-            log_probs = logits.log_softmax(dim=-1).gather(-1, sequences[:, 1:].unsqueeze(-1)).squeeze(-1)
-            outputs["log_probs"] = log_probs.view(shape[0], num_each, -1)
+            sources = model_inputs["input_ids"], model_inputs["attention_mask"]
+            log_probs = token_log_probs(self.model, *sources, sequences)
+            outputs["log_probs"] = log_probs.view(shape[0], outputs["sequences"].shape[1], -1)
         return outputs
 
     def postprocess(  # type: ignore[override]  # there are no parameters
@@ -314,28 +391,48 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=True)
         if log_probs is None:
             return [{"translation_text": text} for text in texts]
-        rows = zip(texts, sequences[:, 1:].tolist(), log_probs[0].tolist(), strict=True)
-        return [{"translation_text": text, **self._scores(tokens, scores)} for text, tokens, scores in rows]
+        scored, eos, pad = [], self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
+        for text, tokens, row in zip(texts, sequences[:, 1:].tolist(), log_probs[0].tolist(), strict=True):
+            tokens = tokens[: tokens.index(eos) + 1] if eos in tokens else tokens
+            real = [each for token, each in zip(tokens, row, strict=False) if token != pad]
+            scores = {
+                "score": sum(real) / len(real) if real else None,
+                "words": word_scores(self.tokenizer, tokens, row),
+            }
+            scored.append({"translation_text": text, **scores})
+        return scored
 
-    def _scores(self, tokens: list[int], log_probs: list[float]) -> dict[str, Any]:
-        """Mean log-probability of all tokens of a translation, `</s>` included, and of those of each word."""
-        end = tokens.index(self.tokenizer.eos_token_id) + 1 if self.tokenizer.eos_token_id in tokens else len(tokens)
-        words: list[tuple[list[str], list[float]]] = []
-        special = self.tokenizer.all_special_ids
-        for token, log_prob in zip(tokens[:end], log_probs, strict=False):
-            if token in special:
-                continue
-            text = self.tokenizer.convert_ids_to_tokens(token)
-            if not words or text.startswith(_SPACES):
-                words.append(([], []))
-            words[-1][0].append(text)
-            words[-1][1].append(log_prob)
-        to_text = self.tokenizer.convert_tokens_to_string
-        scored = [{"word": to_text(parts).strip(), "score": sum(each) / len(each)} for parts, each in words]
-        real = [
-            each for token, each in zip(tokens[:end], log_probs, strict=False) if token != self.tokenizer.pad_token_id
-        ]
-        return {"score": sum(real) / len(real) if real else None, "words": scored}
+
+@torch.inference_mode()
+def token_log_probs(
+    model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, sequences: torch.Tensor, max_tokens: int = 1024
+) -> torch.Tensor:
+    """(B * n, T - 1) log-probabilities of the tokens behind the first of `sequences` (B * n, T), given (B, S) sources.
+
+    Distributions over the vocabulary are held for `max_tokens` tokens at once, or for one sequence.
+    """
+    found, num_each = [], len(sequences) // len(input_ids)
+    for rows in torch.arange(len(sequences)).split(max(1, max_tokens // sequences.shape[1])):
+        inputs = {"input_ids": input_ids[rows // num_each], "attention_mask": attention_mask[rows // num_each]}
+        logits = model(**inputs, decoder_input_ids=sequences[rows, :-1], use_cache=False).logits.float()
+        found.append(logits.log_softmax(dim=-1).gather(-1, sequences[rows, 1:].unsqueeze(-1)).squeeze(-1))
+    return torch.cat(found)
+
+
+def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> list[dict[str, Any]]:
+    """Words of a translation, each with the mean log-probability of its tokens; special tokens are part of none."""
+    words: list[tuple[list[str], list[float]]] = []
+    special = set(tokenizer.all_special_ids)
+    for token, log_prob in zip(tokens, log_probs, strict=False):
+        if token in special:
+            continue
+        text = tokenizer.convert_ids_to_tokens(token)
+        if not words or text.startswith(_SPACES):
+            words.append(([], []))
+        words[-1][0].append(text)
+        words[-1][1].append(log_prob)
+    to_text = tokenizer.convert_tokens_to_string
+    return [{"word": to_text(parts).strip(), "score": sum(each) / len(each)} for parts, each in words]
 
 
 class _Sized:
@@ -366,11 +463,6 @@ def length_batches(lengths: list[int], max_tokens: int, max_texts: int | None = 
         order = order[num_texts:]
 
 
-def one_at_a_time(options: Any, compute: Callable[[Any], Any], batches: list[Any]) -> Iterator[Any]:
-    """What `compute` finds for each batch; models of ours have `side_by_side` instead."""
-    return map(compute, batches)
-
-
 def register_translation_pipeline() -> None:
     """Gives `pipeline("translation")` and `pipeline("translation_xx_to_yy")` back to transformers.
 
@@ -393,6 +485,5 @@ def _with_language_pairs(check_task: Callable[[str], Any]) -> Any:
     def check(task: str) -> Any:
         return check_task("translation" if _PAIR_TASK.fullmatch(task) else task)
 
-    marked: Any = check
-    marked.knows_language_pairs = True
-    return marked
+    check.knows_language_pairs = True  # type: ignore[attr-defined]
+    return check

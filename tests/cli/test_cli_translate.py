@@ -197,8 +197,8 @@ def disk(corpus):
 def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(small_chunks, disk):
     command, _ = small_chunks
     command = [*command, "--n-best", "2", "--output"]
-    assert main([*command[1:], "whole"]) == 0
-    expected = Path("whole").read_bytes()
+    assert main([*command[1:], "whole.jsonl"]) == 0
+    expected = Path("whole.jsonl").read_bytes()
     disk(f"size={len(expected) // 2048}k")
     process = Fork([*command, "disk/out"], Path.cwd())
     assert process.wait(100) == 2
@@ -369,3 +369,15 @@ def test_prefixes_that_do_not_fit_are_refused(arguments, capsys):
     assert "`--target-prefixes` must have a line for each of the 2 in in, got 1 in short" in refused(capsys, command)
     assert "Only one of" in refused(capsys, [*command, "--n-best", "2"])
     assert not list(Path().glob("out*"))
+
+
+def test_stream_writes_greedy_translations_line_by_line(arguments, capsys):
+    Path("in").write_text("A dog runs .\n\nTwo women read a book .\n", encoding="utf-8")
+    assert main([*arguments, "--output", "greedy", "--num-beams", "1"]) == 0
+    assert main([*arguments, "--stream"]) == 0
+    assert capsys.readouterr().out == Path("greedy").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("options", [["--output", "out"], ["--num-beams", "2"], ["--n-best", "1"], ["--document"]])
+def test_stream_is_refused_with_what_it_cannot_do(options, arguments, capsys):
+    assert "`--stream` must come without" in refused(capsys, [*arguments, "--stream", *options])

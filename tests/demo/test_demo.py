@@ -24,6 +24,7 @@ from tiny import SENTENCES, make_model
 from vaswani_transformer import demo as module
 from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.demo import answer, create_demo, launch
+from vaswani_transformer.evaluation.scoring import align_pairs
 from vaswani_transformer.evaluation.translate import Hypothesis, translate_n_best
 
 SENTENCE, N_BEST = SENTENCES[0], 4
@@ -38,7 +39,7 @@ def weights_of(packed):
 
 
 def texts_of(found):
-    return [each["text"] for each in found["translations"]]
+    return [[each["text"] for each in sentence["translations"]] for sentence in found["sentences"]]
 
 
 # ---- answers ----
@@ -46,7 +47,10 @@ def texts_of(found):
 
 @pytest.fixture(scope="module")
 def answered(model, tiny_tokenizer):
-    return answer(model, tiny_tokenizer, SENTENCE, N_BEST)
+    """The only sentence of an answer."""
+    found = answer(model, tiny_tokenizer, SENTENCE, N_BEST)
+    assert (found["before"], found["message"], len(found["sentences"])) == ("", "", 1)
+    return found["sentences"][0]
 
 
 def test_translations_are_those_of_translate_n_best(answered, model, tiny_tokenizer):
@@ -55,6 +59,42 @@ def test_translations_are_those_of_translate_n_best(answered, model, tiny_tokeni
     assert [(each["text"], each["length"]) for each in found] == [(each.text, each.length) for each in expected]
     for name in ("score", "log_prob"):
         assert [each[name] for each in found] == pytest.approx([getattr(each, name) for each in expected], abs=1e-4)
+    assert [[word["word"] for word in each["words"]] for each in found] == [each.text.split() for each in expected]
+    assert answered["alignment"] == next(align_pairs(model, tiny_tokenizer, [SENTENCE], [found[0]["text"]]))
+
+
+def test_sentences_of_a_text_are_translated_and_its_white_space_stays(model, tiny_tokenizer):
+    found = answer(model, tiny_tokenizer, f" - {SENTENCE}\n\nA book. A dog. \n", 2)
+    assert found["before"] == " - "
+    assert [(each["source"], each["after"]) for each in found["sentences"]] == [
+        (SENTENCE, "\n\n"),
+        ("A book.", " "),
+        ("A dog.", " \n"),
+    ]
+    alone = [answer(model, tiny_tokenizer, text, 2) for text in (SENTENCE, "A book.", "A dog.")]
+    assert texts_of(found) == [texts_of(each)[0] for each in alone]
+
+
+def test_what_the_translations_lost_stays_and_their_words_have_no_scores(model, tiny_tokenizer):
+    (sentence,) = answer(model, tiny_tokenizer, "A dog runs to {name}.", 2)["sentences"]
+    assert all("{name}" in each["text"] and not each["words"] for each in sentence["translations"])
+
+
+def test_long_text_has_maps_as_long_as_the_answer_is_small(model, tiny_tokenizer, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_MAP_CHARACTERS", 1)
+    first, second = answer(model, tiny_tokenizer, "A book.\nA dog.", 1)["sentences"]
+    assert "maps" in first["translations"][0]
+    assert second["translations"][0]["note"].endswith("translate this sentence alone to see its attention.")
+
+
+@pytest.mark.parametrize("text", ["12:30", "\U0001f600", "?!\n--"])
+def test_text_without_words_is_answered_with_a_reason(text, model, tiny_tokenizer):
+    assert answer(model, tiny_tokenizer, text, 1) == {"message": "This text has no words to translate."}
+
+
+def test_text_of_too_many_sentences_is_refused_with_their_number(model, tiny_tokenizer):
+    message = answer(model, tiny_tokenizer, "A dog.\n" * 41, 1)["message"]
+    assert message == "This text has 41 sentences; the page takes up to 40."
 
 
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
@@ -83,13 +123,13 @@ def test_text_over_the_limit_is_refused_with_its_length(model, tiny_tokenizer):
 
 def test_text_beyond_the_models_positions_is_refused_with_its_length(tiny_tokenizer):
     model = make_model(position_encoding="learned", max_position_embeddings=16)
-    text = "dog " * 30
+    text = "dog" + " dog" * 29
     reason = f"has {len(tiny_tokenizer(text)['input_ids'])} tokens; the page takes up to 16"
     assert reason in answer(model, tiny_tokenizer, text, 1)["message"]
 
 
 def test_text_too_long_for_a_map_is_translated_without(model, tiny_tokenizer):
-    best = answer(model, tiny_tokenizer, "dog " * 70, 1)["translations"][0]
+    best = answer(model, tiny_tokenizer, "dog " * 70, 1)["sentences"][0]["translations"][0]
     assert "maps" not in best
     assert re.fullmatch(
         r"This sentence has 1\d\d tokens; attention is shown for up to 100 on each side.", best["note"]
@@ -112,12 +152,13 @@ def test_text_too_long_for_a_map_is_translated_without(model, tiny_tokenizer):
 def test_odd_text_is_translated_into_valid_json(text, model, tiny_tokenizer):
     found = answer(model, tiny_tokenizer, text, 2)
     json.dumps(found, allow_nan=False, ensure_ascii=False).encode("utf-8")
-    assert len(found["translations"]) == 2
+    assert all(len(each["translations"]) == 2 for each in found["sentences"])
 
 
 def test_empty_translation_says_why_it_has_no_map(model, tiny_tokenizer, monkeypatch):
-    monkeypatch.setattr(module, "translate_n_best", lambda *args: iter([[Hypothesis("", -1.0, -1.0, 1)]]))
-    found = answer(model, tiny_tokenizer, SENTENCE, 1)
+    empty = [Hypothesis("", -1.0, -1.0, 1)]
+    monkeypatch.setattr(module, "translate_n_best", lambda *args: ([*empty] for _ in args[2]))
+    (found,) = answer(model, tiny_tokenizer, SENTENCE, 1)["sentences"]
     assert found["translations"][0]["note"] == "This translation is empty, so there is no attention to show."
 
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demo's page in a browser, end to end."""
 
+import math
 import re
 import socket
 
@@ -12,6 +13,7 @@ from transformers import pipeline
 
 from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.demo import create_demo, launch
+from vaswani_transformer.evaluation.scoring import align_pairs
 from vaswani_transformer.evaluation.translate import translate_n_best
 
 pytestmark = pytest.mark.slow
@@ -54,7 +56,7 @@ def open_page(browser, visitor, address):
         page.on("pageerror", lambda error: page.errors.append(str(error)))
         page.on("dialog", lambda dialog: (page.errors.append("dialog"), dialog.dismiss()))
         page.goto(address)
-        page.get_by_label("Sentence in English").wait_for()
+        page.get_by_label("Text in English").wait_for()
         return page
 
     yield open_it
@@ -92,7 +94,7 @@ def translated(shared_page):
 
 def ask(page, text, shown=".map td[title]"):
     """Types a text, presses Enter and waits for what appears then."""
-    box = page.get_by_label("Sentence in English")
+    box = page.get_by_label("Text in English")
     box.fill(text)
     box.press("Enter")
     page.locator(shown).first.wait_for()
@@ -177,9 +179,94 @@ def test_second_sentence_replaces_the_first(page, model, tiny_tokenizer):
 def test_sentence_typed_while_another_is_translated_is_translated_then(page, model, tiny_tokenizer):
     ((best,),) = translate_n_best(model, tiny_tokenizer, [SENTENCES[2]], 1)
     for sentence in (SENTENCES[0], SENTENCES[2]):
-        page.get_by_label("Sentence in English").fill(sentence)
-        page.get_by_label("Sentence in English").press("Enter")
+        page.get_by_label("Text in English").fill(sentence)
+        page.get_by_label("Text in English").press("Enter")
     page.locator(".translation", has_text=re.compile(f"^{re.escape(best.text)}$")).wait_for()
+
+
+# ---- sentence by sentence ----
+
+TEXT = f"{SENTENCES[0]}\n\n- {SENTENCES[2]}"
+
+
+@pytest.fixture(scope="module")
+def paragraph(browser, address):
+    """A page with the answer to a text of two sentences."""
+    context = browser.new_context()
+    context.set_default_timeout(_TIMEOUT)
+    page = context.new_page()
+    page.goto(address)
+    page.get_by_label("Text in English").fill(TEXT)
+    page.get_by_role("button", name="Translate").click()
+    page.locator(".map td[title]").first.wait_for()
+    yield page
+    context.close()
+
+
+def words(page, row, column):
+    return page.locator(f".pairs tbody tr:nth-child({row + 1}) td:nth-child({column + 1}) .word")
+
+
+def test_paragraph_is_shown_whole_and_sentence_by_sentence(paragraph, model, tiny_tokenizer):
+    (expected,) = pipeline("translation", model=model, tokenizer=tiny_tokenizer, device="cpu")([TEXT])
+    assert paragraph.locator(".translation").text_content() == expected["translation_text"]
+    first, _, second = expected["translation_text"].partition("\n\n- ")
+    for row, (source, target) in enumerate([(SENTENCES[0], first), (SENTENCES[2], second)]):
+        assert words(paragraph, row, 0).all_inner_texts() == source.split()
+        assert words(paragraph, row, 1).all_inner_texts() == target.split()
+
+
+def test_choosing_a_sentence_shows_its_translations_and_attention(paragraph, model, tiny_tokenizer):
+    for place in (1, 0):
+        paragraph.get_by_role("radio", name=f"Sentence {place + 1}").check()
+        ((best, *others),) = translate_n_best(model, tiny_tokenizer, [SENTENCES[2 * place]], N_BEST)
+        assert paragraph.locator(".best td:first-child").all_inner_texts() == [each.text for each in (best, *others)]
+        maps = attention_maps(model, tiny_tokenizer, SENTENCES[2 * place], best.text)
+        assert is_shown(paragraph, maps.cross[-1].mean(axis=0))
+
+
+def test_word_tells_its_probability_and_what_it_is_aligned_with(paragraph, model, tiny_tokenizer):
+    ((best,),) = translate_n_best(model, tiny_tokenizer, [SENTENCES[0]], 1)
+    (pairs,) = align_pairs(model, tiny_tokenizer, [SENTENCES[0]], [best.text])
+    for place, word in enumerate(best.words):
+        (partner,) = (SENTENCES[0].split()[source] for source, target in pairs if target == place)
+        name = f"{word['word']}; aligned with {partner}; probability {math.exp(word['score']):.2f}"
+        assert words(paragraph, 0, 1).nth(place).get_attribute("aria-label") == name
+        weight = words(paragraph, 0, 1).nth(place).evaluate("each => each.style.getPropertyValue('--weight')")
+        assert float(weight) == pytest.approx(1 - math.exp(word["score"]), abs=0.001)
+
+
+def test_pointing_at_a_word_marks_those_it_is_aligned_with(paragraph, model, tiny_tokenizer):
+    ((best,),) = translate_n_best(model, tiny_tokenizer, [SENTENCES[0]], 1)
+    (pairs,) = align_pairs(model, tiny_tokenizer, [SENTENCES[0]], [best.text])
+    marked = "all => all.flatMap((each, place) => each.classList.contains('on') ? [place] : [])"
+    for side in (0, 1):
+        chosen = pairs[-1][side]
+        words(paragraph, 0, side).nth(chosen).hover()
+        assert words(paragraph, 0, side).evaluate_all(marked) == [chosen]
+        assert words(paragraph, 0, 1 - side).evaluate_all(marked) == sorted(
+            {pair[1 - side] for pair in pairs if pair[side] == chosen}
+        )
+        assert words(paragraph, 1, 0).evaluate_all(marked) == []
+
+
+def test_screen_reader_hears_sentences_words_and_what_they_are(paragraph):
+    heard = paragraph.locator(".pairs").aria_snapshot()
+    assert 'table "Sentence by sentence"' in heard
+    assert heard.count("- row ") == 3 and heard.count("- toolbar") == 4
+    assert 'columnheader "Translation"' in heard
+    assert re.search(r'toolbar "Translation 2":\n +- button ".*; aligned with .*; probability [01]\.\d\d"', heard)
+    assert paragraph.locator(".translation").get_attribute("aria-live") == "polite"
+
+
+def test_keyboard_moves_over_the_words(paragraph):
+    words(paragraph, 0, 0).first.focus()
+    paragraph.keyboard.press("ArrowRight")
+    assert words(paragraph, 0, 0).nth(1).evaluate("each => each === document.activeElement")
+    told = words(paragraph, 0, 0).nth(1).get_attribute("aria-label")
+    assert paragraph.locator("#pairs-hint").inner_text() == f"{told}."
+    paragraph.keyboard.press("Tab")
+    assert words(paragraph, 0, 1).first.evaluate("each => each === document.activeElement")
 
 
 # ---- the map ----
@@ -266,7 +353,9 @@ def test_text_can_be_read_on_every_colour(scheme, open_page):
         "const weight = (index % 101) / 100; cell.textContent = weight; cell.style.setProperty('--weight', weight);"
         "cell.classList.toggle('over-half', weight >= 0.52); cell.classList.toggle('strong', weight >= 0.69) })"
     )
-    nodes = ".map td, .map th, .token, .best td, .best th, .readout, .legend, h2, h3, button, label span, caption"
+    nodes = (
+        ".map td, .map th, .token, .word, .best td, .best th, .readout, .legend, h2, h3, button, label span, caption"
+    )
     assert min(page.eval_on_selector_all(nodes, _CONTRAST)) >= 4.5
 
 
@@ -280,7 +369,7 @@ def test_empty_text_gets_a_hint(page):
 
 def test_hint_replaces_an_older_answer(page):
     translated = ask(page, SENTENCE)
-    translated.get_by_label("Sentence in English").fill("   ")
+    translated.get_by_label("Text in English").fill("   ")
     translated.get_by_role("button", name="Translate").click()
     wait_for_message(translated, "^Type a sentence to translate.$")
     assert translated.locator(".answer").is_hidden()
@@ -310,7 +399,7 @@ def test_markup_stays_text(page):
 
 
 def test_odd_text_breaks_nothing(page):
-    ask(page, "🐕 كلب\n\u202ea\u0007 ${x} {{y}} `z`")
+    ask(page, "a\n🐕 كلب\n\u202ea\u0007 ${x} {{y}} `z`")
     assert page.errors == []
 
 

@@ -117,7 +117,7 @@ def test_translate_file_writes_a_json_object_for_each_line(tiny_model, tiny_toke
     ]
     lines = (tmp_path / "out").read_text(encoding="utf-8").split("\n")
     assert [json.loads(line) for line in lines[:-1]] == expected
-    assert list(expected[0]["translations"][0]) == ["text", "score", "log_prob", "length"]
+    assert list(expected[0]["translations"][0]) == ["text", "score", "log_prob", "length", "words"]
     assert lines[0].startswith('{"source": "Ä dog."')
     assert lines[3] == ""
 
@@ -127,7 +127,7 @@ def test_score_files_writes_a_json_object_for_each_line(tiny_model, tiny_tokeniz
     expected = score_pairs(tiny_model, tiny_tokenizer, *sides(pair_files), length_penalty=0.2)
     lines = (tmp_path / "out").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [dataclasses.asdict(score) for score in expected]
-    assert list(json.loads(lines[0])) == ["log_prob", "length", "score"]
+    assert list(json.loads(lines[0])) == ["log_prob", "length", "score", "words"]
 
 
 def test_align_files_writes_pharaoh_format(tiny_model, tiny_tokenizer, pair_files, tmp_path):

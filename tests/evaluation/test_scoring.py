@@ -53,31 +53,49 @@ def test_score_pairs_knows_the_offset_of_the_model(tiny_model, tiny_tokenizer):
         assert score.score == pytest.approx(score.log_prob / score.length**0.7)
 
 
-def test_score_tokens_equals_the_scores_of_beam_search():
+def test_words_have_the_mean_of_their_tokens(tiny_model, tiny_tokenizer):
+    source, target = tiny_tokenizer("A dog runs.")["input_ids"], tiny_tokenizer("Ein Hund liest.")["input_ids"]
+    logits = tiny_model(torch.tensor([source]), labels=torch.tensor([target])).logits[0]
+    each = logits.log_softmax(-1)[range(len(target)), target].tolist()
+    (score,) = score_pairs(tiny_model, tiny_tokenizer, ["A dog runs."], ["Ein Hund liest."])
+    start = 0
+    for found, word in zip(score.words, ["Ein", " Hund", " liest."], strict=True):
+        length = len(tiny_tokenizer(word)["input_ids"]) - 1
+        assert found == {
+            "word": word.strip(),
+            "score": pytest.approx(sum(each[start : start + length]) / length, abs=1e-5),
+        }
+        start += length
+    assert start == len(target) - 1
+
+
+def test_score_tokens_equals_the_scores_of_beam_search(tiny_tokenizer):
     model = make_model(scale=2.5).double()
     source = [5, 6, 7, 2]
     found = model.generate(
         torch.tensor([source]), num_return_sequences=4, return_dict_in_generate=True, output_scores=True
     )
     targets = [[*row[1 : row.index(2)], 2] if 2 in row else row[1:] for row in found.sequences.tolist()]
-    scores = score_tokens(model, [(source, target) for target in targets], decoding_config(model), 0, 50)
+    scores = score_tokens(model, tiny_tokenizer, [(source, target) for target in targets], decoding_config(model), 50)
     assert [score.score for score in scores] == pytest.approx(found.sequences_scores.tolist(), rel=1e-12)
 
 
-def test_score_tokens_never_holds_more_distributions_than_the_budget():
+def test_score_tokens_never_holds_more_distributions_than_the_budget(tiny_tokenizer):
     model = make_model()
     rows = []
     model.lm_head.register_forward_hook(lambda module, args, output: rows.append(output.shape[:-1].numel()))
-    score_tokens(model, [([5, 2], [7] * 20), ([5, 6, 2], [8] * 3)], decoding_config(model), 0, 10)
+    score_tokens(model, tiny_tokenizer, [([5, 2], [7] * 20), ([5, 6, 2], [8] * 3)], decoding_config(model), 10)
     assert sum(rows) == 23
     assert max(rows) == 10
 
 
-def test_score_tokens_takes_the_logarithm_of_half_precision_logits_in_fp32():
+def test_score_tokens_takes_the_logarithm_of_half_precision_logits_in_fp32(tiny_tokenizer):
     model = make_model(scale=2.5).to(torch.bfloat16)
     logits = []
     model.lm_head.register_forward_hook(lambda module, args, output: logits.append(output))
-    (score,) = score_tokens(model, [([5, 2], [7, 8, 2])], decoding_config(model, length_penalty=0.0), 0, 10)
+    (score,) = score_tokens(
+        model, tiny_tokenizer, [([5, 2], [7, 8, 2])], decoding_config(model, length_penalty=0.0), 10
+    )
     expected = logits[0].double().log_softmax(-1)[[0, 1, 2], [7, 8, 2]].sum().item()
     assert score.log_prob == pytest.approx(expected, rel=1e-6)
 

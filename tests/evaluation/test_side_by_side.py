@@ -173,6 +173,7 @@ def test_torchs_threads_are_restored(end, threads):
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_or_ctrl_c_ends_the_other_search_at_its_next_step(error, tiny_model, tiny_batch, threads):
     threads(2)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs lack
     del tiny_batch["labels"]
     started, is_searching, ends = [], threading.Event(), []
 

@@ -4,6 +4,7 @@ import pytest
 from tiny import make_model
 
 from vaswani_transformer.evaluation import translate as translating
+from vaswani_transformer.evaluation.scoring import score_pairs
 from vaswani_transformer.evaluation.translate import Hypothesis, decoding_overrides, translate, translate_n_best
 
 # Limits the output of the untrained model, which seldom ends a sentence itself.
@@ -95,6 +96,19 @@ def test_translate_n_best_gives_log_probability_and_its_score(model, tiny_tokeni
     for hypothesis in hypotheses:
         penalty = ((offset + hypothesis.length) / (offset + 1)) ** 0.9
         assert hypothesis.score == pytest.approx(hypothesis.log_prob / penalty)
+
+
+def test_translate_n_best_gives_words_the_scores_that_score_pairs_gives(model, tiny_tokenizer):
+    sentences, num_compared = ["A dog runs in the park.", "Two women"], 0
+    for sentence, found in zip(sentences, translate_n_best(model, tiny_tokenizer, sentences, 3), strict=True):
+        for each in found:
+            assert [word["word"] for word in each.words] == each.text.split()
+            (pair,) = score_pairs(model, tiny_tokenizer, [sentence], [each.text])
+            if pair.log_prob == pytest.approx(each.log_prob, abs=1e-4):  # of the same tokens
+                scores = [word["score"] for word in pair.words]
+                assert [word["score"] for word in each.words] == pytest.approx(scores, abs=1e-4)
+                num_compared += 1
+    assert num_compared > 2
 
 
 def test_translate_n_best_begins_with_the_translation(model, tiny_tokenizer):

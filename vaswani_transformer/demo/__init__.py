@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Demo: a page with the best translations of a sentence and what the model attends to; gradio is the extra [demo].
+"""Demo: a page with translations of a text, how sure the model is, and what it attends to; gradio is the extra [demo].
 
 The page loads nothing from other servers and keeps nothing of what is typed.
 """
@@ -10,7 +10,8 @@ from __future__ import annotations
 import base64
 import re
 import threading
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,16 @@ from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
 from ..analysis.attention import attention_maps
-from ..evaluation.translate import check_num_best, decoding_config, translate_n_best
+from ..evaluation.scoring import align_pairs
+from ..evaluation.translate import Hypothesis, check_num_best, decoding_config, translate_n_best
 from ..extras import requiring
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from ..pipeline_vaswani_transformer import by_sentence, split_text
 
 __all__ = ["answer", "create_demo", "import_gradio", "launch"]
 
-MAX_SOURCE_TOKENS, MAX_MAP_TOKENS = 512, 100
+MAX_SENTENCES, MAX_SOURCE_TOKENS, MAX_MAP_TOKENS = 40, 512, 100
+_MAX_MAP_CHARACTERS = 4_000_000  # of all maps of a text, as they are sent
 _LANGUAGES = {"cs": "Czech", "de": "German", "en": "English", "es": "Spanish", "fr": "French", "it": "Italian"}
 _EXAMPLES = {
     "de": ["Warum hast du dein altes Auto verkauft?", "Meine Schwester möchte Deutsch lernen."],
@@ -53,7 +57,7 @@ def create_demo(
     name: str | None = None,
     num_best: int | None = None,
 ) -> Any:
-    """Makes the page of a model, a `gradio.Blocks` that translates one sentence at a time; `launch` serves it.
+    """Makes the page of a model, a `gradio.Blocks` that translates one text at a time; `launch` serves it.
 
     Args:
         model: In eval mode; from `load_for_inference`.
@@ -92,8 +96,8 @@ def create_demo(
         escaped, code = re.sub(r"([^\w\s])", r"\\\1", " ".join(heading.split())), name.replace("`", "'")
         gr.Markdown(f"# {escaped}\n`{code}`, the Transformer of *Attention Is All You Need*")
         box = gr.Textbox(
-            label=f"Sentence in {source}" if source else "Sentence",
-            placeholder="Type a sentence and press Enter",
+            label=f"Text in {source}" if source else "Text",
+            placeholder="Type a sentence or a paragraph and press Enter",
             max_lines=8,
             html_attributes=gr.InputHTMLAttributes(lang=config.source_language, enterkeyhint="go"),
         )
@@ -153,24 +157,42 @@ def answer(
 ) -> dict[str, Any]:
     """Translates a visitor's text for the page, as plain JSON.
 
-    It has a `message` that says why there is no translation; or `translations`, each with its figures and either
-    `maps` ("cross" and "decoder") or a `note` why it has none, and the map `encoder` that they share.
+    It has a `message` that says why there is no translation; or `before`, what precedes the first sentence, and
+    `sentences`, each with its `source`, what comes `after` it, the `alignment` of its best translation, as pairs of
+    words, and `translations`, each with its figures and either `maps` ("cross" and "decoder") or a `note` why it has
+    none, and the map `encoder` that they share.
     """
+    sent = 0
 
     def count(text: str) -> int:
         return len(tokenizer(text, verbose=False)["input_ids"])
 
-    def maps_of(target: str) -> dict[str, Any]:
+    def search(sentences: Iterable[str]) -> Iterable[list[Hypothesis]]:
+        return translate_n_best(model, tokenizer, sentences, num_best)
+
+    def again(pieces: list[str]) -> list[str]:
+        return [each[0].text if each else "" for each in search(pieces)]
+
+    def edit(found: list[Hypothesis], change: Callable[[str], str]) -> list[Hypothesis]:
+        changed = [(each, change(each.text)) for each in found]
+        return [each if text == each.text else replace(each, text=text, words=[]) for each, text in changed]
+
+    def maps_of(source: str, target: str, shown: dict[str, Any]) -> dict[str, Any]:
+        nonlocal sent
         if not target.strip():
             return {"note": "This translation is empty, so there is no attention to show."}
-        for side, found in (("sentence", count(text)), ("translation", count(target))):
+        for side, found in (("sentence", count(source)), ("translation", count(target))):
             if found > MAX_MAP_TOKENS:
                 limit = f"attention is shown for up to {MAX_MAP_TOKENS} on each side"
                 return {"note": f"This {side} has {found} tokens; {limit}."}
-        maps = attention_maps(model, tokenizer, text, target)
+        if sent > _MAX_MAP_CHARACTERS:
+            return {"note": "The text is long: translate this sentence alone to see its attention."}
+        maps = attention_maps(model, tokenizer, source, target)
         shown["encoder"] = _packed(maps.encoder, maps.source_tokens, maps.source_tokens)
         cross = _packed(maps.cross, maps.predicted_tokens, maps.source_tokens)
-        return {"maps": {"cross": cross, "decoder": _packed(maps.decoder, maps.fed_tokens, maps.fed_tokens)}}
+        decoder = _packed(maps.decoder, maps.fed_tokens, maps.fed_tokens)
+        sent += len(shown["encoder"]["weights"]) + len(cross["weights"]) + len(decoder["weights"])
+        return {"maps": {"cross": cross, "decoder": decoder}}
 
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # halves of characters become "�"
     longest = MAX_SOURCE_TOKENS
@@ -178,17 +200,29 @@ def answer(
         longest = min(longest, model.config.max_position_embeddings)
     if not text.strip():
         return {"message": "Type a sentence to translate."}
-    if (found := count(text)) > longest:
-        return {"message": f"This text has {found:,} tokens; the page takes up to {longest:,}. Try a shorter one."}
-    shown: dict[str, Any] = {"message": ""}
+    parts = split_text(text, model.config.source_language)
+    if len(parts) == 1:
+        return {"message": "This text has no words to translate."}
+    sources, behind = parts[1::2], parts[2::2]
+    if len(sources) > MAX_SENTENCES:
+        return {"message": f"This text has {len(sources):,} sentences; the page takes up to {MAX_SENTENCES}."}
+    if (found := max(map(count, sources))) > longest:
+        return {"message": f"A sentence has {found:,} tokens; the page takes up to {longest:,}. Try a shorter one."}
+    shown: dict[str, Any] = {"message": "", "before": parts[0], "sentences": []}
     try:
-        (hypotheses,) = translate_n_best(model, tokenizer, [text], num_best)
-        maps = {target: maps_of(target) for target in dict.fromkeys(each.text for each in hypotheses)}
+        ((_, hypotheses),) = by_sentence(iter([text]), lambda _: [*parts], search, edit, again)
+        if not all(hypotheses):
+            return {"message": "The model found no translation of this text."}
+        aligned = align_pairs(model, tokenizer, sources, [best.text for best, *_ in hypotheses])
+        for source, after, found, alignment in zip(sources, behind, hypotheses, aligned, strict=True):
+            sentence: dict[str, Any] = {"source": source, "after": after, "alignment": alignment}
+            maps = {target: maps_of(source, target, sentence) for target in dict.fromkeys(each.text for each in found)}
+            sentence["translations"] = [{**asdict(each), **maps[each.text]} for each in found]
+            shown["sentences"].append(sentence)
     except (MemoryError, RuntimeError):
         logging.get_logger(__name__).exception("a text could not be translated")
         return {"message": "The server failed on this text, perhaps for lack of memory. Try a shorter one."}
-    shown["translations"] = [{**asdict(each), **maps[each.text]} for each in hypotheses]
-    return shown if hypotheses else {"message": "The model found no translation of this text."}
+    return shown
 
 
 def _packed(weights: np.ndarray, rows: list[str], columns: list[str]) -> dict[str, Any]:

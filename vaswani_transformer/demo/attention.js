@@ -9,11 +9,13 @@ const SIDES = {
   decoder: ["target token fed", "target token attended to"],
 };
 const MEAN = "mean";
+const PAIRS_HINT = "The darker a word, the less sure the model is of it. Point at a word, or move with Tab and the arrow "
+  + "keys, to see what it is aligned with.";
 const HINT = "Point at a token or a cell, or move with Tab and the arrow keys, to read its weights.";
 
 const find = (selector) => element.querySelector(selector);
 const layer = find(".layer"), head = find(".head");
-let answer = {}, chosen = 0, map = null, spot = {};
+let answer = {}, sentence = null, chosen = 0, map = null, spot = {};
 
 function make(tag, attributes = {}, text = "") {
   const node = document.createElement(tag);
@@ -50,16 +52,67 @@ function rove(container, nodes, columns) {
 
 function showAnswer() {
   answer = props.value || {};
-  chosen = 0;
-  const translations = answer.translations || [];
-  if (!translations.length) find(".message").textContent = answer.message || "The translation appears here.";
-  find(".message").hidden = translations.length > 0;
-  find(".answer").hidden = !translations.length;
-  if (!translations.length) return;
-  find(".translation").textContent = translations[0].text || "(empty)";
+  const sentences = answer.sentences || [];
+  if (!sentences.length) find(".message").textContent = answer.message || "The translation appears here.";
+  find(".message").hidden = sentences.length > 0;
+  find(".answer").hidden = !sentences.length;
+  if (!sentences.length) return;
+  const text = sentences.map((each) => each.translations[0].text + each.after).join("");
+  find(".translation").textContent = answer.before + text || "(empty)";
   find(".translation").lang = props.lang;
-  find(".best tbody").replaceChildren(...translations.map(bestRow));
+  find(".pairs").classList.toggle("several", sentences.length > 1);
+  find(".pairs tbody").replaceChildren(...sentences.map(pairRow));
+  find("#pairs-hint").textContent = PAIRS_HINT;
+  showSentence(0);
+}
+
+function showSentence(index) {
+  sentence = answer.sentences[index];
+  chosen = 0;
+  find(".best tbody").replaceChildren(...sentence.translations.map(bestRow));
   showChosen();
+}
+
+/** A sentence and its best translation, word by word. */
+function pairRow({ source, translations: [best], alignment }, index) {
+  const row = make("tr"), words = best.text.match(/\S+/g) || [], sides = [source.match(/\S+/g) || [], words];
+  const scores = best.words.map((each) => each.score), isScored = scores.length === words.length;
+  sides.forEach((texts, side) => {
+    const cell = make("td"), names = ["Sentence", "Translation"];
+    const strip = make("div", { class: "words", role: "toolbar", "aria-label": `${names[side]} ${index + 1}`, dir: "auto" });
+    if (side) strip.lang = props.lang;
+    const buttons = texts.map((text, place) => {
+      const partners = alignment.filter((pair) => pair[side] === place).map((pair) => sides[1 - side][pair[1 - side]]);
+      const sure = side && isScored ? Math.exp(scores[place]) : 1;
+      const told = [text, partners.length ? `aligned with ${partners.join(", ")}` : "aligned with nothing"];
+      if (side && isScored) told.push(`probability ${sure.toFixed(2)}`);
+      const node = make("button", { type: "button", class: "word", "data-word": place, "aria-label": told.join("; ") }, text);
+      tint(node, 1 - sure);
+      return node;
+    });
+    strip.append(...buttons);
+    rove(strip, buttons, buttons.length);
+    if (!side) {
+      const radio = make("input", { type: "radio", name: "sentence", value: index, "aria-label": `Sentence ${index + 1}` });
+      radio.checked = index === 0;
+      cell.append(radio);
+    }
+    cell.append(strip);
+    row.append(cell);
+  });
+  row.pairs = alignment;
+  return row;
+}
+
+/** Marks the word that is pointed at and those that it is aligned with. */
+function showAligned({ target }) {
+  const word = target.closest(".word"), row = word?.closest("tr"), strips = row && [...row.querySelectorAll(".words")];
+  if (!word) return;
+  const side = strips.indexOf(word.parentElement), place = Number(word.dataset.word);
+  for (const node of element.querySelectorAll(".word.on")) node.classList.remove("on");
+  word.classList.add("on");
+  for (const pair of row.pairs) if (pair[side] === place) strips[1 - side].children[pair[1 - side]].classList.add("on");
+  find("#pairs-hint").textContent = `${word.getAttribute("aria-label")}.`;
 }
 
 function bestRow(translation, index) {
@@ -77,7 +130,7 @@ function bestRow(translation, index) {
 // ---- the chosen map ----
 
 function showChosen() {
-  const translation = answer.translations[chosen];
+  const translation = sentence.translations[chosen];
   find(".note").textContent = translation.note || "";
   find(".attention").hidden = !translation.maps;
   if (translation.maps) showKind();
@@ -85,7 +138,7 @@ function showChosen() {
 
 function showKind() {
   const kind = find("[name=kind]:checked").value;
-  const packed = kind === "encoder" ? answer.encoder : answer.translations[chosen].maps[kind];
+  const packed = kind === "encoder" ? sentence.encoder : sentence.translations[chosen].maps[kind];
   const bytes = Uint8Array.from(atob(packed.weights), (letter) => letter.charCodeAt(0));
   map = { ...packed, bytes, sides: SIDES[kind] };
   spot = {};
@@ -196,13 +249,16 @@ function point(event) {
   node.tabIndex = 0;
 }
 
+find(".pairs").addEventListener("pointerover", showAligned);
+find(".pairs").addEventListener("focusin", showAligned);
 find(".attention").addEventListener("pointerover", point);
 find(".attention").addEventListener("focusin", point);
 element.addEventListener("change", ({ target }) => {
   if (target.name === "translation") {
     chosen = Number(target.value);
     showChosen();
-  } else if (target.name === "kind") showKind();
+  } else if (target.name === "sentence") showSentence(Number(target.value));
+  else if (target.name === "kind") showKind();
   else if (target === layer || target === head) showMap();
 });
 watch("value", showAnswer);

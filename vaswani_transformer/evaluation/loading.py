@@ -92,7 +92,7 @@ def check_model_path(name_or_path: str | Path) -> None:
 
 
 def _found(name_or_path: str | Path) -> str:
-    """The folder of a model or its id; the last download where no Hub can be reached, which the library tries long."""
+    """The folder of a model or its id; the last download where no Hub is reached, which transformers tries long."""
     check_model_path(name_or_path)
     hub = urlsplit(constants.ENDPOINT)
     if Path(name_or_path).is_dir() or constants.is_offline_mode() or getproxies():

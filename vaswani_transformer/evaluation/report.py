@@ -292,7 +292,7 @@ def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
 
 
 def describe_search(results: Mapping[str, Any]) -> str:
-    """How the translations of results were searched, with the formula that divided their log-probabilities."""
+    """Describes the search behind results, with the formula that divided log-probabilities."""
     alpha, offset = results["test_length_penalty"], results["test_length_penalty_offset"]
     formula = f"(({offset:g} + length) / {offset + 1:g})^{alpha}" if offset else f"length^{alpha}"
     limit = f"max_length {results.get('test_max_length')}"

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -23,6 +24,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..files import STANDARD_STREAM, check_outputs, write_lines
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from ..pipeline_vaswani_transformer import word_scores
 from .translate import (
     DEFAULT_MAX_TOKENS_PER_BATCH,
     Row,
@@ -43,17 +45,19 @@ _WORD = re.compile(r"\S+")
 
 @dataclasses.dataclass(frozen=True)
 class PairScore:
-    """How likely a model finds a translation.
+    """Score of a translation: how likely a model finds it.
 
     Args:
         log_prob: Natural logarithm of the target's probability given the source, `</s>` included.
         length: Tokens of the target, `</s>` included.
         score: `log_prob` divided by GNMT's length penalty, by which beam search ranks.
+        words: Each `word` of it with its `score`, the mean log-probability of its tokens.
     """
 
     log_prob: float
     length: int
     score: float
+    words: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
 
 def score_pairs(
@@ -88,7 +92,7 @@ def score_pairs(
 
     Example:
         >>> list(score_pairs(model, tokenizer, ["A dog runs."], ["Ein Hund rennt."]))
-        [PairScore(log_prob=-1.83, length=6, score=-1.27)]
+        [PairScore(log_prob=-1.83, length=6, score=-1.27, words=[{'word': 'Ein', 'score': -0.31}, ...])]
 
     Paper: section 6.1.
     """
@@ -100,7 +104,7 @@ def score_pairs(
         return list(zip(*sides, strict=True))
 
     def compute(rows: list[Row]) -> list[PairScore]:
-        return score_tokens(model, rows, decoding, tokenizer.pad_token_id, max_tokens_per_batch)
+        return score_tokens(model, tokenizer, rows, decoding, max_tokens_per_batch)
 
     return compute_in_batches(
         paired(sources, targets),
@@ -116,32 +120,29 @@ def score_pairs(
 @torch.inference_mode()
 def score_tokens(
     model: VaswaniTransformerForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
     pairs: list[Row],
     decoding: GenerationConfig,
-    pad_token_id: int,
     max_tokens: int,
 ) -> list[PairScore]:
-    """Scores of pairs of token ids, all in one batch.
-
-    Args:
-        model: In eval mode.
-        pairs: Source and target tokens of each; neither side holds `<s>`.
-        decoding: Its length penalty and offset score; from `decoding_config`.
-        pad_token_id: Fills the batch.
-        max_tokens: Target tokens whose distributions over the vocabulary are held at once.
-    """
-    states, labels, is_real = _decode(model, pairs, pad_token_id)
+    """Scores of pairs of token ids without `<s>`, all in one batch; `max_tokens` distributions are held at once."""
+    states, labels, is_real = _decode(model, pairs, tokenizer.pad_token_id)
     states, labels = states[is_real.to(states.device)], labels[is_real]  # (B, T, D) -> (N, D), (B, T) -> (N,)
     log_probs = []
     for part, chosen in zip(states.split(max_tokens), labels.split(max_tokens), strict=True):
         logits = model.lm_head(part)
         exact = logits if logits.dtype == torch.float64 else logits.float()
         log_probs.append(-torch.nn.functional.cross_entropy(exact, chosen.to(exact.device), reduction="none"))
-    lengths = [len(target) for _, target in pairs]
-    totals = [float(part.sum()) for part in torch.cat(log_probs).cpu().double().split(lengths)]
+    targets = [target for _, target in pairs]
+    rated = [part.tolist() for part in torch.cat(log_probs).cpu().double().split([len(each) for each in targets])]
     return [
-        PairScore(total, length, score=total / penalty_of(decoding, length))
-        for total, length in zip(totals, lengths, strict=True)
+        PairScore(
+            log_prob=math.fsum(each),
+            length=len(each),
+            score=math.fsum(each) / penalty_of(decoding, len(each)),
+            words=word_scores(tokenizer, target, each),
+        )
+        for target, each in zip(targets, rated, strict=True)
     ]
 
 
@@ -309,7 +310,7 @@ def score_files(
     output_file: str | Path = STANDARD_STREAM,
     **options: Any,
 ) -> int:
-    """Scores two files line by line, as JSON lines `{"log_prob": ..., "length": ..., "score": ...}`.
+    """Scores two files line by line, as JSON lines `{"log_prob": ..., "length": ..., "score": ..., "words": ...}`.
 
     The files are streamed, and "-" is stdin or stdout. The output file appears, or replaces an older one, only when it
     is complete. Returns the number of lines.

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 from tqdm.auto import tqdm
-from transformers import BatchEncoding, GenerationConfig, PreTrainedTokenizerBase
+from transformers import BatchEncoding, GenerationConfig, PreTrainedTokenizerBase, TextStreamer
 
 from ..cpu_kernels_vaswani_transformer import is_int8
 from ..extras import requiring
@@ -28,9 +28,10 @@ from ..pipeline_vaswani_transformer import (
     by_sentence,
     check_text_length,
     length_batches,
-    one_at_a_time,
     prefix_ids,
     split_text,
+    token_log_probs,
+    word_scores,
 )
 from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
 
@@ -56,12 +57,14 @@ class Hypothesis:
             which no model sees.
         log_prob: Natural logarithm of its probability given the source, `</s>` included; None likewise.
         length: Its tokens, `</s>` included.
+        words: Each `word` of it with its `score`, the mean log-probability of its tokens.
     """
 
     text: str
     score: float | None
     log_prob: float | None
     length: int
+    words: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
 
 BLANK = Hypothesis("", None, None, 0)
@@ -111,7 +114,7 @@ def translate(
         texts = [""] * len(rows)
         for length in sorted({len(prefix) for _, *prefixes in rows for prefix in prefixes} or {-1}):  # same in a batch
             places = [place for place, row in enumerate(rows) if length < 0 or len(row[1]) == length]
-            found = _generate(model, tokenizer, [rows[place] for place in places], generate_kwargs)
+            *_, found = _generate(model, tokenizer, [rows[place] for place in places], generate_kwargs)
             for place, text in zip(places, tokenizer.batch_decode(found, skip_special_tokens=True), strict=True):
                 texts[place] = text
         return texts
@@ -147,7 +150,7 @@ def translate_n_best(
 
     Example:
         >>> next(translate_n_best(model, tokenizer, ["A dog runs."], 2))[1]
-        Hypothesis(text='Ein Hund läuft.', score=-1.27, log_prob=-1.83, length=6)
+        Hypothesis(text='Ein Hund läuft.', score=-1.27, log_prob=-1.83, length=6, words=[{'word': 'Ein', ...}, ...])
 
     Paper: section 6.1.
     """
@@ -156,13 +159,15 @@ def translate_n_best(
     options = {**generate_kwargs, "num_return_sequences": num_best, "return_dict_in_generate": True}
 
     def compute(rows: list[Row]) -> list[list[Hypothesis]]:
-        found = _generate(model, tokenizer, rows, options)
+        input_ids, attention_mask, found = _generate(model, tokenizer, rows, options)
+        rated = token_log_probs(model, input_ids, attention_mask, found.sequences).tolist()
         sequences, scores = found.sequences[:, 1:], found.sequences_scores.double().tolist()  # without <s>
         is_token = found.beam_indices >= 0 if "beam_indices" in found else sequences != tokenizer.pad_token_id
         lengths, texts = is_token.sum(dim=1).tolist(), tokenizer.batch_decode(sequences, skip_special_tokens=True)
+        words = map(partial(word_scores, tokenizer), sequences.tolist(), rated)
         hypotheses = [
-            Hypothesis(text, score, score * penalty_of(decoding, max(length, 1)), length)
-            for text, score, length in zip(texts, scores, lengths, strict=True)
+            Hypothesis(text, score, score * penalty_of(decoding, max(length, 1)), length, words)
+            for text, score, length, words in zip(texts, scores, lengths, words, strict=True)
         ]
         return [
             [each for each in hypotheses[start : start + num_best] if math.isfinite(each.score or 0.0)]
@@ -198,7 +203,8 @@ def _share_batches(
 ) -> Iterable[list[Result]]:
     """Results of the batches of a chunk; each process computes every n-th of them, and gets the results of all."""
     if processes is None:
-        found: Iterable[list[Result]] = getattr(model, "side_by_side", one_at_a_time)(options, compute, batches)
+        side_by_side = getattr(model, "side_by_side", lambda _, compute, batches: map(compute, batches))
+        found: Iterable[list[Result]] = side_by_side(options, compute, batches)
         return found
     from accelerate.utils import gather_object
 
@@ -228,13 +234,14 @@ def tokenize(tokenizer: PreTrainedTokenizerBase, sentences: list[str], **options
 @torch.inference_mode()
 def _generate(
     model: GenerativeModel, tokenizer: PreTrainedTokenizerBase, rows: list[Row], generate_kwargs: dict[str, Any]
-) -> Any:
-    """What `generate` returns for rows of token ids: a matrix of them, or an output that holds one."""
+) -> tuple[torch.Tensor, torch.Tensor, Any]:
+    """Rows of token ids as a matrix, its mask, and what `generate` returns for them: a matrix, or what holds one."""
     input_ids, attention_mask = padded([row[0] for row in rows], tokenizer.pad_token_id, model.device)
     if len(rows[0]) > 1:  # prefixes, of one length
         start = [[model.config.decoder_start_token_id, *prefix] for _, prefix in rows]
         generate_kwargs = {**generate_kwargs, "decoder_input_ids": torch.tensor(start, device=model.device)}
-    return model.generate(input_ids=input_ids, attention_mask=attention_mask, **generate_kwargs)
+    found = model.generate(input_ids=input_ids, attention_mask=attention_mask, **generate_kwargs)
+    return input_ids, attention_mask, found
 
 
 # ---- decoding ----
@@ -373,8 +380,8 @@ def translate_file(
         input_file: UTF-8 text, one sentence a line; "-" is stdin.
         output_file: Where the translations go; "-" is stdout.
         num_best: How many translations of each line are written, at most as many as beams, as JSON lines
-            `{"source": ..., "translations": [{"text": ..., "score": ..., "log_prob": ..., "length": ...}, ...]}`, best
-            first; None writes the best alone, as text.
+            `{"source": ..., "translations": [...]}` of what a `Hypothesis` holds, best first; None writes the best
+            alone, as text.
         resume: Whether to skip the lines that OUTPUT.part holds already. Input, model and options must be the same.
         tag: What is written before each translation that is not blank, and a space; for text alone.
         prefixes_file: What the translation of each line begins with, line by line; None lets the model begin.
@@ -443,10 +450,38 @@ def _by_sentence(
 ) -> Iterator[str]:
     """Translations of lines, sentence by sentence."""
     split = partial(split_text, language=getattr(model.config, "source_language", None))
-    for parts, found in by_sentence(lines, split, partial(translate, model, tokenizer, **{**options, "total": None})):
+    compute: Any = partial(translate, model, tokenizer, **{**options, "total": None})
+    for parts, found in by_sentence(lines, split, compute, lambda text, change: change(text), compute):
         if len(parts) > 1:
             parts[1::2] = found
         yield "".join(parts)
+
+
+def stream_translations(
+    model: GenerativeModel,
+    tokenizer: PreTrainedTokenizerBase,
+    input_file: str | Path = STANDARD_STREAM,
+    **generate_kwargs: Any,
+) -> None:
+    """Translates line by line, as each is read, and writes every word to stdout when it is found.
+
+    Args:
+        model: In eval mode; searches greedily unless it samples.
+        tokenizer: Saved with the model.
+        input_file: UTF-8 text, one sentence a line; "-" is stdin.
+        **generate_kwargs: Passed to `model.generate`.
+
+    Example:
+        >>> stream_translations(model, tokenizer)  # what is typed until the end of input
+    """
+    streamer = TextStreamer(tokenizer, skip_special_tokens=True)
+    with open_lines(input_file) as lines:
+        for line in lines:
+            if line.strip():
+                rows: list[Row] = [(tokenize(tokenizer, [line])["input_ids"][0],)]
+                _generate(model, tokenizer, rows, {"num_beams": 1, **generate_kwargs, "streamer": streamer})
+            else:
+                print(flush=True)
 
 
 def _part_of(output_file: str | Path) -> Path:
@@ -497,6 +532,8 @@ def count_lines(file: str | Path) -> int | None:
     """Lines of a file, each of which must be text; None for a stream, which cannot be read twice."""
     if is_stream(file):
         return None
+    if not Path(file).is_file():
+        raise FileNotFoundError(f"There is no file {file}. Check the path.")
     with open_lines(file) as lines:
         return sum(1 for _ in lines)
 
