@@ -335,6 +335,27 @@ def test_best_checkpoint_becomes_the_final_model(recipe, tmp_path):
     assert not all(torch.equal(final[name], last[name]) for name in final)
 
 
+@pytest.mark.slow
+def test_best_checkpoint_by_a_metric_of_the_callers_becomes_the_final_model(recipe, tmp_path):
+    seen = []
+
+    def compute_metrics(found):
+        seen.append(found.label_ids)
+        return {"own": float(-len(seen))}  # the first is the best
+
+    options = {"load_best_model_at_end": True, "metric_for_best_model": "own", "generation_num_beams": 1}
+    results = train(replace(recipe, **options), tmp_path / "run", use_cpu=True, compute_metrics=compute_metrics)
+    assert results["best_checkpoint"].endswith("checkpoint-6")
+    assert (results["best_eval_own"], results["last_eval_own"]) == (-1.0, -2.0)
+    assert len(seen) == 2 and (seen[0] == seen[1]).all()
+
+
+def test_train_lists_the_metrics_that_can_decide(recipe, tmp_path):
+    metrics = "sacrebleu, chrf, paper_bleu, tokenized_bleu, loss, nll, perplexity"
+    with pytest.raises(ValueError, match=f"must be one of {metrics}, got 'foo'"):
+        train(replace(recipe, metric_for_best_model="foo"), tmp_path / "run", use_cpu=True)
+
+
 def test_given_tokenizer_is_used(finished, recipe, tmp_path):
     train(replace(recipe, max_steps=1, tokenizer=str(finished[0])), tmp_path / "run", use_cpu=True)
     first, second = ((path / "tokenizer.json").read_bytes() for path in (finished[0], tmp_path / "run"))

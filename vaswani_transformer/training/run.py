@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments, set_seed
 from transformers.integrations.integration_utils import get_reporting_integration_callbacks
-from transformers.trainer_utils import TrainOutput, has_length
+from transformers.trainer_utils import EvalPrediction, TrainOutput, has_length
 from transformers.utils import logging
 
 from ..analysis.cost import measure_cost
@@ -48,7 +48,7 @@ from .callbacks import LogLines, PaceCallback
 from .card import refresh_card
 from .checkpoints import checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
 from .loading import RunData, cleaning_rules, prepare_data
-from .recipes import PARTS, Recipe, laid_out
+from .recipes import DECIDING, PARTS, Recipe, laid_out
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
 
@@ -65,6 +65,7 @@ def train(
     use_cpu: bool = False,
     report_to: str | Sequence[str] = (),
     num_proc: int | None = None,
+    compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
 ) -> dict[str, Any]:
     """Trains the model of a recipe and leaves it, ready for `from_pretrained` and `pipeline`, in a folder.
 
@@ -83,6 +84,8 @@ def train(
         report_to: Trackers of transformers that receive the log, one name or several; "tensorboard" writes into
             `output_dir/runs`.
         num_proc: Processes that tokenise the data; None is all cores for a large corpus.
+        compute_metrics: Of `Trainer`: figures of the validation set's translations, in its order, one of which can be
+            `metric_for_best_model`; None computes those of `evaluation.METRICS`.
 
     Returns:
         Results as written to `train_results.json`: the `train_*` figures of transformers, the training's cost (see
@@ -105,7 +108,7 @@ def train(
                 refresh_card(output_dir)
             return results
         options: dict[str, Any] = {"overwrite": overwrite, "resume": resume, "num_proc": num_proc}
-        options |= {"bf16": bf16, "use_cpu": use_cpu, "report_to": report_to}
+        options |= {"bf16": bf16, "use_cpu": use_cpu, "report_to": report_to, "compute_metrics": compute_metrics}
         return finish_run(recipe, *run_training(recipe, output_dir, **options))
 
 
@@ -127,12 +130,13 @@ def run_training(
     overwrite: bool = False,
     resume: bool = False,
     num_proc: int | None = None,
+    compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
     **options: Any,
 ) -> tuple[VaswaniTransformerTrainer, TrainOutput, RunData]:
     """All of `train` up to the last update, for a model of any making; options are `bf16`, `use_cpu`, `report_to`."""
     output_dir = Path(output_dir)
     check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
-    _check_recipe(recipe)
+    _check_recipe(recipe, compute_metrics is not None)
     arguments = training_arguments(recipe, output_dir, **options)
     try:
         for tracker in get_reporting_integration_callbacks(arguments.report_to):
@@ -160,7 +164,7 @@ def run_training(
             logger.info(f"Training corpus {corpus['name']}, {corpus['weight']} times an epoch{report}.")
     if data.report is not None:
         logger.info(f"Training data: {data.report}.")
-    trainer = build_trainer(recipe, arguments, data, make_model)
+    trainer = build_trainer(recipe, arguments, data, make_model, compute_metrics)
     logger.info(describe_plan(trainer))
     if not recipe.streaming:
         logger.info(describe_pair(data))
@@ -180,6 +184,7 @@ def fit_to_minutes(recipe: Recipe, minutes: float, *, num_proc: int | None = Non
         )
     _check_recipe(recipe)
     with tempfile.TemporaryDirectory() as folder:
+        logger.info("Timing the first updates, with a vocabulary that is thrown away.")
         arguments = training_arguments(dataclasses.replace(recipe, num_averaged_snapshots=0), folder, **options)
         arguments.eval_strategy = arguments.save_strategy = arguments.logging_strategy = "no"
         arguments.logging_first_step, arguments.disable_tqdm = False, True
@@ -187,7 +192,6 @@ def fit_to_minutes(recipe: Recipe, minutes: float, *, num_proc: int | None = Non
         pace = next(each for each in trainer.callback_handler.callbacks if isinstance(each, PaceCallback))
         pace.limit = 3 * minutes
         trainer.remove_callback(LogLines)
-        logger.info("Timing the first updates.")
         trainer.train()
     fitted = laid_out(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)))
     logger.info(f"One update takes {pace.seconds:.3g} s: {fitted.max_steps:,} updates in about {minutes:g} minutes.")
@@ -227,6 +231,7 @@ def build_trainer(
     arguments: VaswaniTransformerTrainingArguments,
     data: RunData,
     make_model: Callable[[Recipe, RunData], PreTrainedModel],
+    compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
 ) -> VaswaniTransformerTrainer:
     """Trainer with a freshly made model, the recipe's data and its callbacks."""
     set_seed(recipe.seed)
@@ -237,6 +242,7 @@ def build_trainer(
         train_dataset=data.train,
         eval_dataset=data.validation,
         processing_class=data.tokenizer,
+        compute_metrics=compute_metrics,
         callbacks=[PaceCallback()] if patience is None else [PaceCallback(), EarlyStoppingCallback(patience)],
         stream_rules=cleaning_rules(recipe),
     )
@@ -256,7 +262,7 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     else:
         described = f"a stream of {data.num_shards:,} shard(s)"
     pair = getattr(trainer.model.config, "language_pair", None)
-    languages = f", {pair[0]} -> {pair[1]}," if pair else ""
+    languages = f", {pair[0]} -> {pair[1]}," if pair else " (no --source-language, no --target-language)"
     if warmup > args.max_steps:
         logger.warning(
             f"The warm-up of {warmup:,} updates is longer than the training. Pass --warmup-steps "
@@ -279,7 +285,7 @@ def describe_pair(data: RunData) -> str:
     return f"The first pair in tokens: |{texts[0]}| -> |{texts[1]}|"
 
 
-def _check_recipe(recipe: Recipe) -> None:
+def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
     """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
     recipe.model_config()
     corpora = {split: [recipe.data_arguments(split) or {}] for split in ("validation", "test")}
@@ -288,7 +294,8 @@ def _check_recipe(recipe: Recipe) -> None:
         for arguments in each:
             files = {f"{split}_{part}": arguments.get(f"{part}_file") for part in PARTS}
             if any(file is not None for file in files.values()):
-                find_origin(files, must_exist=split != "test")  # the test set may come later
+                languages = (recipe.source_language, recipe.target_language)
+                find_origin(files, None, languages, must_exist=split != "test")  # the test set may come later
     if not corpora["train"]:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
@@ -310,6 +317,11 @@ def _check_recipe(recipe: Recipe) -> None:
             "`validation_source` and `validation_target` must be given for `load_best_model_at_end` and "
             f"`early_stopping_patience`, got a recipe ({recipe.name}) without validation data. Pass two text files, "
             "or switch both off (false, none)."
+        )
+    if metric not in DECIDING and not has_own_metrics:
+        raise ValueError(
+            f"`metric_for_best_model` must be one of {', '.join(DECIDING)}, got {metric!r}. Pass one of them, or "
+            "`compute_metrics` to `train`."
         )
     if recipe.generation_num_beams > 0 and has_validation:
         from ..evaluation import metrics  # noqa: F401  (an extra that is missing is named before a run is deleted)

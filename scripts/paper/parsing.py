@@ -1,0 +1,495 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Section 6.3, constituency parsing: words are translated into the brackets of their tree.
+
+    python scripts/paper/parsing.py prepare --train TREES --dev TREES --output-dir data
+    python scripts/paper/parsing.py train --data data --recipe parsing-genia --output-dir runs/parser
+    python scripts/paper/parsing.py parse --model runs/parser < words.txt > trees.txt
+    python scripts/paper/parsing.py score --gold test.trees --guess trees.txt
+    python scripts/paper/parsing.py baseline --train TREES --test TREES --kind pcfg
+
+Trees are Penn-style: a file of them, or a folder with .mrg files. A tree is `(label, children)`, a leaf `(tag, word)`,
+and the root is TOP. Linearised, as by Vinyals et al. 2015, every word is XX: `(S (NP XX )NP (VP XX )VP )S`.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+import math
+import re
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import AddedToken
+
+from vaswani_transformer import VaswaniTransformerTokenizer
+from vaswani_transformer.data.vocabulary import train_tokenizer
+from vaswani_transformer.evaluation.loading import load_for_inference
+from vaswani_transformer.evaluation.translate import translate
+from vaswani_transformer.training.recipes import Recipe
+from vaswani_transformer.training.run import train
+from vaswani_transformer.training.schedule import paper_peak_learning_rate
+
+Tree = tuple[str, Any]  # children, or the word of a leaf
+LEAF = "XX"
+_ROOTS = {"", "TOP", "ROOT", "S1"}
+_TOKEN = re.compile(r"\(\s*([^\s()]*)|(\))|([^\s()]+)")
+_PUNCTUATION = {",", ":", "``", "''", "."}  # tags whose leaves EVALB leaves out, by COLLINS.prm
+_ESCAPED = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
+
+# What the paper says of the two models; where it is silent, `dropout`, rates, warm-up and length are those of the
+# authors' transformer_parsing_base and transformer_parsing_big (tensor2tensor), and the other values those of the base
+# model. Theirs have 6 layers and separate vocabularies; the paper does not say how long it trained.
+_PAPER: dict[str, Any] = {
+    "d_model": 1024,
+    "d_ff": 2048,
+    "num_encoder_layers": 4,
+    "num_decoder_layers": 4,
+    "max_tokens_per_sentence": 512,
+    "num_beams": 21,
+    "length_penalty": 0.3,
+    "max_new_tokens_over_source": 300,
+    "load_best_model_at_end": True,
+    "metric_for_best_model": "f1",
+    "num_averaged_snapshots": 0,
+}
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            name="paper-parsing-wsj",
+            description="The paper's parser on the Wall Street Journal alone, 40K sentences.",
+            **_PAPER,
+            vocab_size=16_000,
+            dropout=0.2,
+            attention_dropout=0.2,
+            warmup_steps=16_000,
+            learning_rate=paper_peak_learning_rate(1024, 16_000) / 2,
+        ),
+        Recipe(
+            name="paper-parsing-semi",
+            description="The paper's parser with 17M sentences that another parser has parsed.",
+            **_PAPER,
+            vocab_size=32_000,
+            dropout=0.1,
+            warmup_steps=4000,
+            max_source_tokens_per_batch=2048,
+            max_target_tokens_per_batch=2048,
+        ),
+        Recipe(
+            name="parsing-genia",
+            description="The paper's parser, small enough for GENIA's 14,326 trees and two hours of two CPU cores.",
+            **{**_PAPER, "d_model": 192, "d_ff": 768, "max_tokens_per_sentence": None},
+            num_heads=4,
+            vocab_size=4000,
+            dropout=0.2,
+            attention_dropout=0.1,
+            max_source_tokens_per_batch=3000,
+            max_target_tokens_per_batch=4500,
+            max_steps=8000,
+            warmup_steps=1000,
+            learning_rate=0.0015,
+            eval_steps=1000,
+            save_steps=250,
+        ),
+    )
+}
+
+# ---- trees ----
+
+
+def read_trees(path: str | Path) -> Iterator[Tree]:
+    """Trees of a file or of a folder's .mrg files, without traces, function tags and empty nodes, below a TOP."""
+    path = Path(path)
+    for file in sorted(path.rglob("*.mrg")) if path.is_dir() else [path]:
+        stack: list[Tree] = [("", [])]
+        for match in _TOKEN.finditer(file.read_text(encoding="utf-8")):
+            label, closes, word = match.groups()
+            if label is not None:
+                stack.append((label, []))
+            elif closes and len(stack) > 1:
+                label, children = stack.pop()
+                node = (label, children[0] if children and isinstance(children[0], str) else children)
+                if len(stack) > 1:
+                    stack[-1][1].append(node)
+                elif tree := cleaned(node):
+                    yield tree if tree[0] == "TOP" else ("TOP", [tree])
+            elif word and len(stack) > 1:
+                stack[-1][1].append(word)
+            else:
+                raise ValueError(f"`{file}` must hold trees in brackets, got {match[0]!r} outside of one.")
+        if len(stack) > 1:
+            raise ValueError(f"`{file}` must hold whole trees, got an end within {stack[1][0] or 'a tree'!r}.")
+
+
+def cleaned(tree: Tree) -> Tree | None:
+    """The tree without traces and empty nodes, its labels without functions and indices; None if nothing is left."""
+    label, children = tree
+    if isinstance(children, str):
+        return None if label == "-NONE-" else tree
+    kept = [child for child in map(cleaned, children) if child]
+    return ("TOP" if label in _ROOTS else re.split("[-=|]", label)[0], kept) if kept else None
+
+
+def leaves(tree: Tree) -> list[Tree]:
+    """Tags and words, from left to right."""
+    return [tree] if isinstance(tree[1], str) else [leaf for child in tree[1] for leaf in leaves(child)]
+
+
+def written(tree: Tree) -> str:
+    """The tree in one line."""
+    label, children = tree
+    return f"({label} {children if isinstance(children, str) else ' '.join(map(written, children))})"
+
+
+def linearised(tree: Tree, with_tags: bool = False) -> list[str]:
+    """Brackets of what is below the root, with XX, or the tag in square brackets, for each word."""
+    label, children = tree
+    if isinstance(children, str):
+        return [f"[{label}]" if with_tags else LEAF]
+    inside = [token for child in children for token in linearised(child, with_tags)]
+    return inside if label == "TOP" else [f"({label}", *inside, f"){label}"]
+
+
+def rebuilt(tokens: Iterable[str], words: Sequence[Tree]) -> tuple[Tree, bool]:
+    """The tree of brackets over the leaves given, each of which is in it once, and whether that took no repair.
+
+    Closing brackets that match nothing are dropped, open ones closed, leaves beyond the words and empty constituents
+    dropped. Words that are missing go into the root constituent, and several roots into an S.
+    """
+    root: Tree = ("TOP", [])
+    stack, num_used, is_whole = [root], 0, True
+    for token in tokens:
+        if token[0] == "(":
+            stack[-1][1].append((token[1:], []))
+            stack.append(stack[-1][1][-1])
+        elif token[0] == ")":
+            depth = max((depth for depth in range(1, len(stack)) if stack[depth][0] == token[1:]), default=0)
+            is_whole &= 0 < depth == len(stack) - 1
+            del stack[depth or len(stack) :]
+        elif num_used < len(words):
+            stack[-1][1].append(words[num_used])
+            num_used += 1
+        else:
+            is_whole = False
+    tree = cleaned(root) or ("TOP", [])
+    is_whole &= len(stack) == 1 and num_used == len(words) and tree == root and len(tree[1]) == 1
+    missing = list(words[num_used:])
+    if len(tree[1]) == 1 and not isinstance(tree[1][0][1], str):
+        tree[1][0][1].extend(missing)
+    elif len(tree[1] + missing) > 1:
+        tree = ("TOP", [("S", tree[1] + missing)])
+    else:
+        tree = ("TOP", tree[1] + missing)
+    return tree, is_whole
+
+
+# ---- F1, by the rules of EVALB with COLLINS.prm ----
+
+
+def spans(tree: Tree, is_counted: Sequence[bool]) -> Counter[tuple[str, int, int]]:
+    """Constituents as (label, start, end) over the words that are counted; empty ones and the root are not."""
+    found: Counter[tuple[str, int, int]] = Counter()
+    places = itertools.accumulate(is_counted, initial=0)
+
+    def walk(node: Tree, start: int) -> int:
+        label, children = node
+        if isinstance(children, str):
+            return next(places)
+        end = start
+        for child in children:
+            end = walk(child, end)
+        label = "ADVP" if (label := re.split("[-=]", label)[0]) == "PRT" else label
+        if end > start and label not in _ROOTS:
+            found[label, start, end] += 1
+        return end
+
+    walk(tree, next(places))
+    return found
+
+
+def score(golds: Sequence[Tree], guesses: Sequence[Tree]) -> dict[str, Any]:
+    """Labelled recall, precision and F1 over all sentences, in percent, share of exact trees, and sentences left out.
+
+    A sentence is left out, as by EVALB, if the words of its two trees differ.
+    """
+    if len(golds) != len(guesses):
+        raise ValueError(f"`guess` must have a tree for each of the {len(golds)} of `gold`, got {len(guesses)}.")
+    matched = wanted = given = exact = errors = 0
+    for gold, guess in zip(golds, guesses, strict=True):
+        if [word for _, word in leaves(gold)] != [word for _, word in leaves(guess)]:
+            errors += 1
+            continue
+        is_counted = [tag not in _PUNCTUATION for tag, _ in leaves(gold)]
+        right, found = spans(gold, is_counted), spans(guess, is_counted)
+        matched, wanted, given = matched + (right & found).total(), wanted + right.total(), given + found.total()
+        exact += right == found
+    recall, precision = matched / max(1, wanted), matched / max(1, given)
+    f1 = 2 * recall * precision / (recall + precision) if matched else 0.0
+    figures = {"f1": f1, "recall": recall, "precision": precision, "exact": exact / max(1, len(golds) - errors)}
+    return {**{name: 100 * value for name, value in figures.items()}, "sentences": len(golds), "left_out": errors}
+
+
+# ---- the parser ----
+
+
+def prepare(trees: dict[str, list[Tree]], folder: str | Path, vocab_size: int = 4000, with_tags: bool = False) -> None:
+    """Writes words, brackets and trees of each part into a folder, and a tokenizer to which brackets are atoms."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, some in trees.items():
+        for kind, lines in {
+            "words": (source_text(word for _, word in leaves(tree)) for tree in some),
+            "brackets": (" ".join(linearised(tree, with_tags)) for tree in some),
+            "trees": map(written, some),
+        }.items():
+            (folder / f"{part}.{kind}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    brackets = sorted({token for tree in trees["train"] for token in linearised(tree, with_tags)} | {LEAF})
+    tokenizer = train_tokenizer([folder / "train.words"], vocab_size=vocab_size - len(brackets), show_progress=False)
+    tokenizer.add_tokens([AddedToken(token, rstrip=True, normalized=False) for token in brackets])
+    tokenizer.save_pretrained(folder / "tokenizer")
+
+
+def source_text(words: Iterable[str]) -> str:
+    """Words between spaces, without brackets and white space of their own."""
+    return " ".join("".join(_ESCAPED.get(letter, letter) for letter in word if not letter.isspace()) for word in words)
+
+
+def bracket_finder(tokenizer: Any) -> Callable[[str], list[str]]:
+    """Returns a function that finds the bracket tokens in what the tokenizer decodes."""
+    brackets = sorted((token for token in tokenizer.get_added_vocab() if token[0] in "()[X"), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, brackets))).findall
+
+
+def f1_of(tokenizer: Any, golds: Sequence[Tree]) -> Callable[[Any], dict[str, float]]:
+    """Returns a `compute_metrics` for predictions of the words of trees, in their order."""
+    find = bracket_finder(tokenizer)
+
+    def compute(found: Any) -> dict[str, float]:
+        ids = np.where(found.predictions < 0, tokenizer.pad_token_id, found.predictions)
+        texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
+        guesses = [rebuilt(find(text), leaves(gold)) for text, gold in zip(texts, golds, strict=True)]
+        figures = score(golds, [tree for tree, _ in guesses])
+        return {"f1": figures["f1"], "whole": 100 * sum(whole for _, whole in guesses) / len(guesses)}
+
+    return compute
+
+
+def train_parser(data: str | Path, output_dir: str | Path, recipe: Recipe, **options: Any) -> dict[str, Any]:
+    """Trains a parser on a folder of `prepare`; options are those of `train`. Returns its results."""
+    data = Path(data)
+    files = {
+        f"{split}_{side}": str(data / f"{part}.{kind}")
+        for split, part in (("train", "train"), ("validation", "dev"))
+        for side, kind in (("source", "words"), ("target", "brackets"))
+    }
+    recipe = dataclasses.replace(recipe, tokenizer=str(data / "tokenizer"), **files)
+    tokenizer = VaswaniTransformerTokenizer.from_pretrained(data / "tokenizer")
+    metrics = f1_of(tokenizer, list(read_trees(data / "dev.trees")))
+    return train(recipe, output_dir, compute_metrics=metrics, **options)
+
+
+def parse(
+    model: Any, tokenizer: Any, sentences: Iterable[Sequence[str]], **options: Any
+) -> Iterator[tuple[Tree, bool]]:
+    """The tree of each sentence of words, whose tags are XX, and whether it took no repair.
+
+    Options are those of `translate`, for example num_beams.
+    """
+    find, (sentences, again) = bracket_finder(tokenizer), itertools.tee(sentences)
+    for words, text in zip(again, translate(model, tokenizer, map(source_text, sentences), **options), strict=True):
+        yield rebuilt(find(text), [(LEAF, source_text([word])) for word in words])
+
+
+# ---- baselines ----
+
+
+def right_branching(tree: Tree, labels: Counter[str]) -> Tree:
+    """A tree over the same leaves in which each constituent is a word and the rest, with the most frequent labels."""
+    node: Any = None
+    for leaf in reversed(leaves(tree)):
+        node = (labels.most_common(1)[0][0], [leaf] if node is None else [leaf, node])
+    return ("TOP", [("S", node[1])])
+
+
+class Grammar:
+    """A PCFG read off trees, which parses given tags exactly, by CKY.
+
+    Args:
+        trees: What is counted; nothing is smoothed.
+        parents: 1 leaves labels as they are, 2 marks each with its parent's.
+    """
+
+    def __init__(self, trees: Iterable[Tree], parents: int = 1) -> None:
+        counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        for tree in trees:
+            self._count(tree, "", parents, counts)
+        totals: Counter[str] = Counter()
+        for (left, _), count in counts.items():
+            totals[left] += count
+        self.numbers: dict[Any, int] = defaultdict(itertools.count().__next__)
+        binary: dict[tuple[int, int, int], float] = {}
+        unary: dict[tuple[int, int], float] = {}
+        for (left, right), count in counts.items():
+            log_prob = math.log(count / totals[left])
+            if len(right) == 1:
+                unary[self.numbers[left], self.numbers[right[0]]] = log_prob
+                continue
+            parent: Any = left
+            while len(right) > 1:  # the rest of a right side is a symbol, shared by all rules that end in it
+                rest = right[1] if len(right) == 2 else right[1:]
+                binary[self.numbers[parent], self.numbers[right[0]], self.numbers[rest]] = log_prob
+                parent, right, log_prob = rest, right[1:], 0.0
+        rules = sorted(binary)
+        self.left, self.first, self.second = np.array(rules).T
+        self.log_probs = np.array([binary[rule] for rule in rules])
+        self._close(unary)
+        self.names = {number: name for name, number in self.numbers.items()}
+
+    def _count(self, node: Tree, parent: str, parents: int, counts: Counter[Any]) -> str:
+        label, children = node
+        if isinstance(children, str):
+            return label
+        name = f"{label}^{parent}" if parents == 2 and parent else label
+        counts[name, tuple(self._count(child, label, parents, counts) for child in children)] += 1
+        return name
+
+    def _close(self, unary: dict[tuple[int, int], float]) -> None:
+        """Best chains of unary rules from each symbol to each, with the symbol that follows the first."""
+        best = {pair: (log_prob, pair[1]) for pair, log_prob in unary.items()}
+        below = defaultdict(list)
+        for (top, bottom), log_prob in unary.items():
+            below[bottom].append((top, log_prob))
+        pending = list(best)
+        while pending:
+            middle, bottom = pending.pop()
+            for top, log_prob in below[middle]:
+                found = log_prob + best[middle, bottom][0]
+                if top != bottom and found > best.get((top, bottom), (-math.inf, 0))[0]:
+                    best[top, bottom] = (found, middle)
+                    pending.append((top, bottom))
+        self.chains = best
+        self.top, self.bottom = np.array(list(best)).T
+        self.chain_log_probs = np.array([log_prob for log_prob, _ in best.values()])
+
+    def parse(self, words: Sequence[Tree]) -> Tree | None:
+        """The most probable tree over leaves with these tags; None if there is none."""
+        n, size = len(words), len(self.names)
+        charts: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}  # without and with unary rules
+        starts = np.full((n, n + 1, size), -np.inf, dtype=np.float32)  # by start and end
+        ends = np.full((n + 1, n, size), -np.inf, dtype=np.float32)  # by end and start
+        for length in range(1, n + 1):
+            for i in range(n - length + 1):
+                j, scores = i + length, np.full(size, -np.inf, dtype=np.float32)
+                if length == 1:
+                    if words[i][0] in self.numbers:
+                        scores[self.numbers[words[i][0]]] = 0.0
+                else:
+                    lefts, rights = starts[i, i + 1 : j], ends[j, i + 1 : j]
+                    can = np.isfinite(lefts.max(axis=0))[self.first] & np.isfinite(rights.max(axis=0))[self.second]
+                    rules = np.flatnonzero(can)
+                    if len(rules):
+                        both = (lefts[:, self.first[rules]] + rights[:, self.second[rules]]).max(axis=0)
+                        np.maximum.at(scores, self.left[rules], (both + self.log_probs[rules]).astype(np.float32))
+                closed = scores.copy()
+                chained = (scores[self.bottom] + self.chain_log_probs).astype(np.float32)
+                np.maximum.at(closed, self.top, chained)
+                charts[i, j] = scores, closed
+                starts[i, j] = ends[j, i] = closed
+        top = self.numbers.get("TOP", -1)
+        if top < 0 or not np.isfinite(charts[0, n][1][top]):
+            return None
+        (tree,) = self._trace(charts, words, 0, n, top)
+        return tree
+
+    def _trace(self, charts: Any, words: Sequence[Tree], i: int, j: int, symbol: int) -> list[Tree]:
+        """Trees of a symbol over a span: one, or several of a rest of a right side."""
+        scores, closed = charts[i, j]
+        if closed[symbol] > scores[symbol]:
+            pairs = np.flatnonzero(self.top == symbol)
+            bottom = int(self.bottom[pairs[(scores[self.bottom[pairs]] + self.chain_log_probs[pairs]).argmax()]])
+            inside, chain = self._trace_binary(charts, words, i, j, bottom), [symbol]
+            while (following := self.chains[chain[-1], bottom][1]) != bottom:
+                chain.append(following)
+            for each in reversed(chain):
+                inside = [(self.names[each].split("^")[0], inside)]
+            return inside
+        return self._trace_binary(charts, words, i, j, symbol)
+
+    def _trace_binary(self, charts: Any, words: Sequence[Tree], i: int, j: int, symbol: int) -> list[Tree]:
+        if j - i == 1:
+            return [words[i]]
+        rules, best = np.flatnonzero(self.left == symbol), (-math.inf, 0, 0)
+        for k in range(i + 1, j):
+            found = charts[i, k][1][self.first[rules]] + charts[k, j][1][self.second[rules]] + self.log_probs[rules]
+            best = max(best, (float(found.max()), k, int(rules[found.argmax()])))
+        _, k, rule = best
+        inside = self._trace(charts, words, i, k, int(self.first[rule]))
+        inside = inside + self._trace(charts, words, k, j, int(self.second[rule]))
+        name = self.names[symbol]
+        return inside if isinstance(name, tuple) else [(name.split("^")[0], inside)]
+
+
+# ---- the command ----
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs one of the commands."""
+    parser = argparse.ArgumentParser(description="Constituency parsing, section 6.3.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    options = {
+        "prepare": {"--train": {}, "--dev": {}, "--test": {"required": False}, "--output-dir": {}},
+        "train": {"--data": {}, "--output-dir": {}, "--recipe": {"choices": RECIPES, "default": "parsing-genia"}},
+        "parse": {"--model": {}},
+        "score": {"--gold": {}, "--guess": {}},
+        "baseline": {"--train": {}, "--test": {}, "--kind": {"choices": ["right", "pcfg"]}},
+    }
+    made = {name: commands.add_parser(name) for name in options}
+    for name, each in options.items():
+        for option, settings in each.items():
+            made[name].add_argument(option, **{"required": "default" not in settings, **settings})
+    made["prepare"].add_argument("--vocab-size", type=int, default=4000)
+    made["prepare"].add_argument("--tags", action="store_true", help="keep the part-of-speech tags as leaves")
+    for switch in ("--resume", "--bf16"):
+        made["train"].add_argument(switch, action="store_true")
+    made["train"].add_argument("--max-steps", type=int)
+    made["parse"].add_argument("--num-beams", type=int)
+    made["parse"].add_argument("--length-penalty", type=float)
+    made["baseline"].add_argument("--parents", type=int, choices=[1, 2], default=1)
+    args = parser.parse_args(arguments)
+    if args.command == "prepare":
+        parts = {part: list(read_trees(path)) for part in ("train", "dev", "test") if (path := getattr(args, part))}
+        prepare(parts, args.output_dir, args.vocab_size, args.tags)
+    elif args.command == "train":
+        recipe = RECIPES[args.recipe]
+        recipe = dataclasses.replace(recipe, max_steps=args.max_steps or recipe.max_steps)
+        results = train_parser(args.data, args.output_dir, recipe, resume=args.resume, bf16=args.bf16)
+        print(f"F1 {results['best_eval_f1']:.2f} on the development set, after {results['best_eval_step']:,} updates")
+    elif args.command == "parse":
+        model, tokenizer = load_for_inference(args.model)
+        given = {name: value for name in ("num_beams", "length_penalty") if (value := getattr(args, name)) is not None}
+        found = [whole for tree, whole in map(_shown, parse(model, tokenizer, map(str.split, sys.stdin), **given))]
+        print(f"{sum(found):,} of {len(found):,} outputs needed no repair", file=sys.stderr)
+    elif args.command == "score":
+        print(json.dumps(score(list(read_trees(args.gold)), list(read_trees(args.guess))), indent=1))
+    else:
+        trees = list(read_trees(args.train))
+        labels = Counter(label for tree in trees for label in re.findall(r"\((\S+) \(", written(tree)))
+        grammar = Grammar(trees, args.parents) if args.kind == "pcfg" else None
+        for tree in read_trees(args.test):
+            guess = grammar.parse(leaves(tree)) if grammar else None
+            print(written(guess or right_branching(tree, labels)), flush=True)
+
+
+def _shown(found: tuple[Tree, bool]) -> tuple[Tree, bool]:
+    print(written(found[0]), flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    main()
