@@ -27,7 +27,7 @@ def build(output_dir):
         lazy = getattr(package, "_LAZY", {})
         vars(package).update({name: getattr(package, name) for name in lazy})  # pdoc looks at what is there
         package.__all__ = sorted({*package.__all__, *lazy})
-    configuration_vaswani_transformer.Literal = Literal  # in an annotation that the library's base class brings
+    configuration_vaswani_transformer.Literal = Literal  # in an annotation that the base class of transformers brings
     pdoc.render.configure(docformat="google")
     pdoc.pdoc(*(each.__name__ for each in (*PACKAGES_OF_NAMES, *PACKAGES_OF_MODULES)), output_directory=output_dir)
 

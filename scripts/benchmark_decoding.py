@@ -1,9 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Measures `generate` beside that of the library's MarianMTModel of the same size.
+"""Measures `generate` beside that of MarianMTModel of the same size.
 
 Every figure comes from a fresh process that translates once to warm up and once more against the clock; the
-contestants take turns, and ratios are medians over the rounds. `ours-reference` is our model under the library's own
+contestants take turns, and ratios are medians over the rounds. `ours-reference` is our model under transformers' own
 loop. Unless a trained model is given, weights are random and both systems make 30 tokens of every sentence, its end
 suppressed, or exactly the references.
 
@@ -75,7 +75,7 @@ NEED_FILES = ("base-references", "trained")
 
 @dataclass(frozen=True)
 class Task:
-    """What one process measures: a contestant, the name of a workload, and where its files are."""
+    """Task of one process: a contestant, the name of a workload, and where its files are."""
 
     contestant: str
     workload: str

@@ -53,7 +53,7 @@ def run(program: str) -> list[float]:
 
 
 def measure(statements: tuple[str, str], num_runs: int, set_up: str = "") -> dict[str, Pair]:
-    """Seconds of our and of the library's statement by each clock, run in turn, after one turn that does not count."""
+    """Times our statement and that of transformers by each clock, in turn, after one turn that does not count."""
     programs = [set_up + _TIMED.format(statement=statement) for statement in statements]
     turns = [[run(program) for program in programs] for _ in range(num_runs + 1)][1:]
     return {

@@ -1,9 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Measures training beside the library's MarianMTModel of the same size under `Seq2SeqTrainer`.
+"""Measures training beside MarianMTModel of the same size under `Seq2SeqTrainer`.
 
 Every figure comes from a fresh process that trains a few updates on synthetic pairs; the contestants take turns, and
-ratios are medians over the rounds. `marian` gets our batches, `marian-default` those of the library's trainer: as many
+ratios are medians over the rounds. `marian` gets our batches, `marian-default` those of `Seq2SeqTrainer`: as many
 sentences of any length. All use Adam with one fused kernel, dropout and label smoothing 0.1.
 
 python scripts/benchmark_training.py --size base --rounds 5
@@ -50,7 +50,7 @@ _KINDS = {  # of operations, by parts of their names, the first that fits
 
 @dataclass(frozen=True)
 class Task:
-    """What one process measures.
+    """Task of one process.
 
     Attributes:
         contestant: One of `CONTESTANTS`.
@@ -305,7 +305,7 @@ def measure(task: Task) -> dict:
 
 
 def figures(task: Task, meter) -> dict:
-    """What a process reports."""
+    """Report of a process."""
     import torch
 
     from vaswani_transformer import VaswaniTransformerConfig

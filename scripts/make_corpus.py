@@ -56,7 +56,7 @@ def read_split(folder: Path, name: str, counts: Counter[str]) -> dict[str, list[
 
 
 def is_short(english: str, german: str) -> bool:
-    """Whether both sides have few enough words."""
+    """Returns True if both sides have few enough words."""
     return len(english.split()) <= MAX_WORDS["en"] and len(german.split()) <= MAX_WORDS["de"]
 
 

@@ -82,6 +82,7 @@ def plain(value):
     if isinstance(value, float):
         return round(value, 3)
     values = dataclasses.astuple(value) if dataclasses.is_dataclass(value) else value
+    values = list(values.values()) if isinstance(values, dict) else values
     return [plain(each) for each in values] if isinstance(values, list | tuple) else values
 
 

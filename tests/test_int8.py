@@ -136,7 +136,8 @@ def test_commands_name_what_they_did_in_int8(folder, tmp_path, capsys):
     files = ["--input", str(tmp_path / "text"), "--output", str(tmp_path / "found")]
     assert main(["translate", *options, *files, "--n-best", "2"]) == 0
     assert [json.loads(line)["precision"] for line in (tmp_path / "found").read_text().splitlines()] == ["int8"] * 2
-    test_set = ["--source", str(tmp_path / "text"), "--reference", str(tmp_path / "text")]
+    (tmp_path / "reference").write_text("a b\nc\n")
+    test_set = ["--source", str(tmp_path / "text"), "--reference", str(tmp_path / "reference")]
     assert main(["evaluate", *options, *test_set]) == 0
     assert "search     int8, 2 beams" in capsys.readouterr().out
     assert json.loads((folder / "test_results.json").read_text())["test_precision"] == "int8"

@@ -281,7 +281,7 @@ def is_int8(model: Any) -> bool:
 
 @dataclass
 class Int8Config(QuantizationConfigMixin):
-    """What `from_pretrained(..., quantization_config={"quant_method": "vaswani_int8"})` stands for."""
+    """Config of `from_pretrained(..., quantization_config={"quant_method": "vaswani_int8"})`."""
 
     quant_method: Any = INT8
 

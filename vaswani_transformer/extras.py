@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What needs more packages than this one installs: the error that names the extra which brings them."""
+"""Errors that name the extra which brings a missing package."""
 
 from __future__ import annotations
 

@@ -379,7 +379,7 @@ class GreedySearch(Search):
 
 
 def two_at_a_time(compute: Callable[[Any], Any], batches: Sequence[Any]) -> Iterator[Any]:
-    """What `compute` finds for each batch, in order, by two threads, each with half of torch's.
+    """Computes each batch, in order, in two threads, each with half of torch's.
 
     After an error, also Ctrl-C, the other search ends at its next step. Small products
     gain little from more threads, and wait long for those that a busy machine does not run.

@@ -99,7 +99,7 @@ def clear_run(folder: Path) -> None:
 
 
 def is_own_card(path: Path) -> bool:
-    """Whether a file is a generated card whose marker nobody has deleted."""
+    """Returns True if a file is a generated card whose marker nobody has deleted."""
     return path.is_file() and CARD_MARKER in path.read_text(encoding="utf-8", errors="replace")
 
 
@@ -273,7 +273,7 @@ def decode_lines(stream: BinaryIO, name: str, max_bytes: int, *, offset: int = 0
 
 
 def is_stream(file: str | Path) -> bool:
-    """Whether a file to write is stdout, a device or a pipe."""
+    """Returns True if a file to write is stdout, a device or a pipe."""
     path = Path(file)
     return str(file) == STANDARD_STREAM or (path.exists() and not path.is_file() and not path.is_dir())
 

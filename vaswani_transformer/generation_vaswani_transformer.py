@@ -155,7 +155,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             own.length_penalty = PAPER_ALPHA if own.length_penalty is None else own.length_penalty
 
     def side_by_side(self, options: Any, compute: Callable[[Any], Any], batches: Sequence[Any]) -> Iterator[Any]:
-        """What `compute`, which calls `generate` with these options, finds for each batch, in order.
+        """Results of `compute`, which calls `generate` with these options, for each batch, in order.
 
         Two batches at a time where they cannot disturb each other; the last of an odd number has all threads.
         """

@@ -365,7 +365,7 @@ class DecoderLayer(PostNormLayer):
 
 
 def _versions_of(model: nn.Module) -> list[int]:
-    """How often torch saw each weight written to."""
+    """Counts how often torch saw each weight written to."""
     return [0 if weight.is_inference() else weight._version for weight in model.parameters()]
 
 

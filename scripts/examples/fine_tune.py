@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Fine-tunes a saved model on sentence pairs of your own, with the library's own trainer and collator.
+"""Fine-tunes a saved model on sentence pairs of your own, with transformers' own trainer and collator.
 
 python scripts/examples/fine_tune.py --model runs/my-model --train-source train.en --train-target train.de \
     --validation-source valid.en --validation-target valid.de --output-dir runs/fine-tuned

@@ -129,7 +129,7 @@ def _make_model(recipe, data):
 
 
 def describe_speed(speed):
-    """What was measured and what was not."""
+    """Describes what was measured and what was not."""
     return wrap(
         f"Measured on {speed['train_num_devices']} x {speed['train_device']}: {speed['num_updates']} update(s) after "
         f"{NUM_WARM_UP_UPDATES} that warmed up, {speed['source_tokens']:,} source and {speed['target_tokens']:,} "

@@ -92,9 +92,9 @@ def test_empty_file_is_refused(load, aligned, write):
         load(**{**aligned, "target_file": write("empty.de", "")})
 
 
-@pytest.mark.parametrize(("num_lines", "counts"), [(2, "got 3 .* and 2 lines"), (5, "got 3 .* and 5 lines")])
+@pytest.mark.parametrize(("num_lines", "counts"), [(2, "got 2 and 3"), (5, "got 5 and 3")])
 def test_different_line_counts_are_refused_with_both_counts(load, aligned, write, num_lines, counts):
-    with pytest.raises(ValueError, match=f"`target_file` must have as many lines as `source_file`, {counts}"):
+    with pytest.raises(ValueError, match=f"other.de must have as many lines as .*, {counts}"):
         load(**{**aligned, "target_file": write("other.de", "x\n" * num_lines)})
 
 

@@ -44,7 +44,7 @@ def test_error_in_a_later_shard_names_the_line_of_the_file(text_files):
 
 def test_text_files_that_differ_in_lines_are_refused_at_once(text_files):
     text_files["target_file"].write_text("a\nb\n")
-    with pytest.raises(ValueError, match="as many lines as `source_file`, got 7 lines .* and 2 lines"):
+    with pytest.raises(ValueError, match="text.de must have as many lines as .*text.en, got 2 and 7"):
         stream_corpus(**text_files)
 
 

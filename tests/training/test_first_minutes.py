@@ -79,24 +79,71 @@ def test_the_start_names_languages_and_shows_a_pair(files, capsys):
 @pytest.mark.parametrize("is_exchanged", [False, True])
 def test_exchanged_languages_are_warned_of(tmp_path, monkeypatch, capsys, is_exchanged):
     monkeypatch.chdir(tmp_path)
-    Path("train.en").write_text("The man is in the house .\nA dog and a cat .\n" * 20)
-    Path("train.de").write_text("Der Mann ist nicht im Haus .\nEin Hund und eine Katze .\n" * 20)
+    Path("train.1").write_text("The man is in the house .\nA dog and a cat .\n" * 20)
+    Path("train.2").write_text("Der Mann ist nicht im Haus .\nEin Hund und eine Katze .\n" * 20)
     languages = ["de", "en"] if is_exchanged else ["en", "de"]
     options = dict(zip(("source_language", "target_language"), languages, strict=True))
+    options |= {"train_source": "train.1", "train_target": "train.2"}
     assert main(train_arguments(**options, max_steps="1", snapshot_steps="1", save_steps="1")) == 0
     assert ("exchange the files" in capsys.readouterr().err) == is_exchanged
+
+
+def test_one_file_for_both_sides_is_refused(files, capsys):
+    error = refused(capsys, train_arguments(train_source="both", train_target="both"))
+    assert "`--train-target` must be another file than `--train-source`, got both for both." in error
+
+
+@pytest.mark.parametrize("exchanged", ["train", "validation", "test"])
+def test_files_of_the_other_sides_language_are_refused(files, capsys, exchanged):
+    names = {
+        f"{split}_{side}": f"train.{end}"
+        for split in ("train", "validation", "test")
+        for side, end in zip(("source", "target"), ("en", "fr")[:: -1 if split == exchanged else 1], strict=True)
+    }
+    error = refused(capsys, train_arguments(**names, source_language="en", target_language="fr"))
+    assert f"`--{exchanged}-source` must be text in en, got train.fr. Exchange the two files" in error
+    assert not Path("run").exists()
+
+
+def test_exchanged_files_are_not_evaluated(files, capsys, tmp_path):
+    assert main(tiny()) == 0
+    error = refused(capsys, ["evaluate", "--model", "run", "--source", "train.fr", "--reference", "train.en"])
+    assert "`--source` must be text in en, got train.fr." in error
+    assert not Path("run/test_results.json").exists()
+
+
+def test_languages_that_nobody_told_are_missed(files, capsys):
+    for end, side in (("en", "source"), ("fr", "target")):
+        Path(f"train.{end}").rename(f"{side}.txt")
+    assert main(tiny(train_source="source.txt", train_target="target.txt")) == 0
+    assert "(no --source-language, no --target-language)" in capsys.readouterr().err
+
+
+def test_recipes_as_people_write_them():
+    with pytest.raises(ValueError, match="got 'multi30k'. Pass multi30k-tiny."):
+        get_recipe("multi30k")
 
 
 # ---- cadences and minutes ----
 
 
-def test_fewer_updates_have_validations_at_the_same_parts_of_the_training():
+def test_fewer_updates_have_four_validations_and_snapshots_at_the_same_parts_of_the_training():
     recipe = get_recipe("tatoeba-small", max_steps=1200, logging_steps=7)
-    assert (recipe.eval_steps, recipe.save_steps, recipe.snapshot_steps, recipe.logging_steps) == (50, 50, 10, 7)
+    assert (recipe.eval_steps, recipe.save_steps, recipe.snapshot_steps, recipe.logging_steps) == (300, 300, 10, 7)
+    assert get_recipe("tatoeba-small", max_steps=6000).eval_steps == 500
     more = get_recipe("tatoeba-small", max_steps=24_000)
-    assert (more.eval_steps, more.snapshot_steps) == (500, 100)
+    assert (more.eval_steps, more.snapshot_steps, more.warmup_steps, more.learning_rate) == (500, 100, 2000, None)
     assert get_recipe(None, max_steps=10).snapshot_steps == 1
-    assert get_recipe(None, max_steps=20_000).eval_steps == 1000
+    assert get_recipe(None, max_steps=20_000).eval_steps == 5000
+
+
+def test_fewer_updates_have_a_shorter_warm_up_to_the_same_peak_unless_one_is_given():
+    short = get_recipe("tatoeba-small", max_steps=1000)
+    assert (short.warmup_steps, short.learning_rate) == (200, pytest.approx((256 * 2000) ** -0.5))
+    assert get_recipe(None, max_steps=20_000).warmup_steps == 4000
+    given = get_recipe("tatoeba-small", max_steps=1000, warmup_steps=500)
+    assert (given.warmup_steps, given.learning_rate) == (500, None)
+    assert get_recipe("tatoeba-small", max_steps=1000, learning_rate=0.001).warmup_steps == 2000
 
 
 def test_a_training_that_is_laid_out_keeps_its_peak_rate():

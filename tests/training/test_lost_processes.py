@@ -80,7 +80,8 @@ def test_data_worker_that_is_killed_ends_the_run_with_its_last_checkpoint(tmp_pa
 def test_tokenising_process_that_is_killed_ends_the_command_with_the_reason(tmp_path, victim):
     write_corpus(tmp_path, num_copies=20_000)
     options = {"max_steps": "2", "snapshot_steps": "1", "save_steps": "1"}
-    process = start(train_command("run", "--num-proc", "2", **options), tmp_path, HF_HUB_OFFLINE="1")
+    shown = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_DISABLE_PROGRESS_BARS": "0"}
+    process = start(train_command("run", "--num-proc", "2", **options), tmp_path, **shown)
     begun = re.compile(rf"num_proc=2.* [1-9]\d*/{4 * 20_000}")
     assert wait_until(lambda: begun.search(read_errors(tmp_path)), process, pause=0.002)
     os.kill(pool_of(process.pid)[victim], signal.SIGKILL)

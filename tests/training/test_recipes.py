@@ -60,7 +60,9 @@ def test_model_config_lists_the_presets_when_the_name_is_unknown():
 
 
 def test_get_recipe_lists_the_known_ones_when_the_name_is_unknown():
-    with pytest.raises(ValueError, match=f"`recipe` must be one of {', '.join(sorted(RECIPES))}, got 'nope'"):
+    with pytest.raises(
+        ValueError, match="`recipe` must be a known name, got 'nope'. Pass one that `vaswani-transformer "
+    ):
         get_recipe("nope")
 
 
@@ -193,12 +195,6 @@ def test_recipe_refuses_a_number_out_of_range(name, value):
 )
 def test_recipe_takes_numbers_at_the_edge_of_their_range(name, value):
     assert getattr(Recipe(**{name: value}), name) == value
-
-
-def test_recipe_lists_the_metrics_that_can_decide():
-    metrics = "sacrebleu, chrf, paper_bleu, tokenized_bleu, loss, nll, perplexity"
-    with pytest.raises(ValueError, match=f"must be one of {metrics}, got 'foo'"):
-        Recipe(metric_for_best_model="foo")
 
 
 def test_every_number_of_a_recipe_has_a_range():

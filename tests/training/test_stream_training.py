@@ -147,9 +147,7 @@ def test_recipe_without_a_tokenizer_cannot_stream(stream_recipe, tmp_path):
 
 
 def test_plan_of_a_stream_is_described_without_its_length(make_trainer):
-    assert "parameters on a stream of 3 shard(s): 4 updates. " in describe_plan(
-        make_trainer(train_dataset=make_stream())
-    )
+    assert "on a stream of 3 shard(s): 4 updates. " in describe_plan(make_trainer(train_dataset=make_stream()))
 
 
 def test_pools_hold_as_many_updates_however_these_are_split(make_trainer):

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What every head of every layer attends to in one pair of sentences, as weights and as a picture.
+"""Attention of every head of every layer in one pair of sentences, as weights and as a picture.
 
 Shapes: N layers, H heads, S source length, T target length.
 """

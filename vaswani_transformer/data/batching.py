@@ -199,7 +199,7 @@ def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def shape_keys(lengths: np.ndarray) -> np.ndarray:
-    """What micro-batches are sorted by, for `np.lexsort`, (2, N): the longer side, then how much longer the source is.
+    """Sort keys of micro-batches, for `np.lexsort`, (2, N): the longer side, then how much longer the source is.
 
     The second runs up and down in turn, so that neighbours stay alike where the longer side changes. Pairs with a long
     source and pairs with a long target do not meet, so that micro-batches pad less than when sorted by the sum.

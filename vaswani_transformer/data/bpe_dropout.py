@@ -128,7 +128,7 @@ class BpeDropout:
         return _remember(self._words, tokens, words)
 
     def _merge(self, symbols: _Word) -> list[_Word]:
-        """What each possible merge makes of a word, the earliest learned first."""
+        """Results of each possible merge of a word, the earliest learned first."""
         pairs = enumerate(itertools.pairwise(symbols))
         merges = sorted(
             (self._merges[pair][0], place, self._merges[pair][1]) for place, pair in pairs if pair in self._merges

@@ -70,8 +70,8 @@ def load_corpus(
         >>> corpus = load_corpus(source_file="train.en", target_file="train.de")
     """
     files = {"source_file": source_file, "target_file": target_file, "pairs_file": pairs_file}
-    origin = find_origin(files, dataset)
     languages = (source_language, target_language)
+    origin = find_origin(files, dataset, languages)
     if origin == BUILTIN:
         builtin.check_direction(*languages)
         return _store(_read_builtin, [builtin.CORPUS_FILE], cache_dir, split=split)
@@ -111,8 +111,8 @@ def stream_corpus(
         ...                        target_language="de")
     """
     files = {"source_file": source_file, "target_file": target_file, "pairs_file": pairs_file}
-    origin = find_origin(files, dataset)
     languages = (source_language, target_language)
+    origin = find_origin(files, dataset, languages)
     if isinstance(origin, str):
         if origin == BUILTIN or _is_saved_to_disk(origin):
             sides = {"source_language": source_language, "target_language": target_language}
@@ -138,7 +138,11 @@ def stream_corpus(
 
 
 def find_origin(
-    files: Mapping[str, str | Path | None], dataset: str | Path | None = None, *, must_exist: bool = True
+    files: Mapping[str, str | Path | None],
+    dataset: str | Path | None = None,
+    languages: Sequence[str | None] = (),
+    *,
+    must_exist: bool = True,
 ) -> str | list[Path]:
     """The dataset, the two aligned text files or the file of pairs that arguments name.
 
@@ -146,7 +150,7 @@ def find_origin(
         files: Source, target and pairs, or None, by their names in errors.
 
     Raises:
-        ValueError: They do not name exactly one origin, whole.
+        ValueError: They do not name exactly one origin, whole, or a file that ends in the other side's language.
         FileNotFoundError: A file does not exist.
     """
     source, target, pairs = files
@@ -164,6 +168,11 @@ def find_origin(
     if dataset is not None:
         return str(dataset)
     paths = {name: Path(path) for name, path in files.items() if path is not None}
+    for (name, path), own, other in zip(paths.items(), languages, reversed(languages), strict=False):
+        if name != pairs and other and own != other and path.suffix == f".{other}":
+            raise ValueError(f"`{name}` must be text in {own}, got {path}. Exchange the two files, or the languages.")
+    if len({str(path) for path in paths.values()}) < len(paths):
+        raise ValueError(f"`{target}` must be another file than `{source}`, got {files[source]} for both. Name both.")
     return [existing_file(path, name) if must_exist else path for name, path in paths.items()]
 
 
@@ -356,8 +365,7 @@ def index_aligned(source: str | Path, target: str | Path, lines_per_part: int) -
         offsets.append(starts)
     if counts[0] != counts[1]:
         raise ValueError(
-            f"`target_file` must have as many lines as `source_file`, got {counts[0]} lines in {source} and "
-            f"{counts[1]} lines in {target}. Align the files line by line."
+            f"{target} must have as many lines as {source}, got {counts[1]} and {counts[0]}. Align them line by line."
         )
     return [
         (first + 1, min(lines_per_part, counts[0] - first), *starts)

@@ -172,7 +172,7 @@ class CleaningRules:
 
 @dataclass(frozen=True)
 class CleaningReport:
-    """How many pairs were kept, and how many dropped for which reason; `str` is one readable line.
+    """Counts of pairs that were kept, and dropped for which reason; `str` is one readable line.
 
     Args:
         num_kept: Pairs kept.
@@ -215,7 +215,7 @@ def clean_corpus(dataset: datasets.Dataset, rules: CleaningRules) -> tuple[datas
 
 
 def check_pairs(source: np.ndarray, target: np.ndarray, rules: CleaningRules) -> tuple[np.ndarray, CleaningReport]:
-    """Which pairs the rules drop, (N,) bool, and the count of them by reason.
+    """Finds the pairs that the rules drop, (N,) bool, and counts them by reason.
 
     Args:
         source: Tokens of each source sentence, (N,).

@@ -26,7 +26,7 @@ Row = dict[str, np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSettings:
-    """How a stream is dealt out; a state fits only the settings it was made with.
+    """Settings by which a stream is dealt out; a state fits only the settings it was made with.
 
     Args:
         max_source_tokens: Real source tokens, with `</s>`, of one micro-batch.
@@ -137,7 +137,7 @@ class StreamLoader:
         return sum((state.report for state in self._states), CleaningReport(0, {}))
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` needs to go on after the last batch handed out; it can be written as JSON."""
+        """State for `load_state_dict` after the last batch handed out; it can be written as JSON."""
         readers = [asdict(state) for state in self._states]
         return {"settings": asdict(self.settings), "next_reader": self._next_reader, "readers": readers}
 
@@ -164,7 +164,7 @@ def _unchanged(item: Any) -> Any:
 
 @dataclass(frozen=True)
 class _ReaderState:
-    """Where a reader stands.
+    """Place of a reader in a stream.
 
     Attributes:
         epoch: Pass over the stream.

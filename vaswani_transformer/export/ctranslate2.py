@@ -250,7 +250,7 @@ _NO_PENALTY = 1e-30  # CTranslate2 takes 0 for leave to stop at the first hypoth
 
 @dataclass(frozen=True)
 class Decoding:
-    """How sentences are translated; `is_over_source` counts the limit beyond the source's tokens."""
+    """Settings of the search; `is_over_source` counts the limit beyond the source's tokens."""
 
     num_beams: int
     num_best: int

@@ -4,7 +4,7 @@
 
 Nothing is imported here: `recipes` needs no extra, the trainer needs `[train]`.
 
-The loop is the library's. What it calls that is ours, and in which file (t: `trainer`, r: `resuming`):
+The loop is that of transformers. Our methods that it calls, and their files (t: `trainer`, r: `resuming`):
 
     train                                   r     the checkpoint is found; stop signals are caught
         _load_from_checkpoint                     weights, where a checkpoint is resumed

@@ -66,7 +66,7 @@ def best_checkpoint(checkpoint: Path) -> str | None:
 
 
 def _faults(checkpoint: Path) -> list[str]:
-    """What is missing in a checkpoint or not as it was saved."""
+    """Lists what is missing in a checkpoint or not as it was saved."""
     if not (checkpoint / MANIFEST_FILE).exists():  # saved by transformers' own trainer, which writes the state last
         return [] if (checkpoint / STATE_FILE).is_file() else [f"no {STATE_FILE}"]
     try:

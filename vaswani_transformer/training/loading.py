@@ -76,7 +76,7 @@ class RunData:
 
     @property
     def report(self) -> CleaningReport | None:
-        """Of all training corpora; None for a stream, which is cleaned while it is read."""
+        """Report on all training corpora; None for a stream, which is cleaned while it is read."""
         reports = [corpus["report"] for corpus in self.corpora]
         return None if not reports or None in reports else sum(reports, CleaningReport(0, {}))
 

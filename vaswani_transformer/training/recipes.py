@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -34,9 +35,9 @@ OLD_NAMES = {
 
 SPLITS = ("train", "validation", "test")
 PARTS = ("source", "target", "pairs")  # the files of a split
-TIMED = ("max_steps", "warmup_steps", "learning_rate")  # what --minutes lays out, with the cadences
-CADENCES = ("eval_steps", "save_steps", "snapshot_steps", "logging_steps")
-_DECIDING = (*METRICS, "loss", "nll", "perplexity")  # figures by which a model can be chosen
+# What follows from the number of updates.
+LAID_OUT = ("eval_steps", "save_steps", "snapshot_steps", "logging_steps", "warmup_steps", "learning_rate")
+DECIDING = (*METRICS, "loss", "nll", "perplexity")  # figures by which a model can be chosen
 
 # Ranges of numbers: the least value, the first that is too large, and the words for both.
 _Range = tuple[float, float, str]
@@ -172,9 +173,7 @@ class Recipe:
     load_best_model_at_end: bool = _field(
         False, "the final model is the best checkpoint by metric_for_best_model, instead of the average"
     )
-    metric_for_best_model: str = _field(
-        "sacrebleu", f"validation figure that decides: {', '.join(_DECIDING)}", choices=_DECIDING
-    )
+    metric_for_best_model: str = _field("sacrebleu", f"validation figure that decides: {', '.join(DECIDING)}")
     early_stopping_patience: int | None = _field(
         None,
         "validations without a better metric_for_best_model before training stops; none: never",
@@ -510,32 +509,39 @@ RECIPES: dict[str, Recipe] = {
 def get_recipe(name: str | None, /, **overrides: Any) -> Recipe:
     """Recipe of the table, or the paper's base model (None), with fields replaced, and others that follow from them.
 
-    With fewer `max_steps`, validations, checkpoints, snapshots and log lines come at the same parts of the training.
+    With fewer `max_steps`, there are at least four validations and checkpoints, snapshots and log lines come at the
+    same parts of the training, and the warm-up takes a fifth of it at most; see `laid_out`.
     Other files do not inherit the languages: these are what is given, or the suffixes of the files' names.
 
     Raises:
-        ValueError: If no recipe has this name, the message lists the known ones; or languages are missing.
+        ValueError: If no recipe has this name, or languages are missing.
         TypeError: If an override is not a field of `Recipe`.
     """
     if name is not None and name not in RECIPES:
-        raise ValueError(f"`recipe` must be one of {', '.join(sorted(RECIPES))}, got {name!r}. Pass a known name.")
+        close = " or ".join(difflib.get_close_matches(name, RECIPES)) or "one that `vaswani-transformer recipes` lists"
+        raise ValueError(f"`recipe` must be a known name, got {name!r}. Pass {close}.")
     recipe, given = RECIPES.get(name or "", Recipe()), with_new_names(overrides)
     steps = given.get("max_steps")
     if isinstance(steps, int) and 0 < steps < recipe.max_steps:
-        given = {each: max(1, getattr(recipe, each) * steps // recipe.max_steps) for each in CADENCES} | given
+        short = laid_out(recipe, steps, is_timed=False)
+        names = LAID_OUT if given.keys().isdisjoint(LAID_OUT[4:]) else LAID_OUT[:4]
+        given = {name: getattr(short, name) for name in names} | given
     if {"train_source", "train_pairs"} & given.keys():  # a data set would not be found under other languages
         given = _of_own_data(recipe, given) | given
     return dataclasses.replace(recipe, **given)
 
 
-def laid_out(recipe: Recipe, max_steps: int) -> Recipe:
+def laid_out(recipe: Recipe, max_steps: int, *, is_timed: bool = True) -> Recipe:
     """The recipe for so many updates: four validations, the peak rate after a fifth of the updates at most.
 
-    The peak stays where the warm-up gets shorter: the paper's formula would raise it.
+    The peak stays where the warm-up gets shorter: the paper's formula would raise it. A training that is not to fit
+    into a time keeps more frequent validations and checkpoints.
     """
     values: dict[str, Any] = {"max_steps": max_steps}
-    values |= {each: max(1, getattr(recipe, each) * max_steps // recipe.max_steps) for each in CADENCES}
-    values |= dict.fromkeys(("eval_steps", "save_steps"), -(-max_steps // 4))
+    for each in LAID_OUT[:4]:
+        scaled, quarter = max(1, getattr(recipe, each) * max_steps // recipe.max_steps), -(-max_steps // 4)
+        is_dear = each in ("eval_steps", "save_steps")
+        values[each] = scaled if not is_dear else quarter if is_timed else min(getattr(recipe, each), quarter)
     if recipe.warmup_steps * 5 > max_steps:
         peak = recipe.learning_rate or paper_peak_learning_rate(recipe.model_config().d_model, recipe.warmup_steps)
         values |= {"warmup_steps": max(1, max_steps // 5), "learning_rate": peak}

@@ -276,8 +276,8 @@ class ResumableTrainer(Seq2SeqTrainer):
                 self._check_finite()
                 self._save_checkpoint(self.model_wrapped, trial=None)
             logger.warning(
-                f"Stopped after update {self.state.global_step}, whose checkpoint is saved. Resume with --resume, or "
-                "train(resume_from_checkpoint=True)."
+                f"Stopped after update {self.state.global_step}, whose checkpoint is saved. Resume with --resume (in "
+                "Python: train(resume_from_checkpoint=True))."
             )
             raise KeyboardInterrupt
 
@@ -291,7 +291,7 @@ class ResumableTrainer(Seq2SeqTrainer):
         return grad_norm
 
     def _agree_to_stop(self) -> bool:
-        """Whether a signal asked to stop; several processes agree on it every 10 updates, to stop after the same."""
+        """Returns True if a signal asked to stop; processes agree on it every 10 updates, to stop after the same."""
         if self.args.world_size == 1:
             return self._stop_requested
         if self.state.global_step % _UPDATES_BETWEEN_AGREEMENTS != 0:

@@ -398,7 +398,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         inputs = {"input_ids": inputs["input_ids"], "attention_mask": inputs.get("attention_mask")}
         model: Any = self.model
         in_half_precision = model.__dict__.pop("forward", None) if self.accelerator.native_amp else None
-        try:  # in the precision of the weights, whose search is faster than the library's in another
+        try:  # in the precision of the weights, whose search is faster than `generate` in another
             return model.generate(**inputs, **options)
         finally:
             if in_half_precision is not None:
