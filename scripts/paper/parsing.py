@@ -95,7 +95,7 @@ RECIPES: dict[str, Recipe] = {
             warmup_steps=1000,
             learning_rate=0.0015,
             eval_steps=1000,
-            save_steps=250,
+            save_steps=1000,
         ),
     )
 }

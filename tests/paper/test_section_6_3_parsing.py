@@ -16,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parsing import Grammar, leaves, linearised, read_trees, rebuilt, score, written
 
+from vaswani_transformer.training.run import training_arguments
+
 LABELS = ["S", "NP", "VP", "X", "WHNP", "ADVP", "PRT", "PRT|ADVP"[:3]]
 WORDS = st.text(st.characters(blacklist_categories=["Cs", "Z", "Cc"]), min_size=1, max_size=4)
 LEAVES = st.tuples(
@@ -285,6 +287,24 @@ def treebank():
 
 
 TINY = {"d_model": 64, "d_ff": 128, "num_heads": 4, "num_encoder_layers": 2, "num_decoder_layers": 2}
+
+
+@pytest.mark.parametrize(("name", "vocab_size"), [("paper-parsing-wsj", 16_000), ("paper-parsing-semi", 32_000)])
+def test_recipes_hold_what_the_paper_says(name, vocab_size):
+    recipe = parsing.RECIPES[name]
+    config = recipe.model_config()
+    size = config.d_model, config.d_ff, config.num_heads, config.num_encoder_layers, config.num_decoder_layers
+    assert (size, config.vocab_size, recipe.label_smoothing_factor) == ((1024, 2048, 8, 4, 4), vocab_size, 0.1)
+    assert (recipe.num_beams, recipe.length_penalty, recipe.max_new_tokens_over_source) == (21, 0.3, 300)
+
+
+@pytest.mark.parametrize("name", parsing.RECIPES)
+def test_recipes_choose_the_checkpoint_by_f1(name):
+    recipe = parsing.dataclasses.replace(
+        parsing.RECIPES[name], validation_source="words", validation_target="brackets"
+    )
+    arguments = training_arguments(recipe, "run", use_cpu=True)
+    assert arguments.load_best_model_at_end and arguments.metric_for_best_model == "f1"
 
 
 def test_commands_prepare_train_parse_and_score(treebank, monkeypatch, capsys):
