@@ -340,13 +340,13 @@ def test_parser_learns_attachments():
         **TINY,
         dropout=0.1,
         attention_dropout=0.0,
-        max_source_tokens_per_batch=2000,
-        max_target_tokens_per_batch=2000,
-        max_steps=800,
-        warmup_steps=200,
-        learning_rate=0.003,
-        eval_steps=200,
-        save_steps=200,
+        max_source_tokens_per_batch=1000,
+        max_target_tokens_per_batch=1000,
+        max_steps=2400,
+        warmup_steps=300,
+        learning_rate=0.005,
+        eval_steps=100,
+        save_steps=100,
     )
     results = parsing.train_parser("data", "run", recipe, use_cpu=True)
     assert results["best_eval_f1"] > 95
