@@ -29,6 +29,7 @@ def main(output_dir, options):
     trainer = build_trainer(
         tokenizer, train, output_dir, eval_dataset=dataset.select(range(13)), per_device_eval_batch_size=5, **options
     )
+    trainer.accelerator.wait_for_everyone()  # a process that fails at once would end before the other has connected
     trainer.train(resume_from_checkpoint=resume)
     metrics = trainer.evaluate(num_beams=1)
     cost = measure_cost(trainer)
