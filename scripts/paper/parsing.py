@@ -159,8 +159,9 @@ def linearised(tree: Tree, with_tags: bool = False) -> list[str]:
 def rebuilt(tokens: Iterable[str], words: Sequence[Tree]) -> tuple[Tree, bool]:
     """The tree of brackets over the leaves given, each of which is in it once, and whether that took no repair.
 
-    Closing brackets that match nothing are dropped, open ones closed, leaves beyond the words and empty constituents
-    dropped. Words that are missing go into the root constituent, and several roots into an S.
+    A tag in square brackets takes the place of the leaf's. Closing brackets that match nothing are dropped, open ones
+    closed, leaves beyond the words and empty constituents dropped. Words that are missing go into the root
+    constituent, and several roots into an S.
     """
     root: Tree = ("TOP", [])
     stack, num_used, is_whole = [root], 0, True
@@ -173,7 +174,8 @@ def rebuilt(tokens: Iterable[str], words: Sequence[Tree]) -> tuple[Tree, bool]:
             is_whole &= 0 < depth == len(stack) - 1
             del stack[depth or len(stack) :]
         elif num_used < len(words):
-            stack[-1][1].append(words[num_used])
+            tag, word = words[num_used]
+            stack[-1][1].append((tag if token == LEAF else token[1:-1], word))
             num_used += 1
         else:
             is_whole = False
@@ -297,7 +299,7 @@ def train_parser(data: str | Path, output_dir: str | Path, recipe: Recipe, **opt
 def parse(
     model: Any, tokenizer: Any, sentences: Iterable[Sequence[str]], **options: Any
 ) -> Iterator[tuple[Tree, bool]]:
-    """The tree of each sentence of words, whose tags are XX, and whether it took no repair.
+    """The tree of each sentence of words, and whether it took no repair; tags are XX if the parser learned none.
 
     Options are those of `translate`, for example num_beams.
     """

@@ -79,7 +79,8 @@ def test_brackets_of_vinyals_and_others():
 
 @given(TREES, st.booleans())
 def test_every_tree_comes_back(tree, with_tags):
-    assert rebuilt(linearised(tree, with_tags), leaves(tree)) == (tree, True)
+    words = [(parsing.LEAF, word) for _, word in leaves(tree)] if with_tags else leaves(tree)
+    assert rebuilt(linearised(tree, with_tags), words) == (tree, True)
     assert tree_of(written(tree)) == tree
 
 
