@@ -54,9 +54,7 @@ _PAPER: dict[str, Any] = {
     "num_beams": 21,
     "length_penalty": 0.3,
     "max_new_tokens_over_source": 300,
-    "load_best_model_at_end": True,
     "metric_for_best_model": "f1",
-    "num_averaged_snapshots": 0,
 }
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
@@ -65,6 +63,7 @@ RECIPES: dict[str, Recipe] = {
             name="paper-parsing-wsj",
             description="The paper's parser on the Wall Street Journal alone, 40K sentences.",
             **_PAPER,
+            load_best_model_at_end=True,
             vocab_size=16_000,
             dropout=0.2,
             attention_dropout=0.2,
@@ -75,6 +74,7 @@ RECIPES: dict[str, Recipe] = {
             name="paper-parsing-semi",
             description="The paper's parser with 17M sentences that another parser has parsed.",
             **_PAPER,
+            load_best_model_at_end=True,
             vocab_size=32_000,
             dropout=0.1,
             warmup_steps=4000,
@@ -84,18 +84,19 @@ RECIPES: dict[str, Recipe] = {
         Recipe(
             name="parsing-genia",
             description="The paper's parser, small enough for GENIA's 14,326 trees and two hours of two CPU cores.",
-            **{**_PAPER, "d_model": 192, "d_ff": 768, "max_tokens_per_sentence": None},
+            **{**_PAPER, "d_model": 128, "d_ff": 512, "max_tokens_per_sentence": None},
             num_heads=4,
             vocab_size=4000,
-            dropout=0.2,
             attention_dropout=0.1,
-            max_source_tokens_per_batch=3000,
-            max_target_tokens_per_batch=4500,
-            max_steps=8000,
+            max_source_tokens_per_batch=1500,
+            max_target_tokens_per_batch=2200,
+            max_steps=16_000,
             warmup_steps=1000,
-            learning_rate=0.0015,
+            learning_rate=0.003,
             eval_steps=1000,
             save_steps=1000,
+            snapshot_steps=500,
+            num_averaged_snapshots=10,
         ),
     )
 }
@@ -471,7 +472,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         recipe = RECIPES[args.recipe]
         recipe = dataclasses.replace(recipe, max_steps=args.max_steps or recipe.max_steps)
         results = train_parser(args.data, args.output_dir, recipe, resume=args.resume, bf16=args.bf16)
-        print(f"F1 {results['best_eval_f1']:.2f} on the development set, after {results['best_eval_step']:,} updates")
+        which = "average" if results["num_averaged_snapshots"] else "best"
+        print(f"F1 {results[f'{which}_eval_f1']:.2f} on the development set")
     elif args.command == "parse":
         model, tokenizer = load_for_inference(args.model)
         given = {name: value for name in ("num_beams", "length_penalty") if (value := getattr(args, name)) is not None}

@@ -300,12 +300,13 @@ def test_recipes_hold_what_the_paper_says(name, vocab_size):
 
 
 @pytest.mark.parametrize("name", parsing.RECIPES)
-def test_recipes_choose_the_checkpoint_by_f1(name):
+def test_the_papers_recipes_choose_the_checkpoint_by_f1(name):
     recipe = parsing.dataclasses.replace(
         parsing.RECIPES[name], validation_source="words", validation_target="brackets"
     )
     arguments = training_arguments(recipe, "run", use_cpu=True)
-    assert arguments.load_best_model_at_end and arguments.metric_for_best_model == "f1"
+    is_papers = name.startswith("paper")
+    assert (arguments.load_best_model_at_end, arguments.num_averaged_snapshots) == (is_papers, 0 if is_papers else 10)
 
 
 def test_commands_prepare_train_parse_and_score(treebank, monkeypatch, capsys):
@@ -348,6 +349,7 @@ def test_parser_learns_attachments():
         learning_rate=0.005,
         eval_steps=100,
         save_steps=100,
+        load_best_model_at_end=True,
     )
     results = parsing.train_parser("data", "run", recipe, use_cpu=True)
     assert results["best_eval_f1"] > 95
