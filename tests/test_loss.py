@@ -35,13 +35,24 @@ def with_gradients(loss_of, states, weight):
 @pytest.mark.parametrize("chunk_logits", [1, 2 * V, 5 * V + 3, 10_000])  # 1, 2, 5 rows a chunk, and all of them
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("num_items", [None, 7, torch.tensor(29)])
-def test_fused_loss_and_gradients_equal_those_from_logits(drawn, monkeypatch, chunk_logits, smoothing, num_items):
+@pytest.mark.parametrize("compiled", [False, True])  # padding is kept where a graph is compiled, and on GPUs
+def test_fused_loss_and_gradients_equal_those_from_logits(
+    drawn, monkeypatch, chunk_logits, smoothing, num_items, compiled
+):
     monkeypatch.setattr(losses, "_CHUNK_LOGITS", chunk_logits)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: compiled)
     states, weight, labels = drawn
     expected = with_gradients(lambda h, w: translation_loss(h @ w.T, labels, smoothing, num_items), states, weight)
     got = with_gradients(lambda h, w: fused_translation_loss(h, w, labels, smoothing, num_items), states, weight)
     for own, other in zip(got, expected, strict=True):
         assert own is other is None or torch.allclose(own, other, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("needs_grad", [(True, True), (True, False), (False, True)])
+def test_a_graph_knows_the_shapes_of_the_operator_beforehand(drawn, needs_grad):
+    states, weight, labels = drawn
+    arguments = states[0].float(), weight.float(), labels[0], 0.1, list(needs_grad)
+    torch.library.opcheck(losses._opaque_loss_and_gradients, arguments)
 
 
 def test_fused_gradients_are_those_of_finite_differences(drawn):
