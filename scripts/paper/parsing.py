@@ -30,7 +30,7 @@ from tokenizers import AddedToken
 from vaswani_transformer import VaswaniTransformerTokenizer
 from vaswani_transformer.data.vocabulary import train_tokenizer
 from vaswani_transformer.evaluation.loading import load_for_inference
-from vaswani_transformer.evaluation.translate import translate
+from vaswani_transformer.evaluation.translate import translate_n_best
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import train
 from vaswani_transformer.training.schedule import paper_peak_learning_rate
@@ -298,15 +298,18 @@ def train_parser(data: str | Path, output_dir: str | Path, recipe: Recipe, **opt
 
 
 def parse(
-    model: Any, tokenizer: Any, sentences: Iterable[Sequence[str]], **options: Any
+    model: Any, tokenizer: Any, sentences: Iterable[Sequence[str]], num_best: int = 1, **options: Any
 ) -> Iterator[tuple[Tree, bool]]:
     """The tree of each sentence of words, and whether it took no repair; tags are XX if the parser learned none.
 
-    Options are those of `translate`, for example num_beams.
+    It is the first of the `num_best` best outputs that takes none, else the best. Other options: those of `translate`.
     """
     find, (sentences, again) = bracket_finder(tokenizer), itertools.tee(sentences)
-    for words, text in zip(again, translate(model, tokenizer, map(source_text, sentences), **options), strict=True):
-        yield rebuilt(find(text), [(LEAF, source_text([word])) for word in words])
+    outputs = translate_n_best(model, tokenizer, map(source_text, sentences), num_best, **options)
+    for words, found in zip(again, outputs, strict=True):
+        empty = [(LEAF, source_text([word])) for word in words]
+        trees = [rebuilt(find(each.text), empty) for each in found]
+        yield next((tree for tree in trees if tree[1]), trees[0])
 
 
 # ---- baselines ----
@@ -461,8 +464,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for switch in ("--resume", "--bf16"):
         made["train"].add_argument(switch, action="store_true")
     made["train"].add_argument("--max-steps", type=int)
-    made["parse"].add_argument("--num-beams", type=int)
-    made["parse"].add_argument("--length-penalty", type=float)
+    for option, of_type in (("--num-beams", int), ("--length-penalty", float), ("--num-best", int)):
+        made["parse"].add_argument(option, type=of_type, default=argparse.SUPPRESS)
     made["baseline"].add_argument("--parents", type=int, choices=[1, 2], default=1)
     args = parser.parse_args(arguments)
     if args.command == "prepare":
@@ -476,8 +479,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"F1 {results[f'{which}_eval_f1']:.2f} on the development set")
     elif args.command == "parse":
         model, tokenizer = load_for_inference(args.model)
-        given = {name: value for name in ("num_beams", "length_penalty") if (value := getattr(args, name)) is not None}
-        found = [whole for tree, whole in map(_shown, parse(model, tokenizer, map(str.split, sys.stdin), **given))]
+        given = {name: value for name, value in vars(args).items() if name not in ("command", "model")}
+        found = []
+        for tree, is_whole in parse(model, tokenizer, map(str.split, sys.stdin), **given):
+            print(written(tree), flush=True)
+            found.append(is_whole)
         print(f"{sum(found):,} of {len(found):,} outputs needed no repair", file=sys.stderr)
     elif args.command == "score":
         print(json.dumps(score(list(read_trees(args.gold)), list(read_trees(args.guess))), indent=1))
@@ -488,11 +494,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for tree in read_trees(args.test):
             guess = grammar.parse(leaves(tree)) if grammar else None
             print(written(guess or right_branching(tree, labels)), flush=True)
-
-
-def _shown(found: tuple[Tree, bool]) -> tuple[Tree, bool]:
-    print(written(found[0]), flush=True)
-    return found
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import math
 import random
 import sys
 from collections import Counter
+from types import SimpleNamespace
 
 import parsing
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from parsing import Grammar, leaves, linearised, read_trees, rebuilt, score, written
 
+from vaswani_transformer import VaswaniTransformerTokenizer
 from vaswani_transformer.training.run import training_arguments
 
 LABELS = ["S", "NP", "VP", "X", "WHNP", "ADVP", "PRT", "PRT|ADVP"[:3]]
@@ -320,7 +322,7 @@ def test_commands_prepare_train_parse_and_score(treebank, monkeypatch, capsys):
     assert "F1 " in capsys.readouterr().out
     text = "a (cat) sees\n\nthe man of the tree .\n"
     monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-    parsing.main(["parse", "--model", "run", "--num-beams", "2"])
+    parsing.main(["parse", "--model", "run", "--num-beams", "2", "--num-best", "2", "--length-penalty", "0"])
     out, err = capsys.readouterr()
     words = [" ".join(word for _, word in leaves(tree)) for tree in trees_of(out)]
     assert words[0] == "a -LRB-cat-RRB- sees" and words[-1] == "the man of the tree ."
@@ -330,6 +332,25 @@ def test_commands_prepare_train_parse_and_score(treebank, monkeypatch, capsys):
         parsing.Path("guess").write_text(capsys.readouterr().out)
         parsing.main(["score", "--gold", "train.trees", "--guess", "guess"])
         assert json.loads(capsys.readouterr().out)["f1"] > least
+
+
+def test_parse_prefers_an_output_that_takes_no_repair(treebank, monkeypatch):
+    """Of as many as are asked for; where each takes one, the best is repaired."""
+    outputs = {"a cat": ["(NP XX", "(S XX XX )S", "(NP XX XX )NP"], "cat": ["XX )S", "(NP"]}
+
+    def translate_n_best(model, tokenizer, sentences, num_best, **options):
+        assert options == {"num_beams": 3}
+        for sentence in sentences:
+            yield [SimpleNamespace(text=text) for text in outputs[sentence][:num_best]]
+
+    monkeypatch.setattr(parsing, "translate_n_best", translate_n_best)
+    tokenizer, sentences = VaswaniTransformerTokenizer.from_pretrained("data/tokenizer"), [["a", "cat"], ["cat"]]
+    for num_best, expected in ((1, "(TOP (NP (XX a) (XX cat)))"), (3, "(TOP (S (XX a) (XX cat)))")):
+        (first, is_whole), (second, is_second_whole) = parsing.parse(
+            None, tokenizer, sentences, num_best=num_best, num_beams=3
+        )
+        assert (written(first), is_whole) == (expected, num_best == 3)
+        assert (written(second), is_second_whole) == ("(TOP (XX cat))", False)
 
 
 @pytest.mark.heavy

@@ -57,9 +57,9 @@ class BpeDropout:
                 "tokenizer with `vaswani-transformer train-tokenizer`."
             )
         vocab = model["vocab"]
-        pairs = [pair.split(" ") if isinstance(pair, str) else pair for pair in model["merges"]]
         self._merges = {
-            (vocab[left], vocab[right]): (rank, vocab[left + right]) for rank, (left, right) in enumerate(pairs)
+            (vocab[left], vocab[right]): (rank, vocab[left + right])
+            for rank, (left, right) in enumerate(model["merges"])
         }
         added = {token["id"] for token in rules["added_tokens"]}
         self._vocab, self._texts = vocab, {token: text for text, token in vocab.items() if token not in added}
