@@ -643,7 +643,7 @@ def build_parser() -> argparse.ArgumentParser:
         add_options(command, options)
         if name == "train":
             add_recipe_fields(command)
-            command.usage = "%(prog)s --output-dir DIR [OPTION ...]; --help explains each"  # not all 80, before an error
+            command.usage = "%(prog)s --output-dir DIR [OPTION ...]; --help explains each"  # not all 80 of them
         typed = {action.dest: (*action.option_strings, action.metavar)[0] for action in command._actions}
         command.set_defaults(run=run, options=typed)
     return parser

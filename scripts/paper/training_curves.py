@@ -18,6 +18,7 @@ from vaswani_transformer.training.card import refresh_card
 FIGURES = {
     "eval_perplexity": "validation perplexity",
     "eval_sacrebleu": "validation sacreBLEU",
+    "eval_f1": "validation F1",
     "nll": "training nll, nats per token",
     "learning_rate": "learning rate",
 }
