@@ -83,7 +83,7 @@ RECIPES: dict[str, Recipe] = {
         ),
         Recipe(
             name="parsing-genia",
-            description="The paper's parser, small enough for GENIA's 14,326 trees and two hours of two CPU cores.",
+            description="The paper's parser, small enough for GENIA's 14,326 trees and three hours of two CPU cores.",
             **{**_PAPER, "d_model": 128, "d_ff": 512, "max_tokens_per_sentence": None},
             num_heads=4,
             vocab_size=4000,
@@ -298,13 +298,14 @@ def train_parser(data: str | Path, output_dir: str | Path, recipe: Recipe, **opt
 
 
 def parse(
-    model: Any, tokenizer: Any, sentences: Iterable[Sequence[str]], num_best: int = 1, **options: Any
+    model: Any, tokenizer: Any, sentences: Iterable[Sequence[str]], num_best: int | None = None, **options: Any
 ) -> Iterator[tuple[Tree, bool]]:
     """The tree of each sentence of words, and whether it took no repair; tags are XX if the parser learned none.
 
-    It is the first of the `num_best` best outputs that takes none, else the best. Other options: those of `translate`.
+    It is the first of the `num_best` outputs (None: all beams) that takes none, else the best. Options: those of `translate`.
     """
     find, (sentences, again) = bracket_finder(tokenizer), itertools.tee(sentences)
+    num_best = num_best or options.get("num_beams") or model.generation_config.num_beams
     outputs = translate_n_best(model, tokenizer, map(source_text, sentences), num_best, **options)
     for words, found in zip(again, outputs, strict=True):
         empty = [(LEAF, source_text([word])) for word in words]
@@ -475,8 +476,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         recipe = RECIPES[args.recipe]
         recipe = dataclasses.replace(recipe, max_steps=args.max_steps or recipe.max_steps)
         results = train_parser(args.data, args.output_dir, recipe, resume=args.resume, bf16=args.bf16)
-        which = "average" if results["num_averaged_snapshots"] else "best"
-        print(f"F1 {results[f'{which}_eval_f1']:.2f} on the development set")
+        print(f"F1 {results.get('average_eval_f1', results.get('best_eval_f1')):.2f} on the development set")
     elif args.command == "parse":
         model, tokenizer = load_for_inference(args.model)
         given = {name: value for name, value in vars(args).items() if name not in ("command", "model")}

@@ -335,7 +335,7 @@ def test_commands_prepare_train_parse_and_score(treebank, monkeypatch, capsys):
 
 
 def test_parse_prefers_an_output_that_takes_no_repair(treebank, monkeypatch):
-    """Of as many as are asked for; where each takes one, the best is repaired."""
+    """Of as many as are asked for, or of all beams; where each takes one, the best is repaired."""
     outputs = {"a cat": ["(NP XX", "(S XX XX )S", "(NP XX XX )NP"], "cat": ["XX )S", "(NP"]}
 
     def translate_n_best(model, tokenizer, sentences, num_best, **options):
@@ -345,11 +345,11 @@ def test_parse_prefers_an_output_that_takes_no_repair(treebank, monkeypatch):
 
     monkeypatch.setattr(parsing, "translate_n_best", translate_n_best)
     tokenizer, sentences = VaswaniTransformerTokenizer.from_pretrained("data/tokenizer"), [["a", "cat"], ["cat"]]
-    for num_best, expected in ((1, "(TOP (NP (XX a) (XX cat)))"), (3, "(TOP (S (XX a) (XX cat)))")):
+    for num_best, expected in ((1, "(TOP (NP (XX a) (XX cat)))"), (None, "(TOP (S (XX a) (XX cat)))")):
         (first, is_whole), (second, is_second_whole) = parsing.parse(
             None, tokenizer, sentences, num_best=num_best, num_beams=3
         )
-        assert (written(first), is_whole) == (expected, num_best == 3)
+        assert (written(first), is_whole) == (expected, num_best is None)
         assert (written(second), is_second_whole) == ("(TOP (XX cat))", False)
 
 
