@@ -302,7 +302,7 @@ def parse(
 ) -> Iterator[tuple[Tree, bool]]:
     """The tree of each sentence of words, and whether it took no repair; tags are XX if the parser learned none.
 
-    It is the first of the `num_best` outputs (None: all beams) that takes none, else the best. Options: those of `translate`.
+    It is the first of the `num_best` outputs (None: all beams) that takes none, else the best. Options: `translate`'s.
     """
     find, (sentences, again) = bracket_finder(tokenizer), itertools.tee(sentences)
     num_best = num_best or options.get("num_beams") or model.generation_config.num_beams
