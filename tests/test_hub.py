@@ -51,14 +51,18 @@ REPOS = [("author/model", None), ("author/model", "v1"), ("author/model", "dev")
 OTHER_REPOS = [("author/plain", None), ("author/ours", None), ("author/parts", None)]
 
 
+HOME = "/home/somebody/client"  # in paths, which are not pushed
+
+
 def make_run(folder, tokenizer, seed):
     """A finished run's folder, with what must stay at home."""
     model = make_model(seed=seed, scale=2.5, source_language="en", target_language="de")
     model.generation_config.max_new_tokens_over_source = 3
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    get_recipe("quickstart").save(folder)
-    write_json(folder / "train_results.json", {**RESULTS, "num_averaged_snapshots": 0, "best_checkpoint": None})
+    get_recipe("quickstart", train_source=f"{HOME}/train.en", train_target=f"{HOME}/train.de").save(folder)
+    best = f"{HOME}/runs/checkpoint-2"
+    write_json(folder / "train_results.json", {**RESULTS, "num_averaged_snapshots": 0, "best_checkpoint": best})
     (folder / "training_curves.png").write_bytes(b"curves")
     write_card(folder)
     for name in PRIVATE:
@@ -80,7 +84,9 @@ def runs(tmp_path_factory, tiny_tokenizer):
         make_run(runs / name, tiny_tokenizer, seed)
     test = {"test_corpus": {"dataset": "wmt/wmt14", "dataset_config": "de-en", "split": "test"}}
     test |= {"test_sacrebleu": 27.25, "test_sacrebleu_signature": "nrefs:1"}
-    write_json(runs / "v1" / "test_results.json", test)
+    write_json(runs / "v1" / "test_results.json", {**test, "test_data": "wmt/wmt14 de-en, split test"})
+    own = {"source_file": f"{HOME}/own.en", "target_file": f"{HOME}/own.de"}
+    write_json(runs / "v1" / "test_results-own.json", {"test_corpus": own, "test_data": ", ".join(own.values())})
     card = runs / "refused-card" / "README.md"
     card.write_text(card.read_text(encoding="utf-8").replace("---\n", "---\nlicense: nonsense\n", 1), encoding="utf-8")
     (runs / "ours").mkdir()
@@ -179,12 +185,20 @@ def test_push_prints_where_the_model_is(hub, pushed):
     ]
 
 
-def test_pushed_files_are_those_of_the_folder_but_for_the_path_in_the_card(hub, pushed, runs):
+def test_pushed_files_are_those_of_the_folder_but_for_paths(hub, pushed, runs):
     files = hub.repos["author/model"].files()
     for name in RUN:
-        content = (runs / "main" / name).read_bytes()
-        assert files[name] == content.replace(b'"path/to/main"', b'"author/model"'), name
+        content = (runs / "main" / name).read_bytes().replace(b'"path/to/main"', b'"author/model"')
+        for folder in (f"{HOME}/runs/", f"{HOME}/"):
+            content = content.replace(folder.encode(), b"")
+        assert files[name].strip() == content.strip(), name
     assert b'model="author/model"' in files["README.md"]
+
+
+def test_pushed_results_name_a_test_set_without_its_folder(hub, pushed):
+    results = json.loads(hub.repos["author/model"].files("v1")["test_results-own.json"])
+    assert results["test_corpus"] == {"source_file": "own.en", "target_file": "own.de"}
+    assert results["test_data"] == "own.en, own.de"
 
 
 def test_push_deletes_what_only_the_earlier_model_had(hub, pushed):

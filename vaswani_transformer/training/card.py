@@ -55,7 +55,7 @@ def make_card(folder: str | Path) -> str:
     results = read_json(folder / TRAIN_RESULTS_FILE)
     tests = {path.name: read_json(path) for path in sorted(folder.glob(TEST_RESULTS_PATTERN))}
     metrics = metric_names(next(iter(tests.values()))) if tests else {}
-    data = _without_folders(recipe.data_arguments("train") or {})
+    data = without_folders(recipe.data_arguments("train") or {})
     averaged, best = results["num_averaged_snapshots"], results["best_checkpoint"]
     weights = f"the mean of the last {averaged} snapshots" if averaged else "those of the last update"
     card = ModelCard.from_template(
@@ -75,7 +75,7 @@ def make_card(folder: str | Path) -> str:
         recipe=recipe,
         results=results,
         metrics=metrics,
-        tests=[{**test, "name": _test_name(test), "search": describe_search(test)} for test in tests.values()],
+        tests=[{**test, "name": test_name(test), "search": describe_search(test)} for test in tests.values()],
         signatures=dict.fromkeys(
             f"{label}: `{test[f'test_{metric}_signature']}`"
             for test in tests.values()
@@ -136,17 +136,20 @@ def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:
             card.data[field] = value
 
 
-def _without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a recipe or corpus, local paths cut down to their last part."""
+def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a recipe, corpus or results, local paths cut down to their last part."""
 
     def cut(name: str, value: Any) -> Any:
         if isinstance(value, list):
             return [cut(name, each) for each in value]
-        is_path = name.endswith(("_source", "_target", "_pairs", "_file"))
+        if isinstance(value, dict):
+            return without_folders(value)
+        is_path = name.endswith(("_source", "_target", "_pairs", "_file")) or name == "best_checkpoint"
         is_path |= name in ("dataset", "tokenizer") and isinstance(value, str) and not HUB_ID.fullmatch(value)
         return Path(value).name if is_path and isinstance(value, str) else value
 
-    return {name: cut(name, value) for name, value in values.items()}
+    named = {"test_data": test_name(values)} if "test_corpus" in values else {}
+    return {name: cut(name, value) for name, value in {**values, **named}.items()}
 
 
 def _changes(recipe: Recipe) -> dict[str, Any]:
@@ -155,7 +158,7 @@ def _changes(recipe: Recipe) -> dict[str, Any]:
     follows = get_recipe(recipe.name if recipe.name in RECIPES else None, max_steps=recipe.max_steps)
     original = {**dataclasses.asdict(follows), "max_steps": known.max_steps}
     changed = {name: value for name, value in dataclasses.asdict(recipe).items() if value != original[name]}
-    return _without_folders(changed)
+    return without_folders(changed)
 
 
 def hub_datasets(data: Mapping[str, Any]) -> list[str] | None:
@@ -173,17 +176,17 @@ def _validation(results: Mapping[str, Any], prefix: str) -> str:
 # ---- test sets ----
 
 
-def _test_name(test: Mapping[str, Any]) -> str:
+def test_name(test: Mapping[str, Any]) -> str:
     """The name that the user gave a test set, else its files or data set."""
     corpus: dict[str, str] = test["test_corpus"]
     given: str = test["test_data"]
-    return given if given != describe_corpus(corpus) else describe_corpus(_without_folders(corpus))
+    return given if given != describe_corpus(corpus) else describe_corpus(without_folders(corpus))
 
 
 def _eval_results(recipe: Recipe, test: Mapping[str, Any]) -> Iterator[EvalResult]:
     """Test results for a card's `model-index`, every figure as it was measured."""
-    corpus = _without_folders(test["test_corpus"])
-    name = _test_name(test)
+    corpus = without_folders(test["test_corpus"])
+    name = test_name(test)
     if name == describe_corpus(corpus):
         name = corpus.get("dataset", name)
     for metric, label in metric_names(test).items():
@@ -224,7 +227,7 @@ def _train_command(recipe: Recipe, name: str, results: Mapping[str, Any]) -> str
 
 
 def _evaluate_command(recipe: Recipe, name: str, results_file: str, test: Mapping[str, Any]) -> str:
-    corpus = _without_folders(test["test_corpus"])
+    corpus = without_folders(test["test_corpus"])
     options = {"model": name, **{_CORPUS_OPTIONS[key]: value for key, value in corpus.items()}}
     if test["test_data"] != describe_corpus(test["test_corpus"]):
         options["name"] = test["test_data"]

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from fnmatch import fnmatch
 from pathlib import Path
@@ -27,16 +28,18 @@ from ..files import (
     CARD_FILE,
     CODE_FILES,
     CONFIG_FILE,
+    RECIPE_FILE,
     RUN_FILES,
     TEST_RESULTS_PATTERN,
     TOKENIZER_FILES,
+    TRAIN_RESULTS_FILE,
     check_no_link_out,
     check_private,
     is_own_card,
     read_json,
 )
 from ..version import __version__
-from .card import hub_datasets
+from .card import hub_datasets, without_folders
 
 _PUBLISHED = tuple(file.name for file in RUN_FILES if file.on_hub)
 _EVAL_RESULTS = ".eval_results/vaswani_transformer.yaml"
@@ -55,7 +58,7 @@ def push_model(
 ) -> CommitInfo:
     """Uploads the model of a folder to the Hub in one commit, with its code, card, recipe and results.
 
-    Checkpoints, snapshots and the state of a training never go. Files of an earlier model are deleted from the repo.
+    Checkpoints, snapshots and the state of a training never go, and paths lose their folders. Files of an earlier model are deleted from the repo.
 
     Args:
         model: Folder of a model.
@@ -171,8 +174,10 @@ def _eval_results(folder: Path) -> list[CommitOperationAdd]:
 
 
 def _addition(path: Path, repo_id: str, stock_usage: str | None) -> CommitOperationAdd:
-    """A file as part of a commit; a generated card says how to load the model from the repo."""
+    """A file as part of a commit: without your folders, and a generated card loads the model from the repo."""
     content: Path | bytes = path
+    if any(fnmatch(path.name, name) for name in (RECIPE_FILE, TRAIN_RESULTS_FILE, TEST_RESULTS_PATTERN)):
+        content = json.dumps(without_folders(read_json(path)), indent=2, ensure_ascii=False).encode()
     if path.name == CARD_FILE and is_own_card(path):
         text = re.sub(r'"path/to/[^"]+"', f'"{repo_id}"', path.read_text(encoding="utf-8"))
         if stock_usage:
