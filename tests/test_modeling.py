@@ -302,6 +302,14 @@ def test_encoder_sees_the_whole_source(batch):
     assert not torch.allclose(*states)
 
 
+def test_input_embeddings_are_the_module_that_forward_calls(batch):
+    """NEFTune's hook is put there."""
+    model, calls = make_model(), []
+    model.get_input_embeddings().register_forward_hook(lambda *call: calls.append(call[1][0].shape))
+    model(batch["source"], batch["mask"], decoder_input_ids=batch["target"])
+    assert calls == [batch["source"].shape]
+
+
 def test_inputs_embeds_equal_input_ids(tiny_model, batch):
     embeddings = tiny_model.get_input_embeddings()
     expected = tiny_model(batch["source"], batch["mask"], decoder_input_ids=batch["target"]).logits

@@ -634,8 +634,8 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
-        """The shared embedding; the encoder's, if nothing is shared."""
-        return self.shared if self.config.tie_word_embeddings else self.encoder.embed_tokens
+        """The encoder's embedding, whose weight is the shared one unless nothing is shared."""
+        return self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: Any) -> None:
         """Replaces the shared embedding in both stacks; the encoder's alone, if nothing is shared."""
