@@ -244,6 +244,7 @@ def test_what_is_no_text_is_refused_as_before(translate):
         ("A <b>red</b> dog<br/>", "a <b>RED</b> DOG<br/>"),
         ("It costs 1,299.50 on 2026-11-05 at 12:30.", "iT COSTS 1,299.50 ON 2026-11-05 AT 12:30."),
         ("Is it ${count} or {{x}}?", "iS IT ${count} OR {{x}}?"),
+        ("There are 13 of them.", "tHERE ARE 13 OF THEM."),
     ],
 )
 def test_sentence_is_translated_around_what_its_translation_lost(saying, text, expected):
@@ -256,7 +257,7 @@ def test_sentence_is_translated_around_what_its_translation_lost(saying, text, e
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("I saw 2 dogs on 31 May.", "Ich sah zwei Hunde am letzten Mai."),  # words instead of small numbers
+        ("I saw 2 dogs on 12 May.", "Ich sah zwei Hunde am zwölften Mai."),  # words instead of small numbers
         ("It cost 1,299.50 euros.", "Es kostete 1.299,50 Euro."),  # separators of the other language
         ("See www.a.bc: {x} of 100%.", "Siehe: www.a.bc {x} von 100%."),  # in their places
     ],

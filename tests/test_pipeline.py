@@ -7,6 +7,7 @@ import itertools
 
 import pytest
 import torch
+from datasets import Dataset
 from tiny import make_model
 from transformers import MarianConfig, MarianMTModel, pipeline
 from transformers.pipelines.pt_utils import KeyDataset
@@ -46,7 +47,9 @@ def test_a_list_keeps_its_order_in_every_batch_size(translate, batch_size):
 
 def test_empty_list_and_tuple_give_lists(translate):
     assert translate([]) == []
+    assert translate([], split_sentences=False) == []
     assert translate(tuple(TEXTS)) == translate(TEXTS)
+    assert translate(Dataset.from_dict({"en": TEXTS})["en"]) == translate(TEXTS)
 
 
 def test_a_generator_and_a_data_set_stream_in_order(translate):
@@ -68,7 +71,7 @@ def batches(translate, monkeypatch):
 
 @pytest.mark.slow
 def test_a_list_is_batched_by_length_under_a_budget_of_tokens(translate, batches, monkeypatch):
-    texts = [f"{'long ' * (number % 7)}text {number}." for number in range(60)]
+    texts = [f"{'long ' * (number % 7)}text {chr(97 + number % 26)}." for number in range(60)]
     alone = [translate(text, max_new_tokens=8)[0] for text in texts]
     batches.clear()
     monkeypatch.setattr("vaswani_transformer.pipeline_vaswani_transformer._TOKENS_PER_BATCH", 400)

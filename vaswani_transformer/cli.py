@@ -136,10 +136,12 @@ def _train(args: argparse.Namespace) -> None:
         check_output_dir(args.output_dir, recipe, overwrite=options["overwrite"], resume=False)
         here = {name: options[name] for name in ("bf16", "use_cpu", "num_proc")}
         recipe = fit_to_minutes(recipe, args.minutes, **here)
+    elif args.minutes is not None:
+        print(f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.", file=sys.stderr)
     results = train(recipe, args.output_dir, **options)
     if is_main_process():
         print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")
-        figures = {"sacrebleu": "BLEU {:.2f}", "perplexity": "perplexity {:,.3f}"}
+        figures = {"sacrebleu": f"BLEU {{:.2f}} ({recipe.validation_search})", "perplexity": "perplexity {:,.3f}"}
         for which in ("best", "last", "average"):
             scores = {form: results.get(f"{which}_eval_{name}") for name, form in figures.items()}
             if text := ", ".join(form.format(value) for form, value in scores.items() if value is not None):

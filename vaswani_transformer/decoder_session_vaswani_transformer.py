@@ -182,9 +182,8 @@ def _state_of(weights: list[torch.Tensor]) -> list[object]:
     """A value that changes when a weight is replaced or written to, and always where torch does not count writing."""
     if any(weight.is_inference() for weight in weights):
         return [object()]
-    probes = [weight.detach().flatten()[:: 1 + weight.numel() // 64].float().sum() for weight in weights]
-    places = ((weight.data_ptr(), weight._version) for weight in weights)
-    return [torch.backends.mkldnn.enabled, *places, *torch.stack(probes).tolist()]
+    sums = [weight.detach().flatten()[:: 1 + weight.numel() // 64].float().sum() for weight in weights]
+    return [torch.backends.mkldnn.enabled, torch.stack(sums).tolist(), *((w.data_ptr(), w._version) for w in weights)]
 
 
 def is_static(device: torch.device) -> bool:

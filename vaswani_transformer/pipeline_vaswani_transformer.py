@@ -6,7 +6,7 @@ import functools
 import itertools
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import partial
 from typing import Any
 
@@ -129,14 +129,14 @@ def _is_shouted(sentence: Any) -> bool:
 def _mend(sentence: str, text: str) -> str | None:
     """A translation with what stays as it is; None if it lacks some, and has no other in its place.
 
-    Separators of digits may change, and small numbers become words.
+    Separators of digits may change, and numbers up to twelve become words.
     """
     missing, spare = list(_KEPT.finditer(sentence)), []
     for place in _KEPT.finditer(text):
         same = [each for each in missing if _SEPARATOR.sub(".", each[0]) == _SEPARATOR.sub(".", place[0])]
         missing.remove(same[0]) if same else spare.append(place)
     if not any(map(str.isdigit, text)):
-        missing = [each for each in missing if not re.fullmatch(r"\d\d?", each[0])]
+        missing = [each for each in missing if not re.fullmatch(r"\d|1[0-2]", each[0])]
     is_in_word = any(text[: each.start()][-1:].isalpha() for each in spare)
     kinds = [[each[0][0].isdigit() for each in places] for places in (missing, spare)]
     if missing and (is_in_word or kinds[0] != kinds[1]):
@@ -251,14 +251,12 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             if splits:
                 return next(self._documents(iter([inputs]), *args, **{"batch_size": _ANY_NUMBER, **kwargs}))
             return super().__call__(inputs, *args, **kwargs)
-        is_sized, is_list = isinstance(inputs, Sized), isinstance(inputs, (list, tuple))
+        is_sized, is_list = isinstance(inputs, Sized), isinstance(inputs, Sequence)
         if is_sized and kwargs.get("batch_size") is None and self._batch_size is None:
             kwargs["batch_size"] = _ANY_NUMBER
-        if is_list and not inputs:
-            return []
         if not isinstance(inputs, Iterable) and not is_sized:
             self.preprocess(inputs)  # raises TypeError
-        if splits:
+        if splits or (is_list and not inputs):  # which transformers does not take
             texts = (inputs[index] for index in range(len(inputs))) if is_sized else iter(inputs)
             results: Any = self._documents(texts, *args, **kwargs)
             results = list(results) if is_list else _Sized(results, len(inputs)) if is_sized else results

@@ -56,6 +56,12 @@ def test_load_for_inference_says_of_an_adapter_that_it_must_be_merged(folder):
         load_for_inference(folder)
 
 
+def test_load_for_inference_says_of_a_stopped_run_what_to_do(tmp_path):
+    (tmp_path / "recipe.json").write_text("{}")
+    with pytest.raises(ValueError, match="which was stopped. Let it finish with `train --resume`, or pass one of its"):
+        load_for_inference(tmp_path)
+
+
 def test_load_for_inference_takes_a_resumable_checkpoint_with_its_optimiser_state(folder):
     for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin"):
         torch.save({}, folder / name)

@@ -45,6 +45,10 @@ def test_arguments_refuse_values_out_of_range(tmp_path, name, value):
         make_arguments(tmp_path, **{name: value})
 
 
+def test_warmup_below_1_is_a_share_of_the_training(tmp_path):
+    assert make_arguments(tmp_path, warmup_steps=0.1, max_steps=25).warmup_steps == 3
+
+
 def test_arguments_accept_another_schedule_without_warmup(tmp_path):
     arguments = make_arguments(tmp_path, lr_scheduler_type="linear", warmup_steps=0, learning_rate=1e-3)
     assert arguments.warmup_steps == 0

@@ -163,7 +163,7 @@ def test_card_tells_whose_the_last_validations_figures_are(folder, averaged, bes
 
 def test_card_tells_the_averages_own_validation(folder):
     text = written(folder, num_averaged_snapshots=4, average_eval_perplexity=12.3456, average_eval_sacrebleu=30.0)
-    assert rows(text)["validation of the average"] == ["perplexity 12.346, sacrebleu 30.000"]
+    assert rows(text)["validation of the average"] == ["perplexity 12.346, sacrebleu 30.000 (greedy)"]
 
 
 def limits(text):

@@ -166,6 +166,8 @@ def test_minutes_become_updates_that_a_resume_keeps(files, capsys):
     assert f"{recipe.max_steps:,} updates on 80 pairs" in said.out
     assert 1 < recipe.max_steps < 1000
     assert main([*command, "--resume"]) == 0 and Recipe.load("run") == recipe
+    kept = f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect."
+    assert kept in capsys.readouterr().err
     shutil.rmtree("run/checkpoint-" + str(recipe.max_steps))
     for name in ("model.safetensors", "train_results.json"):
         (Path("run") / name).unlink()

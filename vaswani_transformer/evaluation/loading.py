@@ -19,7 +19,7 @@ from transformers.utils.peft_utils import find_adapter_config_file
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..cpu_kernels_vaswani_transformer import INT8
-from ..files import WEIGHTS_FILE, WEIGHTS_INDEX, read_json
+from ..files import CONFIG_FILE, RECIPE_FILE, WEIGHTS_FILE, WEIGHTS_INDEX, read_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
 HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -53,6 +53,11 @@ def load_for_inference(
             "(merge_and_unload, then save_pretrained), and pass that folder."
         )
     folder = Path(name_or_path)
+    if (folder / RECIPE_FILE).is_file() and not (folder / CONFIG_FILE).is_file():
+        raise ValueError(
+            f"`model` must be a finished model, got the run in {folder}, which was stopped. Let it finish with "
+            "`train --resume`, or pass one of its folders checkpoint-*."
+        )
     kind = VaswaniTransformerConfig.get_config_dict(str(name_or_path))[0].get("model_type")
     if kind != VaswaniTransformerConfig.model_type:
         raise ValueError(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -31,7 +32,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     Paper: section 5.
 
     Raises:
-        ValueError: If `warmup_steps` is no whole number of at least 1.
+        ValueError: If `warmup_steps` is neither a whole number of at least 1 nor a share of `max_steps`.
     """
 
     output_dir: str = field(default="trainer_output", metadata={"help": "Folder of the run."})
@@ -42,7 +43,9 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         default="inverse_sqrt",
         metadata={"help": "`inverse_sqrt` is the paper's schedule; others are those of transformers."},
     )
-    warmup_steps: float = field(default=4000, metadata={"help": "Updates of the linear warm-up."})
+    warmup_steps: float = field(
+        default=4000, metadata={"help": "Updates of the linear warm-up; below 1, a share of max_steps."}
+    )
     adam_beta2: float = field(default=0.98, metadata={"help": "Adam's decay of the second moment."})
     adam_epsilon: float = field(default=1e-9, metadata={"help": "Adam's epsilon."})
     weight_decay: float = field(default=0.0, metadata={"help": "Weight decay; the paper has none."})
@@ -82,11 +85,13 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
 
     def __post_init__(self) -> None:
         """Checks the warm-up, then lets transformers derive the rest."""
+        if 0 < self.warmup_steps < 1 and self.max_steps > 0:
+            self.warmup_steps = math.ceil(self.warmup_steps * self.max_steps)  # as transformers counts it
         uses_the_papers_rate = self.lr_scheduler_type == "inverse_sqrt" or self.learning_rate is None
         if uses_the_papers_rate and (self.warmup_steps < 1 or self.warmup_steps != int(self.warmup_steps)):
             raise ValueError(
-                f"`warmup_steps` must be a whole number of updates of at least 1, got {self.warmup_steps}. "
-                "The paper uses 4000."
+                "`warmup_steps` must be a whole number of updates of at least 1, or a share of `max_steps`, got "
+                f"{self.warmup_steps}. The paper uses 4000."
             )
         falling = ("nll", "perplexity", *(name for name, metric in METRICS.items() if metric.lower_is_better))
         if self.greater_is_better is None and (self.metric_for_best_model or "").endswith(falling):

@@ -90,8 +90,8 @@ def make_card(folder: str | Path) -> str:
         changes={field: value for field, value in _changes(recipe).items() if field != "description"},
         dropped=", ".join(f"{count:,} {rule}" for rule, count in results["train_dropped_pairs"].items() if count),
         weights=f"those of the best checkpoint, `{Path(best).name}`" if best else weights,
-        validation=_validation(results, "last_eval_"),
-        average_validation=_validation(results, "average_eval_"),
+        validation=_validation(recipe, results, "last_eval_"),
+        average_validation=_validation(recipe, results, "average_eval_"),
         picture=CURVES_FILE if (folder / CURVES_FILE).is_file() else None,
         commands=[_train_command(recipe, name, results)]
         + [_evaluate_command(recipe, name, file, test) for file, test in tests.items()],
@@ -167,10 +167,11 @@ def hub_datasets(data: Mapping[str, Any]) -> list[str] | None:
     return [name] if name != BUILTIN and HUB_ID.fullmatch(name) and not Path(name).exists() else None
 
 
-def _validation(results: Mapping[str, Any], prefix: str) -> str:
+def _validation(recipe: Recipe, results: Mapping[str, Any], prefix: str) -> str:
     """Figures of one of the validations in a run's results; "" for none."""
     figures = {name: results.get(f"{prefix}{name}") for name in ("perplexity", "nll", "loss", *METRICS)}
-    return ", ".join(f"{name} {value:,.3f}" for name, value in figures.items() if value is not None)
+    text = ", ".join(f"{name} {value:,.3f}" for name, value in figures.items() if value is not None)
+    return f"{text} ({recipe.validation_search})" if any(figures[name] is not None for name in METRICS) else text
 
 
 # ---- test sets ----

@@ -58,7 +58,8 @@ def push_model(
 ) -> CommitInfo:
     """Uploads the model of a folder to the Hub in one commit, with its code, card, recipe and results.
 
-    Checkpoints, snapshots and the state of a training never go, and paths lose their folders. Files of an earlier model are deleted from the repo.
+    Checkpoints, snapshots and the state of a training never go, and paths lose their folders. Files of an earlier
+    model are deleted from the repo.
 
     Args:
         model: Folder of a model.
@@ -84,8 +85,8 @@ def push_model(
     if missing := [name for name in needed if not any(folder.glob(name))]:
         raise FileNotFoundError(
             f"`model` must be the folder of a whole model with its card, got {folder} without {missing[0]}. Let the "
-            f"training finish; where it wrote no {CARD_FILE}, trainer.create_model_card() does, or do it by hand "
-            "(https://huggingface.co/docs/hub/model-cards)."
+            f"training finish; {CARD_FILE} of a model by `average` or another trainer you write, or "
+            "trainer.create_model_card() (https://huggingface.co/docs/hub/model-cards)."
         )
     api = HfApi(token=token, library_name="vaswani_transformer", library_version=__version__)
     if (kind := read_json(folder / CONFIG_FILE).get("model_type")) != VaswaniTransformerConfig.model_type:

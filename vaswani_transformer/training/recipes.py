@@ -229,6 +229,11 @@ class Recipe:
         """True if a validation figure decides which weights are kept, or when the training ends."""
         return self.load_best_model_at_end or self.early_stopping_patience is not None
 
+    @property
+    def validation_search(self) -> str:
+        """How validations translate: greedy or beam N, which the published model's search need not be."""
+        return "greedy" if self.generation_num_beams == 1 else f"beam {self.generation_num_beams}"
+
     def model_config(self, vocab_size: int | None = None) -> VaswaniTransformerConfig:
         """Configuration of the recipe's model, with the tokenizer's entries or the recipe's `vocab_size`.
 
