@@ -183,7 +183,8 @@ def _state_of(weights: list[torch.Tensor]) -> list[object]:
     if any(weight.is_inference() for weight in weights):
         return [object()]
     sums = [weight.detach().flatten()[:: 1 + weight.numel() // 64].float().sum() for weight in weights]
-    return [torch.backends.mkldnn.enabled, torch.stack(sums).tolist(), *((w.data_ptr(), w._version) for w in weights)]
+    numbers = torch.stack(sums).tolist() if sums else []  # none in int8
+    return [torch.backends.mkldnn.enabled, numbers, *((w.data_ptr(), w._version) for w in weights)]
 
 
 def is_static(device: torch.device) -> bool:
