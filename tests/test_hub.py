@@ -191,7 +191,7 @@ def test_pushed_files_are_those_of_the_folder_but_for_paths(hub, pushed, runs):
         content = (runs / "main" / name).read_bytes().replace(b'"path/to/main"', b'"author/model"')
         for folder in (f"{HOME}/runs/", f"{HOME}/"):
             content = content.replace(folder.encode(), b"")
-        assert files[name].strip() == content.strip(), name
+        assert files[name] == content, name
     assert b'model="author/model"' in files["README.md"]
 
 

@@ -163,7 +163,12 @@ def write_text(path: Path, text: str) -> Path:
 
 def write_json(path: Path, value: Any) -> Path:
     """Writes an indented JSON file by way of a temporary one, and returns its path."""
-    return write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    return write_text(path, json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """The text of an indented JSON file."""
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def flush_to_disk(path: Path) -> None:

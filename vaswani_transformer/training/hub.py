@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from fnmatch import fnmatch
 from pathlib import Path
@@ -36,6 +35,7 @@ from ..files import (
     check_no_link_out,
     check_private,
     is_own_card,
+    json_text,
     read_json,
 )
 from ..version import __version__
@@ -178,7 +178,7 @@ def _addition(path: Path, repo_id: str, stock_usage: str | None) -> CommitOperat
     """A file as part of a commit: without your folders, and a generated card loads the model from the repo."""
     content: Path | bytes = path
     if any(fnmatch(path.name, name) for name in (RECIPE_FILE, TRAIN_RESULTS_FILE, TEST_RESULTS_PATTERN)):
-        content = json.dumps(without_folders(read_json(path)), indent=2, ensure_ascii=False).encode()
+        content = json_text(without_folders(read_json(path))).encode()
     if path.name == CARD_FILE and is_own_card(path):
         text = re.sub(r'"path/to/[^"]+"', f'"{repo_id}"', path.read_text(encoding="utf-8"))
         if stock_usage:
