@@ -53,6 +53,11 @@ def test_library_names_are_aliases(library_name, our_name):
     assert getattr(config, library_name) == getattr(config, our_name)
 
 
+def test_widths_of_heads_follow_from_sizes_by_either_name():
+    config = VaswaniTransformerConfig(hidden_size=256, num_attention_heads=4)
+    assert (config.d_model, config.num_heads, config.d_k, config.d_v) == (256, 4, 64, 64)
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -64,6 +69,7 @@ def test_library_names_are_aliases(library_name, our_name):
         ({"dropout": 1.0}, r"`dropout` must lie in \[0, 1\), got 1.0"),
         ({"attention_dropout": -0.1}, "`attention_dropout` must lie"),
         ({"d_k": 0}, "`d_k` must be at least 1, got 0"),
+        ({"num_hidden_layers": 0}, "`num_decoder_layers` must be at least 1, got 0"),
         ({"position_encoding": "rotary"}, "must be one of sinusoidal, learned, got 'rotary'"),
     ],
 )

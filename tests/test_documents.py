@@ -258,7 +258,11 @@ def test_sentence_is_translated_around_what_its_translation_lost(saying, text, e
     ("text", "said"),
     [
         ("I saw 2 dogs on 12 May.", "Ich sah zwei Hunde am zwölften Mai."),  # words instead of small numbers
+        ("He has 3 dogs and 20 cats.", "Er hat drei Hunde und 20 Katzen."),
         ("It cost 1,299.50 euros.", "Es kostete 1.299,50 Euro."),  # separators of the other language
+        ("10,000 came and 1,234,567 went.", "10 000 sont venus, 1\u202f234\u00a0567 sont partis."),
+        ("It took from 1990-2000.", "Es dauerte von 1990\u20132000."),
+        ("At 3 p.m. it was open, at 10:30 p.m. shut.", "Um 15 Uhr war es auf, um 22:30 Uhr zu."),  # other clocks
         ("See www.a.bc: {x} of 100%.", "Siehe: www.a.bc {x} von 100%."),  # in their places
     ],
 )
@@ -274,6 +278,7 @@ def test_translation_that_lost_nothing_is_the_models(saying, text, said):
         ("Um 13:00 kamen 79 von 42 dort an.", "Um 12:30 kamen 78 von 42 dort an."),
         ("Um 12.30 kamen 42 von 788 dort an.", "Um 12.30 kamen 42 von 78 dort an."),  # one is missing, one too much
         ("Um 12:30 kamen 42 von x78 dort an.", "Um 12:30 kamen 42 von x78 dort an."),
+        ("Um 12:30 kamen 42 von 66 dort an.", "Um 12:30 kamen 42 von 78 dort an."),  # which is no hour
     ],
 )
 def test_wrong_numbers_are_replaced_by_those_of_the_sentence(saying, said, expected):

@@ -476,3 +476,12 @@ def test_processors_on_which_the_bound_rests_lift_nothing_above_0(processor):
     lifted = processor(ids, scores.clone()).max() > 0
     assert (type(processor) in NEVER_POSITIVE) == (type(processor) is not InfNanRemoveLogitsProcessor)
     assert not lifted
+
+
+def test_greedy_search_is_saved_beside_a_length_penalty(tmp_path):
+    model = make_model()
+    model.generation_config.update(num_beams=1, length_penalty=0.6)
+    model.save_pretrained(tmp_path)
+    loaded = VaswaniTransformerForConditionalGeneration.from_pretrained(tmp_path)
+    assert (model.generation_config.length_penalty, loaded.generation_config.num_beams) == (0.6, 1)
+    assert loaded._prepare_generation_config(None, num_beams=4)[0].length_penalty == 0.6

@@ -5,6 +5,7 @@
 import importlib
 import itertools
 
+import pandas
 import pytest
 import torch
 from datasets import Dataset
@@ -50,6 +51,23 @@ def test_empty_list_and_tuple_give_lists(translate):
     assert translate([], split_sentences=False) == []
     assert translate(tuple(TEXTS)) == translate(TEXTS)
     assert translate(Dataset.from_dict({"en": TEXTS})["en"]) == translate(TEXTS)
+
+
+def test_column_of_a_table_is_read_in_its_order_not_by_its_labels(translate):
+    column = pandas.Series(TEXTS, index=[4, 1, 0, 2, 7])
+    assert list(translate(column)) == [[result] for result in translate(TEXTS)]
+
+
+def test_dictionaries_of_generate_are_no_matter_of_the_pipeline(checkpoint, translate):
+    other = pipeline("translation", model=str(checkpoint))
+    other.model.generation_config.return_dict_in_generate = True
+    assert other(TEXTS) == translate(TEXTS)
+
+
+def test_languages_may_have_a_hyphen(tmp_path, tiny_tokenizer):
+    make_model(source_language="en", target_language="pt-BR").save_pretrained(tmp_path)
+    tiny_tokenizer.save_pretrained(tmp_path)
+    assert len(pipeline("translation_en_to_pt-BR", model=str(tmp_path))("A dog.")) == 1
 
 
 def test_a_generator_and_a_data_set_stream_in_order(translate):

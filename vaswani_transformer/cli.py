@@ -268,7 +268,7 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
     from .evaluation.loading import load_for_inference
-    from .evaluation.translate import join_processes, stream_translations, translate_file
+    from .evaluation.translate import join_processes, part_of, stream_translations, translate_file
 
     if args.stream:
         others = ("n_best", "tag", "document", "target_prefixes", "resume")
@@ -285,6 +285,9 @@ def _translate(args: argparse.Namespace) -> None:
     output = Path(args.output)
     if output.is_file() and not (args.overwrite or args.resume):
         raise ValueError(f"`output` must be a new file, got {output}. Pass another, or --overwrite.")
+    if output.is_file() and not args.overwrite and not part_of(output).exists():
+        print(f"{output} is whole already; --overwrite translates anew.", file=sys.stderr)
+        return
     output.parent.mkdir(parents=True, exist_ok=True)
     processes = join_processes()
     device = args.device or (processes and processes.device)

@@ -133,6 +133,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs: Any) -> None:
+        for alias in kwargs.keys() & self.attribute_map.keys():  # before the widths that follow from them
+            setattr(self, alias, kwargs.pop(alias))
         self._check_fields()
         super().__post_init__(**kwargs)
 

@@ -8,7 +8,6 @@ back at the end.
 Shapes: B sentences of the batch, A of them still searched, N beams, C candidates of a step, V vocabulary.
 """
 
-import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
-from transformers.generation.logits_process import (
-    MinLengthLogitsProcessor,
-    MinNewTokensLengthLogitsProcessor,
-    SuppressTokensLogitsProcessor,
-)
+from transformers.generation.logits_process import MinNewTokensLengthLogitsProcessor
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 
 from .decoder_session_vaswani_transformer import DecoderSession, is_plain
@@ -66,31 +61,17 @@ def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) 
     return type(criterion) is EosTokenCriteria and ends is not None and torch.equal(criterion.eos_token_id, ends)
 
 
-class ForbiddenTokens(LogitsProcessor):
-    """Some processors of transformers, in place: they forbid the same tokens everywhere, and copy all scores."""
+class NoEndYet(LogitsProcessor):
+    """MinNewTokensLengthLogitsProcessor in place: that of transformers copies all scores."""
 
-    def __init__(self, tokens: torch.Tensor, until: float) -> None:
-        self.tokens, self.until = tokens, until
+    def __init__(self, processor: MinNewTokensLengthLogitsProcessor) -> None:
+        self.tokens, self.until = processor.eos_token_id, processor.prompt_length_to_skip + processor.min_new_tokens
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """(rows, V) scores, -inf for the tokens while prefixes are shorter than `until`."""
+        """(rows, V) scores, -inf for the ends while prefixes are shorter than `until`."""
         if input_ids.shape[1] < self.until:
             scores[:, self.tokens] = -torch.inf
         return scores
-
-    @classmethod
-    def instead_of(cls, processor: LogitsProcessor, vocab_size: int) -> LogitsProcessor:
-        """A processor that does the same in place; `processor` itself, if it does something else."""
-        until: float
-        if type(processor) is MinLengthLogitsProcessor:
-            tokens, until = processor.eos_token_id, processor.min_length
-        elif type(processor) is MinNewTokensLengthLogitsProcessor:
-            tokens, until = processor.eos_token_id, processor.prompt_length_to_skip + processor.min_new_tokens
-        elif type(processor) is SuppressTokensLogitsProcessor:
-            tokens, until = processor.suppress_tokens, math.inf
-        else:
-            return processor
-        return cls(tokens[(tokens >= 0) & (tokens < vocab_size)], until)
 
 
 @dataclass
@@ -121,7 +102,7 @@ class SearchTask:
         session = DecoderSession(model, encoded[::beams], None if mask is None else mask[::beams], beams)
         session.read(prompt[:, :-1])
         processors = LogitsProcessorList(
-            ForbiddenTokens.instead_of(each, model.config.vocab_size) for each in processors
+            NoEndYet(each) if type(each) is MinNewTokensLengthLogitsProcessor else each for each in processors
         )
         ends, has_nan = limits.new_empty(0) if ends is None else ends, limits.new_zeros((), dtype=torch.bool)
         return cls(session, prompt, limits, ends, processors, has_nan)
@@ -129,7 +110,7 @@ class SearchTask:
     @property
     def is_row_by_row(self) -> bool:
         """True if the processors may see some rows of the batch without the others."""
-        return all(type(each) in {ForbiddenTokens, *ROW_BY_ROW} for each in self.processors)
+        return all(type(each) in {NoEndYet, *ROW_BY_ROW} for each in self.processors)
 
     def processed(self, parts: Iterable[torch.Tensor], prefixes: torch.Tensor) -> Iterable[torch.Tensor]:
         """Processed scores (.., V), which come a part of the rows at a time; prefixes are (R, L).

@@ -25,7 +25,7 @@ _IN_ORDER = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria"
 
 _OF_VERSION_4 = ("truncation", "return_tensors", "return_text", "clean_up_tokenization_spaces")  # its own arguments
 _SPACES = ("\u0120", "\u2581")  # in front of a word's first token, by byte-level and SentencePiece vocabularies
-_PAIR_TASK = re.compile(r"translation_(?P<source>\w+)_to_(?P<target>\w+)")
+_PAIR_TASK = re.compile(r"translation_(?P<source>[\w-]+)_to_(?P<target>[\w-]+)")
 
 # White space in front of a line, with the mark of a list.
 _BEFORE = re.compile(r"\s*(?:(?:[-*+\u2022\u2023\u2013]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s+)?")
@@ -39,10 +39,10 @@ _SYMBOLS = re.compile(r"([\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u2bff\ufe0f\
 # What stays as it is: addresses, placeholders, tags and numbers.
 _KEPT = re.compile(
     r"(https?://[^\s<>]*[\w/]|www\.[^\s<>]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-    r"|\$?\{+[^{}\s]*\}+|%\(\w+\)[sdf]|%[sdif]\b|</?\w[^<>]*>|\d+(?:[.,:/-]\d+)*)"
+    r"|\$?\{+[^{}\s]*\}+|%\(\w+\)[sdf]|%[sdif]\b|</?\w[^<>]*>"
+    r"|\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+(?:[.,:/\u2013-]\d+)*)"
 )
-
-_SEPARATOR = re.compile(r"(?<=\d)[.,:](?=\d)")
+_SEPARATOR = re.compile(r"(?<=\d)[.,:\u2013 \u00a0\u202f-](?=\d)")
 
 
 def split_text(text: str, language: str | None = None) -> list[str]:
@@ -129,13 +129,16 @@ def _is_shouted(sentence: Any) -> bool:
 def _mend(sentence: str, text: str) -> str | None:
     """A translation with what stays as it is; None if it lacks some, and has no other in its place.
 
-    Separators of digits may change, and numbers up to twelve become words.
+    Separators of digits may change, hours be those of the other half of the day, and numbers up to twelve words.
     """
-    missing, spare = list(_KEPT.finditer(sentence)), []
-    for place in _KEPT.finditer(text):
-        same = [each for each in missing if _SEPARATOR.sub(".", each[0]) == _SEPARATOR.sub(".", place[0])]
-        missing.remove(same[0]) if same else spare.append(place)
-    if not any(map(str.isdigit, text)):
+    missing, spare = list(_KEPT.finditer(sentence)), list(_KEPT.finditer(text))
+    for is_same in (str.__eq__, _are_hours):
+        for place in spare.copy():
+            key = _SEPARATOR.sub(".", place[0])
+            if same := [each for each in missing if is_same(_SEPARATOR.sub(".", each[0]), key)]:
+                missing.remove(same[0])
+                spare.remove(place)
+    if not any(each[0][0].isdigit() for each in spare):
         missing = [each for each in missing if not re.fullmatch(r"\d|1[0-2]", each[0])]
     is_in_word = any(text[: each.start()][-1:].isalpha() for each in spare)
     kinds = [[each[0][0].isdigit() for each in places] for places in (missing, spare)]
@@ -144,6 +147,12 @@ def _mend(sentence: str, text: str) -> str | None:
     for wrong, right in reversed(list(zip(spare, missing, strict=False))):
         text = text[: wrong.start()] + right[0] + text[wrong.end() :]
     return text
+
+
+def _are_hours(one: str, other: str) -> bool:
+    """True for an hour by the clocks of 12 and of 24 hours, as "3 p.m." and "15 Uhr"."""
+    times: Any = [re.fullmatch(r"(1?\d|2[0-4])(|\.\d\d)", each) for each in (one, other)]
+    return None not in times and times[0][2] == times[1][2] and abs(int(times[0][1]) - int(times[1][1])) == 12
 
 
 @functools.cache
@@ -220,6 +229,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     def __init__(self, *args: Any, split_sentences: bool = True, **kwargs: Any) -> None:
         self._splits_sentences = split_sentences
+        if getattr(kwargs.get("model"), "is_quantized", False):
+            kwargs.setdefault("device", kwargs["model"].device)  # a quantized model stays where it was loaded
         super().__init__(*args, **kwargs)
         if hasattr(self.model, "check_loaded_weights"):
             self.model.check_loaded_weights()
@@ -257,8 +268,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         if not isinstance(inputs, Iterable) and not is_sized:
             self.preprocess(inputs)  # raises TypeError
         if splits or (is_list and not inputs):  # which transformers does not take
-            texts = (inputs[index] for index in range(len(inputs))) if is_sized else iter(inputs)
-            results: Any = self._documents(texts, *args, **kwargs)
+            results: Any = self._documents(_each_of(inputs), *args, **kwargs)
             results = list(results) if is_list else _Sized(results, len(inputs)) if is_sized else results
         else:
             results = super().__call__(list(inputs) if is_list else inputs, *args, **kwargs)
@@ -316,8 +326,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         options = self._prepare_generate_kwargs(forward_params)
 
         def results() -> Iterator[list[dict[str, str]]]:
-            is_indexed = isinstance(inputs, Sized) and hasattr(inputs, "__getitem__")
-            rest = (inputs[index] for index in range(len(inputs))) if is_indexed else iter(inputs)
+            rest = _each_of(inputs)
             while pool := list(itertools.islice(rest, min(_POOL, 16 * batch_size))):
                 encoded = [self.preprocess(text, **preprocess_params) for text in pool]
                 found: list[Any] = [None] * len(pool)
@@ -372,7 +381,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         if target_prefix is not None:
             start = [self.model.config.decoder_start_token_id, *prefix_ids(self.tokenizer, target_prefix)]
             generate_kwargs["decoder_input_ids"] = torch.tensor([start], device=self.device).expand(len(is_blank), -1)
-        sequences = self.model.generate(**model_inputs, **self._prepare_generate_kwargs(generate_kwargs))
+        generate_kwargs = self._prepare_generate_kwargs({**generate_kwargs, "return_dict_in_generate": False})
+        sequences = self.model.generate(**model_inputs, **generate_kwargs)
         shape = (is_blank.shape[0], -1, sequences.shape[-1])  # (B * n, T) -> (B, n, T)
         outputs = {"sequences": sequences.view(shape).masked_fill(is_blank, self.tokenizer.pad_token_id)}
         if return_scores:
@@ -431,6 +441,11 @@ def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> li
         words[-1][1].append(log_prob)
     to_text = tokenizer.convert_tokens_to_string
     return [{"word": to_text(parts).strip(), "score": sum(each) / len(each)} for parts, each in words]
+
+
+def _each_of(inputs: Any) -> Iterator[Any]:
+    """What a list, a generator, a column or a data set holds, in order."""
+    return iter(inputs) if isinstance(inputs, Iterable) else (inputs[index] for index in range(len(inputs)))
 
 
 class _Sized:

@@ -314,6 +314,8 @@ def test_an_output_is_replaced_only_when_that_is_said_and_its_folder_is_made(arg
     assert "`--output` must be a new file, got new/folder/out. Pass another, or --overwrite." in refused(
         capsys, command
     )
+    assert main([*command, "--resume"]) == 0
+    assert "out is whole already; --overwrite translates anew." in capsys.readouterr().err
     assert Path("new/folder/out").read_bytes() == b"mine\n"
     assert main([*command, "--overwrite"]) == 0
     assert Path("new/folder/out").read_bytes() == first

@@ -5,7 +5,13 @@ from tiny import make_model
 
 from vaswani_transformer.evaluation import translate as translating
 from vaswani_transformer.evaluation.scoring import score_pairs
-from vaswani_transformer.evaluation.translate import Hypothesis, decoding_overrides, translate, translate_n_best
+from vaswani_transformer.evaluation.translate import (
+    Hypothesis,
+    decoding_overrides,
+    translate,
+    translate_file,
+    translate_n_best,
+)
 
 # Limits the output of the untrained model, which seldom ends a sentence itself.
 SHORT = {"max_new_tokens_over_source": 3}
@@ -34,6 +40,21 @@ def test_translate_gives_an_empty_string_for_a_blank_sentence(model, tiny_tokeni
     translations = list(translate(model, tiny_tokenizer, [blank, "A dog.", blank], **SHORT))
     assert translations[0] == translations[2] == ""
     assert translations[1] == translate_alone(model, tiny_tokenizer, "A dog.", **SHORT)
+
+
+def test_translate_gives_one_text_whatever_generate_is_told_to_return(model, tiny_tokenizer):
+    expected = list(translate(model, tiny_tokenizer, ["A dog."], num_beams=4, **SHORT))
+    model.generation_config.update(return_dict_in_generate=True, num_return_sequences=2, num_beams=4)
+    assert list(translate(model, tiny_tokenizer, ["A dog."], **SHORT)) == expected
+
+
+def test_file_of_prefixes_is_no_output(model, tiny_tokenizer, tmp_path):
+    for name in ("in", "prefixes"):
+        (tmp_path / name).write_text("A\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="`output` must"):
+        translate_file(
+            model, tiny_tokenizer, tmp_path / "in", tmp_path / "prefixes", prefixes_file=tmp_path / "prefixes"
+        )
 
 
 def test_translate_gives_nothing_for_nothing(model, tiny_tokenizer):

@@ -283,6 +283,7 @@ def test_a_text_longer_than_any_of_the_training_warns_once(save_model, tmp_path,
         ({"num_beams": 0}, ValueError, "at most `num_beams`, which is 0"),
         ({"length_penalty": float("nan")}, ValueError, "`length_penalty` must be a finite number"),
         ({"do_sample": True}, TypeError, "do_sample"),
+        ({"eos_token_id": 5}, TypeError, "eos_token_id"),
     ],
     ids=str,
 )

@@ -109,12 +109,13 @@ def translate(
 
     Paper: section 6.1.
     """
+    options = {**generate_kwargs, "num_return_sequences": 1, "return_dict_in_generate": False}
 
     def compute(rows: list[Row]) -> list[str]:
         texts = [""] * len(rows)
         for length in sorted({len(prefix) for _, *prefixes in rows for prefix in prefixes} or {-1}):  # same in a batch
             places = [place for place, row in enumerate(rows) if length < 0 or len(row[1]) == length]
-            *_, found = _generate(model, tokenizer, [rows[place] for place in places], generate_kwargs)
+            *_, found = _generate(model, tokenizer, [rows[place] for place in places], options)
             for place, text in zip(places, tokenizer.batch_decode(found, skip_special_tokens=True), strict=True):
                 texts[place] = text
         return texts
@@ -393,7 +394,7 @@ def translate_file(
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
     """
-    check_outputs({"output": output_file}, [input_file])
+    check_outputs({"output": output_file}, [input_file, prefixes_file])
     ways = {"num_best": num_best, "document": document or None, "target_prefixes": prefixes_file}
     if len(given := [f"`{name}`" for name, value in ways.items() if value is not None]) > 1:
         raise ValueError(
@@ -484,7 +485,8 @@ def stream_translations(
                 print(flush=True)
 
 
-def _part_of(output_file: str | Path) -> Path:
+def part_of(output_file: str | Path) -> Path:
+    """Where lines are collected until the output is whole."""
     path = Path(output_file).resolve()
     return path.with_name(path.name + ".part")
 
@@ -494,7 +496,7 @@ def _keep_part(output_file: str | Path, resume: bool) -> int:
 
     Deletes the part unless it is to be resumed.
     """
-    part = _part_of(output_file)
+    part = part_of(output_file)
     if not resume or part.is_symlink() or not part.is_file():
         part.unlink(missing_ok=True)
         return 0
@@ -510,7 +512,7 @@ def _keep_part(output_file: str | Path, resume: bool) -> int:
 
 def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
     """Writes lines behind those of the part, each chunk to the disk, and renames the part; returns their number."""
-    part, num_lines = _part_of(output_file), 0
+    part, num_lines = part_of(output_file), 0
     try:
         with part.open("ab") as stream:
             while chunk := list(itertools.islice(lines, SENTENCES_PER_CHUNK)):

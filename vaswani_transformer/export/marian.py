@@ -27,8 +27,10 @@ from huggingface_hub import (
     ModelCardData,
 )
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
+from transformers.utils.hub import cached_file
 
 from ..evaluation.loading import load_for_inference
+from ..evaluation.translate import decoding_config
 from ..files import (
     CARD_FILE,
     CONFIG_FILE,
@@ -104,7 +106,7 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
                 **{name: str(token) for name, token in tokenizer.special_tokens_map.items() if isinstance(token, str)},
             },
         )
-        write_text(folder / CARD_FILE, _card(Path(model), Path(output_dir).name, stock))
+        write_text(folder / CARD_FILE, _card(str(model), Path(output_dir).name, stock))
     return Path(output_dir)
 
 
@@ -243,14 +245,14 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
             elif layer.endswith(_READS_D_MODEL) and weight.dim() == 2:
                 weight = weight[:, order]
             parameter.copy_(weight)
-    stock.generation_config = _search(model.generation_config)
+    stock.generation_config = _search(decoding_config(model))
     stock.eval()
     return cast("MarianMTModel", stock)
 
 
 def _search(own: Any) -> GenerationConfig:
     """The options of transformers' own search that come nearest to section 6.1's."""
-    values: dict[str, Any] = {"num_beams": own.num_beams or 1}
+    values: dict[str, Any] = {"num_beams": own.num_beams}
     if values["num_beams"] > 1:
         # log((5 + n) / 6) grows with log(n) as n / (5 + n) says: 0.7 for the sentences of 12 tokens
         penalty = own.length_penalty * (1.0 if own.length_penalty_offset == 0 else 0.7)
@@ -260,9 +262,10 @@ def _search(own: Any) -> GenerationConfig:
     return GenerationConfig(max_new_tokens=MAX_NEW_TOKENS, **values)
 
 
-def _card(folder: Path, name: str, stock: MarianMTModel) -> str:
+def _card(model: str, name: str, stock: MarianMTModel) -> str:
     """The card, with language, licence and data set of the model's own."""
-    own = ModelCard.load(folder / CARD_FILE) if (folder / CARD_FILE).is_file() else ModelCard("---\n---\n")
+    path = cached_file(model, CARD_FILE, _raise_exceptions_for_missing_entries=False)
+    own = ModelCard.load(path) if path else ModelCard("---\n---\n")
     values, search = own.data.to_dict(), stock.generation_config
     kept = {key: values[key] for key in ("language", "license", "datasets", "base_model") if values.get(key)}
     data = ModelCardData(library_name="transformers", pipeline_tag="translation", **kept)

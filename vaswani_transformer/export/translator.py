@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from transformers.utils import logging
 
+from ..evaluation import DECODING
 from ..evaluation.loading import load_tokenizer
 from ..evaluation.translate import (
     BLANK,
@@ -81,7 +82,7 @@ class Translator:
             str(folder),
             device=device,
             compute_type=compute_type,
-            inter_threads=1 if is_gpu else num_threads // threads_per_batch,
+            inter_threads=1 if is_gpu else max(1, num_threads // threads_per_batch),
             intra_threads=threads_per_batch,
         )
         ends, num_positions = self._defaults["eos_token_id"], self._description["num_positions"]
@@ -151,7 +152,7 @@ class Translator:
     def _decoding(self, name: str, num_best: int, options: dict[str, Any]) -> Decoding:
         """Says how to translate: by the options given, or those of the export's generation_config.json."""
         given = {key: value for key, value in options.items() if value is not None}
-        if unknown := given.keys() - {*self._defaults, "max_new_tokens"}:
+        if unknown := given.keys() - {*DECODING, "max_new_tokens"}:
             raise TypeError(f"A translator takes no option {', '.join(sorted(unknown))}. See `Translator.__call__`.")
         max_new_tokens = given.pop("max_new_tokens", None)
         values = {**self._defaults, **decoding_overrides(**given)}
