@@ -170,7 +170,7 @@ def test_csv_is_read_with(load, write, content, pair):
 
 
 def test_tsv_is_read_with_quotation_marks_as_text(load, write):
-    content = "source\ttarget\n" + "".join(f"{source}\t{target}\n" for source, target in [*PAIRS, ('"open', "x")])
+    content = "source\ttarget\n\n" + "".join(f"{source}\t{target}\n" for source, target in [*PAIRS, ('"open', "x")])
     assert load(pairs_file=write("pairs.tsv", content)) == [*PAIRS, ('"open', "x")]
 
 
@@ -206,7 +206,8 @@ def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
         ("p.csv", "source,target\na,b,c\n", "got an error in line 2: 3 columns instead of 2"),
         ("p.csv", "source,target\na\n", "got an error in line 2: 1 columns instead of 2"),
         ("p.csv", 'source,target\n"a,b\n', "must be a table, got an error in line 2"),
-        ("p.tsv", "source\ttarget\na\n", "got an error in line 2: 1 columns instead of 2"),
+        ("p.tsv", "source\ttarget\n\na\n", "got an error in line 3: 1 columns instead of 2"),
+        ("p.tsv", "source\ttarget\n\n", "p.tsv` must hold at least one pair, got none"),
         ("p.parquet", "no parquet", "p.parquet` must hold pairs that can be read"),
         ("p.jsonl", '{"en": "a", "de": "b"}\n', "The columns must be .*, got None and None. .*p.jsonl has: en, de"),
         ("p.jsonl", '{"translation": {"en": "a", "de": "b"}}\n', "got None and None. .* has: en, de"),

@@ -83,6 +83,12 @@ def test_folder_of_data_files_is_streamed(tmp_path):
     assert list(stream_corpus(dataset=tmp_path)) == PAIRS
 
 
+def test_missing_text_of_a_stream_is_named(tmp_path):
+    write_jsonl(tmp_path / "train.jsonl", [*PAIRS, {"source": "a", "target": None}])
+    with pytest.raises(ValueError, match="must hold text in every row of 'target'"):
+        list(stream_corpus(dataset=tmp_path))
+
+
 def test_file_that_cannot_be_streamed_is_refused(tmp_path):
     (tmp_path / "pairs.csv").write_text("source,target\na,b\n")
     with pytest.raises(ValueError, match=r"`pairs_file` must end in one of .jsonl, .parquet to be streamed"):

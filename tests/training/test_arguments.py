@@ -71,6 +71,7 @@ NO_EFFECT = {
     "train_sampling_strategy": "sequential",
     "dataloader_drop_last": True,
     "lr_scheduler_kwargs": {"timescale": 7},
+    "auto_find_batch_size": True,
 }
 
 

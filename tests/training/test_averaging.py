@@ -154,6 +154,20 @@ def test_average_checkpoints_refuses_more_than_there_are(tmp_path):
         average_checkpoints(tmp_path / "run", tmp_path / "mean", last=5)
 
 
+def test_last_is_by_updates_whatever_the_order(tmp_path):
+    for step in (500, 9500, 10000):
+        make_model(step).save_pretrained(tmp_path / f"checkpoint-{step}")
+    inputs = sorted(map(str, tmp_path.iterdir()))  # as a shell does
+    average_checkpoints(inputs, tmp_path / "mean", last=2)
+    expected = average_snapshots([tmp_path / "checkpoint-9500", tmp_path / "checkpoint-10000"])
+    assert torch.equal(
+        load_file(tmp_path / "mean" / "model.safetensors")["model.shared.weight"], expected["model.shared.weight"]
+    )
+    (tmp_path / "checkpoint-500").rename(tmp_path / "first")
+    with pytest.raises(ValueError, match="`last` must come with inputs named by their updates, .*first. Leave"):
+        average_checkpoints([tmp_path / "first", tmp_path / "checkpoint-9500"], tmp_path / "other", last=1)
+
+
 def test_average_checkpoints_names_a_missing_input(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"`inputs` must be .*nowhere without a config"):
         average_checkpoints([tmp_path / "nowhere"], tmp_path / "mean")

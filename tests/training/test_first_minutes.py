@@ -144,6 +144,14 @@ def test_fewer_updates_have_a_shorter_warm_up_to_the_same_peak_unless_one_is_giv
     given = get_recipe("tatoeba-small", max_steps=1000, warmup_steps=500)
     assert (given.warmup_steps, given.learning_rate) == (500, None)
     assert get_recipe("tatoeba-small", max_steps=1000, learning_rate=0.001).warmup_steps == 2000
+    wider = get_recipe("tatoeba-small", max_steps=1000, d_model=512)
+    assert wider.learning_rate == pytest.approx((512 * 2000) ** -0.5)
+
+
+def test_fewer_updates_have_a_checkpoint_at_a_validation_where_the_best_one_is_loaded():
+    recipe = get_recipe("multi30k-tiny", max_steps=1000, load_best_model_at_end=True)
+    assert (recipe.eval_steps, recipe.save_steps) == (65, 195)
+    assert get_recipe("small", load_best_model_at_end=True, save_steps=1500).save_steps == 1500
 
 
 def test_a_training_that_is_laid_out_keeps_its_peak_rate():
@@ -157,7 +165,8 @@ def test_a_training_that_is_laid_out_keeps_its_peak_rate():
 
 @pytest.mark.slow
 def test_minutes_become_updates_that_a_resume_keeps(files, capsys):
-    options = ["--minutes", "0.02"]
+    options = ["--minutes", "0.02", "--early-stopping-patience", "99", "--load-best-model-at-end", "true"]
+    options += ["--validation-source", "train.en", "--validation-target", "train.fr"]
     command = tiny(*options, max_steps=None, snapshot_steps=None, save_steps=None, logging_steps=None)
     assert main(command) == 0
     recipe, said = Recipe.load("run"), capsys.readouterr()

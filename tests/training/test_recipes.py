@@ -113,7 +113,19 @@ def test_data_arguments_are_none_without_data():
     assert get_recipe("multi30k-tiny").data_arguments("validation") is None
 
 
-def test_files_of_any_split_replace_the_dataset_for_all_of_them():
+def test_files_of_one_split_leave_the_dataset_to_the_others():
+    recipe = get_recipe("quickstart", validation_pairs="a.jsonl", validation_split=None)
+    assert recipe.data_arguments("train")["dataset"] == recipe.data_arguments("test")["dataset"] == "builtin"
+    assert recipe.data_arguments("validation")["pairs_file"] == "a.jsonl"
+
+
+def test_validation_is_on_another_split_or_not_at_all():
+    recipe = get_recipe("paper-base-en-de", validation_split="newstest")
+    assert recipe.data_arguments("validation")["split"] == "newstest"
+    assert get_recipe("paper-base-en-de", validation_split=None).data_arguments("validation") is None
+
+
+def test_training_files_replace_the_dataset_for_all_splits():
     recipe = get_recipe("quickstart", train_source="a.en", train_target="a.de")
     assert recipe.data_arguments("train")["source_file"] == "a.en"
     assert (recipe.data_arguments("validation"), recipe.data_arguments("test")) == (None, None)

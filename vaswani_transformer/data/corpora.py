@@ -264,7 +264,10 @@ def _pick_columns(rows: dict[str, list[Any]], names: list[str]) -> dict[str, lis
     sides = []
     for name in names:
         key = name.removeprefix("translation.")
-        sides.append(rows[name] if key == name else [pair[key] for pair in rows["translation"]])
+        side = rows[name] if key == name else [pair[key] for pair in rows["translation"]]
+        if not all(isinstance(text, str) for text in side):
+            raise ValueError(f"A data set must hold text in every row of {name!r}, got another. Remove such rows.")
+        sides.append(side)
     return dict(zip(_TEXT, sides, strict=True))
 
 
@@ -319,22 +322,25 @@ def _read_text(paths: tuple[str, str], **_: Any) -> Iterator[dict[str, str]]:
 def _read_table(paths: tuple[str], languages: tuple[str | None, str | None], **_: Any) -> Iterator[dict[str, str]]:
     """Pairs of a CSV or TSV file with a header; quotation marks in TSV are text."""
     (path,) = paths
-    rows: Any = (line.split("\t") for line in read_lines(path))
+    rows: Any = (line.split("\t") if line else [] for line in read_lines(path))
     if path.lower().endswith(".csv"):
         rows = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
-    number = 0
+    header, num_pairs = None, 0
     try:
-        for number, row in enumerate(filter(None, rows), start=1):
-            if number == 1:
+        for number, row in enumerate(rows, start=1):  # noqa: B007  # the error's
+            if not row:  # a blank line
+                continue
+            if header is None:
                 header, places = row, [row.index(name) for name in _find_columns(row, languages, path)]
             elif len(row) != len(header):
                 raise csv.Error(f"{len(row)} columns instead of {len(header)}")
             else:
+                num_pairs += 1
                 yield dict(zip(_TEXT, (row[place] for place in places), strict=True))
     except csv.Error as error:
         line = getattr(rows, "line_num", number)
         raise ValueError(f"`{path}` must be a table, got an error in line {line}: {error}. Correct it.") from error
-    if number < 2:
+    if num_pairs == 0:
         raise ValueError(f"`{path}` must hold at least one pair, got none. Check how it was written.")
 
 

@@ -84,13 +84,14 @@ class Recipe:
     target_language: str | None = _field(None, "language code of the target side, for example de")
     dataset: str | None = _field(
         None,
-        "Hub name or local folder of a `datasets` dataset, or `builtin`; files given for any split replace it for all",
+        "Hub name or folder of a `datasets` dataset, or `builtin`; training files replace it, other files their split",
     )
     dataset_config: str | None = _field(None, "configuration of the dataset, for example de-en")
     streaming: bool = _field(
         False,
         "read the training data anew in every epoch instead of keeping them on disk as token ids; needs a tokenizer",
     )
+    validation_split: str | None = _field("validation", "split of the dataset for validation; none: no validation")
     test_split: str = _field("test", "split of the dataset that is the test set", free=True)
     train_source: str | Sequence[str] | None = _field(
         None, "training text, source side, one sentence a line; one file, or one of each corpus"
@@ -253,7 +254,8 @@ class Recipe:
         than it was trained on by mistake.
 
         Args:
-            split: "train", "validation" or "test"; of a dataset, any split it has ("test" is its `test_split`).
+            split: "train", "validation" or "test", which are a dataset's train, `validation_split` and `test_split`,
+                or any other split that it has.
 
         Returns:
             The arguments, or None if the recipe names no data for this split.
@@ -263,9 +265,10 @@ class Recipe:
             known: {f"{part}_file": file for part in PARTS if (file := getattr(self, f"{known}_{part}")) is not None}
             for known in SPLITS
         }
-        if self.dataset is not None and not any(files.values()):
-            own = self.test_split if split == "test" else split
-            return {"dataset": self.dataset, "dataset_config": self.dataset_config, "split": own, **languages}
+        if self.dataset is not None and not (files["train"] or files.get(split)):
+            own = {"validation": self.validation_split, "test": self.test_split}.get(split, split)
+            of_dataset = {"dataset": self.dataset, "dataset_config": self.dataset_config, "split": own, **languages}
+            return None if own is None else of_dataset
         return {**files[split], **languages} if files.get(split) else None
 
     def train_corpora(self) -> list[tuple[dict[str, Any], int]]:
@@ -528,12 +531,17 @@ def get_recipe(name: str | None, /, **overrides: Any) -> Recipe:
     recipe, given = RECIPES.get(name or "", Recipe()), with_new_names(overrides)
     steps = given.get("max_steps")
     if isinstance(steps, int) and 0 < steps < recipe.max_steps:
-        short = laid_out(recipe, steps, is_timed=False)
+        sizes = {name: given[name] for name in given.keys() & {"preset", "d_model"}}  # which the peak rate follows
+        short = laid_out(dataclasses.replace(recipe, **sizes), steps, is_timed=False)
         names = LAID_OUT if given.keys().isdisjoint(LAID_OUT[4:]) else LAID_OUT[:4]
         given = {name: getattr(short, name) for name in names} | given
     if {"train_source", "train_pairs"} & given.keys():  # a data set would not be found under other languages
         given = _of_own_data(recipe, given) | given
-    return dataclasses.replace(recipe, **given)
+    made = dataclasses.replace(recipe, **given)
+    if made.load_best_model_at_end and "save_steps" not in overrides:  # a checkpoint where there is a validation
+        every = max(1, made.save_steps // made.eval_steps) * made.eval_steps
+        made = dataclasses.replace(made, save_steps=every)
+    return made
 
 
 def laid_out(recipe: Recipe, max_steps: int, *, is_timed: bool = True) -> Recipe:

@@ -284,7 +284,7 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _bring_sums(self, grad_norm: Any) -> Any:
         """Brings the sums since the last log to the host with one wait, and returns the norm of the last gradients."""
         values: tuple[Any, ...] = (self._tr_loss, grad_norm, self._grad_norms, self._nll_since_log)
-        brought = iter(torch.stack([value for value in values if torch.is_tensor(value)]).cpu())
+        brought = iter(torch.stack([value.to(self.args.device) for value in values if torch.is_tensor(value)]).cpu())
         self._tr_loss, grad_norm, self._grad_norms, self._nll_since_log = (
             next(brought) if torch.is_tensor(value) else value for value in values
         )

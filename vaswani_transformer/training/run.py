@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from accelerate.utils.memory import clear_device_cache
 from safetensors.torch import load_file
 from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments, set_seed
 from transformers.integrations.integration_utils import get_reporting_integration_callbacks
@@ -150,6 +151,7 @@ def run_training(
             f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
             f"{recipe.max_steps}. Pass a larger number."
         )
+    arguments.distributed_state.wait_for_everyone()  # all have looked into the folder before the first one writes
     with arguments.main_process_first(local=False, desc="preparing the data"):
         data = prepare_data(recipe, arguments, checkpoint, num_proc)
         if arguments.process_index == 0:
@@ -185,14 +187,19 @@ def fit_to_minutes(recipe: Recipe, minutes: float, *, num_proc: int | None = Non
     _check_recipe(recipe)
     with tempfile.TemporaryDirectory() as folder:
         logger.info("Timing the first updates, with a vocabulary that is thrown away.")
-        arguments = training_arguments(dataclasses.replace(recipe, num_averaged_snapshots=0), folder, **options)
+        timed = dataclasses.replace(recipe, num_averaged_snapshots=0, early_stopping_patience=None)
+        timed = dataclasses.replace(timed, load_best_model_at_end=False)
+        arguments = training_arguments(timed, folder, **options)
         arguments.eval_strategy = arguments.save_strategy = arguments.logging_strategy = "no"
         arguments.logging_first_step, arguments.disable_tqdm = False, True
-        trainer = build_trainer(recipe, arguments, prepare_data(recipe, arguments, None, num_proc), make_model)
+        trainer = build_trainer(timed, arguments, prepare_data(timed, arguments, None, num_proc), make_model)
+        trainer._catching_stop_signals = contextlib.nullcontext  # type: ignore[assignment]  # there is nothing to save
         pace = next(each for each in trainer.callback_handler.callbacks if isinstance(each, PaceCallback))
         pace.limit = 3 * minutes
         trainer.remove_callback(LogLines)
         trainer.train()
+        del trainer
+        clear_device_cache(garbage_collection=True)  # the training measures what is free
     fitted = laid_out(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)))
     logger.info(f"One update takes {pace.seconds:.3g} s: {fitted.max_steps:,} updates in about {minutes:g} minutes.")
     return fitted

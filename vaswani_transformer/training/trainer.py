@@ -90,7 +90,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         **kwargs: Everything else as for `Seq2SeqTrainer`.
 
     Raises:
-        TypeError: If the model has another forward.
+        TypeError: If the model has another forward, or a `compute_loss_func` is given.
     """
 
     processing_class: Any  # a tokenizer or None
@@ -107,6 +107,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         stream_rules: CleaningRules | None = None,
         **kwargs: Any,
     ):
+        if kwargs.get("compute_loss_func") is not None:
+            raise TypeError("`compute_loss_func` must be None: the loss is the model's. Override `compute_loss`.")
         limit_shape_caches()
         self._bpe_dropout = make_bpe_dropout(args, processing_class)
         if train_dataset is not None and has_length(train_dataset):
@@ -242,8 +244,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         """Computes the smoothed loss over the effective batch's real target tokens; notes the unsmoothed one."""
-        if self.compute_loss_func is not None:
-            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         outputs = model(**self._loss_inputs(inputs, return_outputs), num_items_in_batch=num_items_in_batch)
         loss = outputs["loss"]
         if self.model.training:
