@@ -28,7 +28,6 @@ from benchmark_training import (
     as_the_command,
     finish_weighing,
     marian_config,
-    report_neighbour,
     run_rounds,
     start_weighing,
 )
@@ -265,7 +264,6 @@ def main() -> None:
     parser.add_argument("--source", help="text file, one sentence a line")
     parser.add_argument("--reference", help="its translation")
     parser.add_argument("--model", help="folder of a trained model, for the workload `trained`")
-    parser.add_argument("--neighbour", action="store_true", help="also measure beside a process that is busy")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.task:
@@ -281,9 +279,7 @@ def main() -> None:
         model = args.model if workload == "trained" else None
         common = (workload, args.threads, args.source, args.reference, model)
         tasks = {name: Task(name, *common) for name in args.contestants}
-        quiet, busy = run_rounds(tasks, args.rounds, args.neighbour, __file__)
-        report(workload, args.contestants, quiet)
-        report_neighbour(quiet, busy, lambda one: 1 / one["seconds"])
+        report(workload, args.contestants, run_rounds(tasks, args.rounds, __file__))
 
 
 if __name__ == "__main__":

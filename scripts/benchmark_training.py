@@ -8,7 +8,7 @@ sentences of any length. All use Adam with one fused kernel, dropout and label s
 
 python scripts/benchmark_training.py --size base --rounds 5
 python scripts/benchmark_training.py --size big --device cuda --bf16 --profile
-python scripts/benchmark_training.py --size quickstart --tokens 700 --updates 50 --rounds 20 --neighbour
+python scripts/benchmark_training.py --size quickstart --tokens 700 --updates 50 --rounds 20
 """
 
 from __future__ import annotations
@@ -350,27 +350,9 @@ def run(task, script: str = __file__) -> dict:
     return json.loads(finished.stdout.splitlines()[-1])
 
 
-def run_rounds(tasks: dict, num_rounds: int, beside_neighbour: bool, script: str = __file__) -> tuple[list, list]:
-    """Figures of each round, and in turn with them those beside a process that keeps one core busy."""
-    quiet, busy = [], []
-    for _ in range(num_rounds):
-        quiet.append({name: run(task, script) for name, task in tasks.items()})
-        if beside_neighbour:
-            neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-            try:
-                busy.append({name: run(task, script) for name, task in tasks.items()})
-            finally:
-                neighbour.kill()
-                neighbour.wait()
-    return quiet, busy
-
-
-def report_neighbour(quiet: list[dict[str, dict]], busy: list[dict[str, dict]], speed) -> None:
-    """Prints what a busy neighbour leaves of each contestant's speed."""
-    for name in quiet[0] if busy else ():
-        shares = sorted(speed(two[name]) / speed(one[name]) for one, two in zip(quiet, busy, strict=True))
-        spread = f"{statistics.median(shares):.2f} [{shares[0]:.2f}..{shares[-1]:.2f}]"
-        print(f"{name} beside a busy process: {spread} of its speed", flush=True)
+def run_rounds(tasks: dict, num_rounds: int, script: str = __file__) -> list[dict[str, dict]]:
+    """Figures of each contestant in each round."""
+    return [{name: run(task, script) for name, task in tasks.items()} for _ in range(num_rounds)]
 
 
 def report(contestants: list[str], rounds: list[dict[str, dict]], clock: str) -> None:
@@ -409,7 +391,6 @@ def main() -> None:
     parser.add_argument("--bf16", action="store_true", help="compute in bfloat16")
     parser.add_argument("--compile", action="store_true", help="compile the models")
     parser.add_argument("--profile", action="store_true", help="list where the time goes")
-    parser.add_argument("--neighbour", action="store_true", help="also measure beside a process that is busy")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.task:
@@ -418,9 +399,7 @@ def main() -> None:
     tokens = args.tokens or TOKENS[args.device]
     common = (args.size, args.device, tokens, args.updates, args.threads, args.bf16, args.compile, args.profile)
     tasks = {name: Task(name, *common) for name in args.contestants}
-    quiet, busy = run_rounds(tasks, args.rounds, args.neighbour)
-    report(args.contestants, quiet, args.clock)
-    report_neighbour(quiet, busy, lambda one: one["tokens_per_second"])
+    report(args.contestants, run_rounds(tasks, args.rounds), args.clock)
 
 
 if __name__ == "__main__":
