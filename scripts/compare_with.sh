@@ -49,6 +49,7 @@ PYTHON
     python - > surface.txt << 'PYTHON'
 import importlib
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -62,7 +63,7 @@ def show(*words):
     print("==", *words, asked.stdout, sep="\n")
     return asked.stdout
 text = show()
-for command in text[text.index("{") + 1 : text.index("}")].replace("\n", "").replace(" ", "").split(","):
+for command in re.findall(r"(?m)^    ([a-z][a-z-]*)", text):
     show(command)
 PYTHON
     cd "$here"

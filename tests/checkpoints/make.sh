@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Writes tests/checkpoints/VERSION.tar.xz, which tests/test_old_checkpoints.py loads from then on: once for each
-# release, and never again for an old one.
+# release that changed the format of a run, and never again for an old one.
 #
 #   bash tests/checkpoints/make.sh 0.1.0
 #

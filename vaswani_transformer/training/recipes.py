@@ -250,8 +250,8 @@ class Recipe:
     def data_arguments(self, split: str) -> dict[str, Any] | None:
         """Keyword arguments of `data.load_corpus` for one split.
 
-        Files given for any split replace `dataset` for all of them, so that a model is not validated on another corpus
-        than it was trained on by mistake.
+        Training files replace `dataset` for all splits, so that a model is not validated on another corpus than it was
+        trained on by mistake; other files replace their split.
 
         Args:
             split: "train", "validation" or "test", which are a dataset's train, `validation_split` and `test_split`,

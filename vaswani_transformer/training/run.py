@@ -306,7 +306,7 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
     if not corpora["train"]:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
-            "Pass two text files, `train_pairs` or `dataset`; files for one split replace `dataset` for all."
+            "Pass two text files, `train_pairs` or `dataset`."
         )
     if recipe.streaming and recipe.tokenizer is None:
         raise ValueError(
