@@ -123,7 +123,7 @@ TRAININGS = (
     "runs/new --train-pairs train.jsonl --num-proc 1 --max-tokens-per-sentence 99 --max-length-ratio 9 "
     "--validation-split none",
     "runs/new --train-source train.en --train-target train.de --streaming true --tokenizer tok --resume-or-start",
-    "runs/my-model --resume --max-steps 4",
+    "runs/my-model --resume --bpe-dropout 0.1 --bpe-dropout-side source --max-steps 4",
     "runs/new --recipe medium --bf16 --train-source train.en --train-target train.de",
     "runs/new --train-pairs train.jsonl domain.jsonl --train-weights 1 4 --bpe-dropout 0.1 --bpe-dropout-side source",
     "runs/new --train-source train.en domain.en --train-target train.de domain.de --bpe-dropout-side target",

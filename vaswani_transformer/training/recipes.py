@@ -123,11 +123,14 @@ class Recipe:
         None, "ratio of the two sides' tokens beyond which a training pair is dropped; none: no limit", _RATIO
     )
 
-    bpe_dropout: float = _field(
-        0.0, "rate at which merges of byte pairs are left out in training, anew in each epoch, in [0, 1)", _RATE
+    bpe_dropout: float = _field(  # may change: it helps most where it begins late
+        0.0,
+        "rate at which merges of byte pairs are left out in training, anew in each epoch, in [0, 1)",
+        _RATE,
+        free=True,
     )
     bpe_dropout_side: str = _field(
-        "both", "side of bpe_dropout: source, target or both", choices=("source", "target", "both")
+        "both", "side of bpe_dropout: source, target or both", choices=("source", "target", "both"), free=True
     )
 
     # Model: None is the preset's value.
