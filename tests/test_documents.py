@@ -263,6 +263,9 @@ def test_sentence_is_translated_around_what_its_translation_lost(saying, text, e
         ("10,000 came and 1,234,567 went.", "10 000 sont venus, 1\u202f234\u00a0567 sont partis."),
         ("It took from 1990-2000.", "Es dauerte von 1990\u20132000."),
         ("At 3 p.m. it was open, at 10:30 p.m. shut.", "Um 15 Uhr war es auf, um 22:30 Uhr zu."),  # other clocks
+        ("It closed at 12:30 a.m.", "Es schloss um 00:30 Uhr."),
+        ("It cost 1,299.50 euros.", "Cela co\u00fbtait 1 299,50 euros."),
+        ("On May 12 100 people came.", "Am 12. Mai kamen 100 Menschen."),
         ("See www.a.bc: {x} of 100%.", "Siehe: www.a.bc {x} von 100%."),  # in their places
     ],
 )
@@ -278,7 +281,10 @@ def test_translation_that_lost_nothing_is_the_models(saying, text, said):
         ("Um 13:00 kamen 79 von 42 dort an.", "Um 12:30 kamen 78 von 42 dort an."),
         ("Um 12.30 kamen 42 von 788 dort an.", "Um 12.30 kamen 42 von 78 dort an."),  # one is missing, one too much
         ("Um 12:30 kamen 42 von x78 dort an.", "Um 12:30 kamen 42 von x78 dort an."),
-        ("Um 12:30 kamen 42 von 66 dort an.", "Um 12:30 kamen 42 von 78 dort an."),  # which is no hour
+        (
+            "Um 00:30 kamen 42 von 66 dort an.",
+            "Um 12:30 kamen 42 von 78 dort an.",
+        ),  # twelve more, but no clock is told
     ],
 )
 def test_wrong_numbers_are_replaced_by_those_of_the_sentence(saying, said, expected):
@@ -286,6 +292,11 @@ def test_wrong_numbers_are_replaced_by_those_of_the_sentence(saying, said, expec
     pipe, seen = saying({text: said}.get)
     assert pipe(text) == [{"translation_text": expected}]
     assert seen == [text]
+
+
+def test_a_dash_is_no_point(saying):
+    pipe, _ = saying({"It takes 3-4 hours.": "Es dauert 3,4 Stunden."}.get)
+    assert pipe("It takes 3-4 hours.") == [{"translation_text": "Es dauert 3-4 Stunden."}]
 
 
 def test_sentence_is_translated_around_a_number_that_became_part_of_a_word(saying):

@@ -480,8 +480,9 @@ def test_processors_on_which_the_bound_rests_lift_nothing_above_0(processor):
 
 def test_greedy_search_is_saved_beside_a_length_penalty(tmp_path):
     model = make_model()
-    model.generation_config.update(num_beams=1, length_penalty=0.6)
-    model.save_pretrained(tmp_path)
-    loaded = VaswaniTransformerForConditionalGeneration.from_pretrained(tmp_path)
-    assert (model.generation_config.length_penalty, loaded.generation_config.num_beams) == (0.6, 1)
-    assert loaded._prepare_generation_config(None, num_beams=4)[0].length_penalty == 0.6
+    for penalty, kept in ((0.6, 0.6), (1.0, 1.0), (1.2, 0.6)):  # of which transformers saves 1.0 alone
+        model.generation_config.update(num_beams=1, length_penalty=penalty)
+        model.save_pretrained(tmp_path)
+        loaded = VaswaniTransformerForConditionalGeneration.from_pretrained(tmp_path)
+        assert (model.generation_config.length_penalty, loaded.generation_config.num_beams) == (penalty, 1)
+        assert loaded._prepare_generation_config(None, num_beams=4)[0].length_penalty == kept

@@ -64,6 +64,11 @@ def test_dictionaries_of_generate_are_no_matter_of_the_pipeline(checkpoint, tran
     assert other(TEXTS) == translate(TEXTS)
 
 
+def test_a_dictionary_is_no_list_of_texts(translate):
+    with pytest.raises(TypeError, match="must be a text .*got dict"):
+        translate({"text": "A dog."})
+
+
 def test_languages_may_have_a_hyphen(tmp_path, tiny_tokenizer):
     make_model(source_language="en", target_language="pt-BR").save_pretrained(tmp_path)
     tiny_tokenizer.save_pretrained(tmp_path)

@@ -64,8 +64,9 @@ def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) 
 class NoEndYet(LogitsProcessor):
     """MinNewTokensLengthLogitsProcessor in place: that of transformers copies all scores."""
 
-    def __init__(self, processor: MinNewTokensLengthLogitsProcessor) -> None:
-        self.tokens, self.until = processor.eos_token_id, processor.prompt_length_to_skip + processor.min_new_tokens
+    def __init__(self, processor: MinNewTokensLengthLogitsProcessor, vocab_size: int) -> None:
+        tokens, self.until = processor.eos_token_id, processor.prompt_length_to_skip + processor.min_new_tokens
+        self.tokens = tokens[(tokens >= 0) & (tokens < vocab_size)]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """(rows, V) scores, -inf for the ends while prefixes are shorter than `until`."""
@@ -102,7 +103,8 @@ class SearchTask:
         session = DecoderSession(model, encoded[::beams], None if mask is None else mask[::beams], beams)
         session.read(prompt[:, :-1])
         processors = LogitsProcessorList(
-            NoEndYet(each) if type(each) is MinNewTokensLengthLogitsProcessor else each for each in processors
+            NoEndYet(each, model.config.vocab_size) if type(each) is MinNewTokensLengthLogitsProcessor else each
+            for each in processors
         )
         ends, has_nan = limits.new_empty(0) if ends is None else ends, limits.new_zeros((), dtype=torch.bool)
         return cls(session, prompt, limits, ends, processors, has_nan)

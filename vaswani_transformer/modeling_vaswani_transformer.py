@@ -743,7 +743,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         """
         own, self.generation_config = self.generation_config, copy.deepcopy(self.generation_config)
         self.set_default_search()
-        if self.generation_config.num_beams == 1 and not self.generation_config.do_sample:
+        if self.generation_config.num_beams == 1 and self.generation_config.length_penalty != 1.0:
             self.generation_config.length_penalty = None  # which transformers refuses to save beside one beam
         if self._loaded_versions not in (None, _versions_of(self)):
             vars(self.generation_config).pop("longest_training_source", None)

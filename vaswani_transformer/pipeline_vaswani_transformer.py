@@ -40,9 +40,8 @@ _SYMBOLS = re.compile(r"([\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u2bff\ufe0f\
 _KEPT = re.compile(
     r"(https?://[^\s<>]*[\w/]|www\.[^\s<>]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     r"|\$?\{+[^{}\s]*\}+|%\(\w+\)[sdf]|%[sdif]\b|</?\w[^<>]*>"
-    r"|\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+(?:[.,:/\u2013-]\d+)*)"
+    r"|\d+(?:[.,:/-]\d+)*)"
 )
-_SEPARATOR = re.compile(r"(?<=\d)[.,:\u2013 \u00a0\u202f-](?=\d)")
 
 
 def split_text(text: str, language: str | None = None) -> list[str]:
@@ -129,30 +128,35 @@ def _is_shouted(sentence: Any) -> bool:
 def _mend(sentence: str, text: str) -> str | None:
     """A translation with what stays as it is; None if it lacks some, and has no other in its place.
 
-    Separators of digits may change, hours be those of the other half of the day, and numbers up to twelve words.
+    Separators of digits may change, hours be those of another clock, and numbers up to twelve become words.
     """
-    missing, spare = list(_KEPT.finditer(sentence)), list(_KEPT.finditer(text))
-    for is_same in (str.__eq__, _are_hours):
-        for place in spare.copy():
-            key = _SEPARATOR.sub(".", place[0])
-            if same := [each for each in missing if is_same(_SEPARATOR.sub(".", each[0]), key)]:
-                missing.remove(same[0])
-                spare.remove(place)
+    joined = [re.sub(r"(?<=\d)[ \u00a0\u202f](?=\d{3}(?!\d))", ".", each) for each in (sentence, text)]
+    missing, spare = min((_unmatched(*each) for each in ((sentence, text), joined)), key=lambda found: len(found[0]))
     if not any(each[0][0].isdigit() for each in spare):
         missing = [each for each in missing if not re.fullmatch(r"\d|1[0-2]", each[0])]
-    is_in_word = any(text[: each.start()][-1:].isalpha() for each in spare)
     kinds = [[each[0][0].isdigit() for each in places] for places in (missing, spare)]
-    if missing and (is_in_word or kinds[0] != kinds[1]):
+    if missing and (kinds[0] != kinds[1] or any(text[: each.start()][-1:].isalpha() for each in spare)):
         return None
     for wrong, right in reversed(list(zip(spare, missing, strict=False))):
-        text = text[: wrong.start()] + right[0] + text[wrong.end() :]
+        text = text[: wrong.start()] + sentence[right.start() : right.end()] + text[wrong.end() :]
     return text
 
 
-def _are_hours(one: str, other: str) -> bool:
-    """True for an hour by the clocks of 12 and of 24 hours, as "3 p.m." and "15 Uhr"."""
-    times: Any = [re.fullmatch(r"(1?\d|2[0-4])(|\.\d\d)", each) for each in (one, other)]
-    return None not in times and times[0][2] == times[1][2] and abs(int(times[0][1]) - int(times[1][1])) == 12
+def _unmatched(sentence: str, text: str) -> tuple[list[re.Match[str]], list[re.Match[str]]]:
+    """What should stay as it is and stands in a sentence, or in its translation, alone."""
+    has_clock = re.search(r"\d ?[ap]\.?m\b", f"{sentence} {text}", re.IGNORECASE)
+
+    def key(place: re.Match[str]) -> str:
+        plain = re.sub(r"(?<=\d)[.,:](?=\d)", ".", place[0])
+        time = has_clock and re.fullmatch(r"([01]?\d|2[0-4])(|\.\d\d)", plain)
+        return f"{int(time[1]) % 12}{time[2]}" if time else plain
+
+    missing, spare = (list(_KEPT.finditer(each.replace("\u2013", "-"))) for each in (sentence, text))
+    for place in spare.copy():
+        if same := [each for each in missing if key(each) == key(place)]:
+            missing.remove(same[0])
+            spare.remove(place)
+    return missing, spare
 
 
 @functools.cache
@@ -229,8 +233,6 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     def __init__(self, *args: Any, split_sentences: bool = True, **kwargs: Any) -> None:
         self._splits_sentences = split_sentences
-        if getattr(kwargs.get("model"), "is_quantized", False):
-            kwargs.setdefault("device", kwargs["model"].device)  # a quantized model stays where it was loaded
         super().__init__(*args, **kwargs)
         if hasattr(self.model, "check_loaded_weights"):
             self.model.check_loaded_weights()
@@ -265,10 +267,11 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         is_sized, is_list = isinstance(inputs, Sized), isinstance(inputs, Sequence)
         if is_sized and kwargs.get("batch_size") is None and self._batch_size is None:
             kwargs["batch_size"] = _ANY_NUMBER
-        if not isinstance(inputs, Iterable) and not is_sized:
-            self.preprocess(inputs)  # raises TypeError
+        if isinstance(inputs, dict) or not (isinstance(inputs, Iterable) or is_sized):
+            self.preprocess(inputs)  # type: ignore[arg-type]  # raises TypeError
         if splits or (is_list and not inputs):  # which transformers does not take
-            results: Any = self._documents(_each_of(inputs), *args, **kwargs)
+            texts = iter(inputs) if isinstance(inputs, Iterable) else map(inputs.__getitem__, range(len(inputs)))
+            results: Any = self._documents(texts, *args, **kwargs)
             results = list(results) if is_list else _Sized(results, len(inputs)) if is_sized else results
         else:
             results = super().__call__(list(inputs) if is_list else inputs, *args, **kwargs)
@@ -326,7 +329,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         options = self._prepare_generate_kwargs(forward_params)
 
         def results() -> Iterator[list[dict[str, str]]]:
-            rest = _each_of(inputs)
+            rest = iter(inputs) if isinstance(inputs, Iterable) else map(inputs.__getitem__, range(len(inputs)))
             while pool := list(itertools.islice(rest, min(_POOL, 16 * batch_size))):
                 encoded = [self.preprocess(text, **preprocess_params) for text in pool]
                 found: list[Any] = [None] * len(pool)
@@ -441,11 +444,6 @@ def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> li
         words[-1][1].append(log_prob)
     to_text = tokenizer.convert_tokens_to_string
     return [{"word": to_text(parts).strip(), "score": sum(each) / len(each)} for parts, each in words]
-
-
-def _each_of(inputs: Any) -> Iterator[Any]:
-    """What a list, a generator, a column or a data set holds, in order."""
-    return iter(inputs) if isinstance(inputs, Iterable) else (inputs[index] for index in range(len(inputs)))
 
 
 class _Sized:

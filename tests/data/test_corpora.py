@@ -206,6 +206,7 @@ def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
         ("p.csv", "source,target\na,b,c\n", "got an error in line 2: 3 columns instead of 2"),
         ("p.csv", "source,target\na\n", "got an error in line 2: 1 columns instead of 2"),
         ("p.csv", 'source,target\n"a,b\n', "must be a table, got an error in line 2"),
+        ("p.csv", '"source,target\na,b\n', "must be a table, got an error in line 2"),
         ("p.tsv", "source\ttarget\n\na\n", "got an error in line 3: 1 columns instead of 2"),
         ("p.tsv", "source\ttarget\n\n", "p.tsv` must hold at least one pair, got none"),
         ("p.parquet", "no parquet", "p.parquet` must hold pairs that can be read"),

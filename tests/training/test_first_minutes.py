@@ -146,6 +146,7 @@ def test_fewer_updates_have_a_shorter_warm_up_to_the_same_peak_unless_one_is_giv
     assert get_recipe("tatoeba-small", max_steps=1000, learning_rate=0.001).warmup_steps == 2000
     wider = get_recipe("tatoeba-small", max_steps=1000, d_model=512)
     assert wider.learning_rate == pytest.approx((512 * 2000) ** -0.5)
+    assert get_recipe("small", max_steps=500, d_model=150, num_heads=5).d_model == 150
 
 
 def test_fewer_updates_have_a_checkpoint_at_a_validation_where_the_best_one_is_loaded():
@@ -181,6 +182,14 @@ def test_minutes_become_updates_that_a_resume_keeps(files, capsys):
     for name in ("model.safetensors", "train_results.json"):
         (Path("run") / name).unlink()
     assert main([*command, "--resume-or-start"]) == 0 and Recipe.load("run") == recipe
+
+
+@pytest.mark.slow
+def test_a_card_tells_from_which_update_on_there_was_bpe_dropout(files):
+    assert main(tiny(max_steps="2")) == 0
+    assert main(tiny("--resume", "--bpe-dropout", "0.1", max_steps="3")) == 0
+    assert Recipe.load("run").description == "BPE-dropout is 0.1 from update 2 on."
+    assert Path("run/README.md").read_text(encoding="utf-8").count("BPE-dropout is 0.1 from update 2 on.") == 2
 
 
 def test_minutes_that_cannot_be_are_refused(files, capsys, monkeypatch):

@@ -325,9 +325,9 @@ def _read_table(paths: tuple[str], languages: tuple[str | None, str | None], **_
     rows: Any = (line.split("\t") if line else [] for line in read_lines(path))
     if path.lower().endswith(".csv"):
         rows = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
-    header, num_pairs = None, 0
+    header, number, num_pairs = None, 0, 0
     try:
-        for number, row in enumerate(rows, start=1):  # noqa: B007  # the error's
+        for number, row in enumerate(rows, start=1):  # noqa: B007  # it is the error's
             if not row:  # a blank line
                 continue
             if header is None:

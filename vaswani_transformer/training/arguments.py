@@ -104,9 +104,10 @@ def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_b
 
     That one would drop sentences of an evaluation.
     """
-    reasons = {"dataloader_drop_last": "no pair is dropped", "auto_find_batch_size": "an error names a smaller batch"}
+    reasons = {"dataloader_drop_last": "no pair is dropped"}
     if is_batched_by_tokens:
         reasons["per_device_train_batch_size"] = "tokens bound a batch. Set `max_source_tokens_per_batch` and the like"
+        reasons["auto_find_batch_size"] = "an error names a smaller batch"
         reasons["train_sampling_strategy"] = "batches are of similar lengths and in random order"
     if args.lr_scheduler_type == "inverse_sqrt":
         reasons["lr_scheduler_kwargs"] = "`learning_rate` and `warmup_steps` are all that the paper's schedule has"

@@ -132,13 +132,14 @@ def average_checkpoints(
                 f"`last` must be at least 1 and at most the number of inputs found, {len(paths)}, got {last}. "
                 "Leave it out to average all."
             )
-        steps = {path: re.search(r"-(\d+)$", path.name.removesuffix(".safetensors")) for path in paths}
-        if unnamed := [str(path) for path, step in steps.items() if step is None]:
-            raise ValueError(
-                f"`last` must come with inputs named by their updates, as checkpoint-1000, got {', '.join(unnamed)}. "
-                "Leave it out, and name the inputs to average."
-            )
-        paths = sorted(paths, key=lambda path: int(steps[path][1]))[-last:]  # type: ignore[index]
+        if last < len(paths):
+            steps = {path: re.search(r"-(\d+)$", path.name.removesuffix(".safetensors")) for path in paths}
+            if unnamed := [str(path) for path, step in steps.items() if step is None]:
+                raise ValueError(
+                    "`last` must come with inputs named by their updates, as checkpoint-1000, got "
+                    f"{', '.join(unnamed)}. Leave it out, and name the inputs to average."
+                )
+            paths = sorted(paths, key=lambda path: int(steps[path][1]))[-last:]  # type: ignore[index]
     base = _model_folder(paths[-1])
     copied = [path for file in RUN_FILES if file.copied for path in base.glob(file.name)]
     for path in copied:

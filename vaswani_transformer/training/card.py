@@ -35,6 +35,7 @@ from .recipes import RECIPES, SPLITS, Recipe, get_recipe
 
 logger = logging.get_logger(__name__)
 
+_SIZES = ("preset", "d_model", "num_heads", "d_k", "d_v", "position_encoding")  # which the peak rate follows
 _TEMPLATE = Path(__file__).with_name("card_template.md")
 _CORPUS_OPTIONS = {"source_file": "source", "target_file": "reference", "pairs_file": "pairs"}
 _CORPUS_OPTIONS |= {name: name for name in ("dataset", "dataset_config", "split")}
@@ -87,7 +88,7 @@ def make_card(folder: str | Path) -> str:
             if key != "split" and data.get(key)
             for each in (data[key] if isinstance(data[key], list) else [data[key]])
         ),
-        changes={field: value for field, value in _changes(recipe).items() if field != "description"},
+        changes=_changes(recipe),
         dropped=", ".join(f"{count:,} {rule}" for rule, count in results["train_dropped_pairs"].items() if count),
         weights=f"those of the best checkpoint, `{Path(best).name}`" if best else weights,
         validation=_validation(recipe, results, "last_eval_"),
@@ -155,8 +156,9 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
 def _changes(recipe: Recipe) -> dict[str, Any]:
     """Values in which a recipe differs from the one of its name, or from the defaults."""
     known = RECIPES.get(recipe.name, Recipe())
-    follows = get_recipe(recipe.name if recipe.name in RECIPES else None, max_steps=recipe.max_steps)
-    original = {**dataclasses.asdict(follows), "max_steps": known.max_steps}
+    sizes = {name: getattr(recipe, name) for name in _SIZES}
+    follows = get_recipe(recipe.name if recipe.name in RECIPES else None, max_steps=recipe.max_steps, **sizes)
+    original = dataclasses.asdict(follows) | {name: getattr(known, name) for name in (*_SIZES, "max_steps")}
     changed = {name: value for name, value in dataclasses.asdict(recipe).items() if value != original[name]}
     return without_folders(changed)
 

@@ -534,8 +534,9 @@ def get_recipe(name: str | None, /, **overrides: Any) -> Recipe:
     recipe, given = RECIPES.get(name or "", Recipe()), with_new_names(overrides)
     steps = given.get("max_steps")
     if isinstance(steps, int) and 0 < steps < recipe.max_steps:
-        sizes = {name: given[name] for name in given.keys() & {"preset", "d_model"}}  # which the peak rate follows
-        short = laid_out(dataclasses.replace(recipe, **sizes), steps, is_timed=False)
+        # Of the sizes given the peak rate follows.
+        others = {name: value for name, value in given.items() if name not in (*LAID_OUT, "max_steps")}
+        short = laid_out(dataclasses.replace(recipe, **others), steps, is_timed=False)
         names = LAID_OUT if given.keys().isdisjoint(LAID_OUT[4:]) else LAID_OUT[:4]
         given = {name: getattr(short, name) for name in names} | given
     if {"train_source", "train_pairs"} & given.keys():  # a data set would not be found under other languages

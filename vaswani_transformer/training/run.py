@@ -146,6 +146,9 @@ def run_training(
         raise ImportError(str(error)) from error
     checkpoint = take_up_checkpoint(arguments) if resume else None
     finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
+    if checkpoint is not None and Recipe.load(output_dir).bpe_dropout != recipe.bpe_dropout:  # the card tells it
+        late = f"{recipe.description} BPE-dropout is {recipe.bpe_dropout:g} from update {finished_steps:,} on."
+        recipe = dataclasses.replace(recipe, description=late.strip())
     if recipe.max_steps < finished_steps:
         raise ValueError(
             f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
