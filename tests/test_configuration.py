@@ -54,8 +54,8 @@ def test_library_names_are_aliases(library_name, our_name):
 
 
 def test_widths_of_heads_follow_from_sizes_by_either_name():
-    config = VaswaniTransformerConfig(hidden_size=256, num_attention_heads=4)
-    assert (config.d_model, config.num_heads, config.d_k, config.d_v) == (256, 4, 64, 64)
+    config = VaswaniTransformerConfig(hidden_size=256, num_attention_heads=16)
+    assert (config.d_model, config.num_heads, config.d_k, config.d_v) == (256, 16, 16, 16)
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,12 @@ def test_model_whose_forward_does_not_smooth_is_refused_by_name(make_trainer, wr
         make_trainer(wrap=wrap)
 
 
+def test_loss_of_another_function_is_refused(tmp_path):
+    args = VaswaniTransformerTrainingArguments(output_dir=str(tmp_path), use_cpu=True)
+    with pytest.raises(TypeError, match="`compute_loss_func` must be None"):
+        VaswaniTransformerTrainer(None, args, compute_loss_func=print)
+
+
 def test_model_made_by_a_function_is_refused_by_name(tokenizer, dataset, tmp_path):
     args = VaswaniTransformerTrainingArguments(output_dir=str(tmp_path), use_cpu=True)
     with pytest.raises(TypeError, match="got MarianMTModel"):

@@ -190,8 +190,9 @@ def fit_to_minutes(recipe: Recipe, minutes: float, *, num_proc: int | None = Non
     _check_recipe(recipe)
     with tempfile.TemporaryDirectory() as folder:
         logger.info("Timing the first updates, with a vocabulary that is thrown away.")
-        timed = dataclasses.replace(recipe, num_averaged_snapshots=0, early_stopping_patience=None)
-        timed = dataclasses.replace(timed, load_best_model_at_end=False)
+        timed = dataclasses.replace(
+            recipe, num_averaged_snapshots=0, early_stopping_patience=None, load_best_model_at_end=False
+        )
         arguments = training_arguments(timed, folder, **options)
         arguments.eval_strategy = arguments.save_strategy = arguments.logging_strategy = "no"
         arguments.logging_first_step, arguments.disable_tqdm = False, True
