@@ -21,12 +21,14 @@ from vaswani_transformer.training.run import train
 
 ARCHIVES = sorted((Path(__file__).parent / "checkpoints").glob("*.tar.xz"))
 
+SAFE = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4 brought it
+
 
 @pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.xz"))
 def old(request, tmp_path, monkeypatch):
     """A folder with train.en, train.de, scores.jsonl and the folder `run`, which is also the working folder."""
     with tarfile.open(request.param) as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extractall(tmp_path, **SAFE)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
