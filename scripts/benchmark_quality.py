@@ -10,6 +10,7 @@ python scripts/benchmark_quality.py --texts train.en train.de val.en val.de --mi
 """
 
 import argparse
+import dataclasses
 import itertools
 import json
 import os
@@ -29,6 +30,7 @@ from vaswani_transformer.data import TokenBatchSampler, load_corpus, read_lines,
 from vaswani_transformer.data.preparation import pair_lengths
 from vaswani_transformer.evaluation.metrics import make_compute_metrics
 from vaswani_transformer.training.recipes import get_recipe
+from vaswani_transformer.training.schedule import paper_peak_learning_rate
 
 MANY = 10**6  # updates
 SHARED = (
@@ -77,7 +79,7 @@ training:
   learning_rate: {recipe.learning_rate}
   learning_rate_warmup: {recipe.warmup_steps}
   learning_rate_min: 0.0
-  clip_grad_norm: {recipe.max_grad_norm}
+  clip_grad_norm: {clip}
   normalization: tokens
   loss: crossentropy
   label_smoothing: {recipe.label_smoothing_factor}
@@ -99,7 +101,9 @@ def chosen_recipe(args):
     names = ("train_source", "train_target", "validation_source", "validation_target")
     values = {"tokenizer": str(args.output_dir / "tokenizer"), "max_steps": MANY, "eval_steps": args.eval_steps}
     values |= {"save_steps": args.eval_steps, "generation_num_beams": 1, "early_stopping_patience": None}
-    return get_recipe(args.recipe, **values, **tokens, **dict(zip(names, args.texts, strict=True)))
+    recipe = get_recipe(args.recipe, **values, **tokens, **dict(zip(names, args.texts, strict=True)))
+    peak = recipe.learning_rate or paper_peak_learning_rate(recipe.model_config().d_model, recipe.warmup_steps)
+    return dataclasses.replace(recipe, learning_rate=peak)
 
 
 def ours(args, recipe):
@@ -107,17 +111,8 @@ def ours(args, recipe):
     changed = {name: value for name, value in vars(recipe).items() if value != getattr(original, name)}
     words = [str(word) for name, value in changed.items() for word in (f"--{name.replace('_', '-')}", value)]
     folder = ["--output-dir", str(args.output_dir / "ours")]
-    return [
-        sys.executable,
-        "-m",
-        "vaswani_transformer.cli",
-        "train",
-        "--use-cpu",
-        "--recipe",
-        args.recipe,
-        *folder,
-        *words,
-    ]
+    command = [sys.executable, "-m", "vaswani_transformer.cli", "train", "--use-cpu", "--recipe", args.recipe]
+    return [*command, *folder, *words]
 
 
 def marian(args, recipe):
@@ -173,6 +168,7 @@ def joeynmt(args, recipe):
     vocabulary = ["<unk>", *tokenizer.convert_ids_to_tokens(range(len(tokenizer)))]
     (folder / "vocab").write_text("".join(f"{token}\n" for token in vocabulary), encoding="utf-8")
     values = {"folder": args.output_dir.resolve(), "recipe": recipe, "sizes": recipe.model_config(len(tokenizer))}
+    values["clip"] = recipe.max_grad_norm or "null"
     (folder / "config.yaml").write_text(JOEYNMT.format(**values), encoding="utf-8")
     return [args.joeynmt, "-m", "joeynmt", "train", str(folder / "config.yaml"), "--skip-test"]
 
