@@ -5,13 +5,13 @@
 import subprocess
 from pathlib import Path
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def code_version() -> str:
     """Version of this package, with the commit where it runs from a git checkout of its own.
 
-    "0.1.0 (6ff7b8d0c1e2)"; "with changes" follows the commit where tracked files of the checkout differ from it.
+    "0.2.0 (6ff7b8d0c1e2)"; "with changes" follows the commit where tracked files of the checkout differ from it.
     """
     folder = Path(__file__).resolve().parents[1]
     command = ["git", "-C", str(folder), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty= with changes"]
