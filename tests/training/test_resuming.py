@@ -298,7 +298,7 @@ def test_snapshots_after_the_checkpoint_do_not_change_the_average_of_a_shorter_r
     options = {"snapshot_steps": 2, "num_averaged_snapshots": 2, "save_steps": 100}
     whole = make(tmp_path / "whole", max_steps=8, **options)
     whole.train()
-    interrupted(make, tmp_path / "parts", SignalIn(7), max_steps=100, **options)
+    interrupted(make, tmp_path / "parts", SignalIn(6), max_steps=100, **options)
     dying = make(tmp_path / "parts", max_steps=100, extra={"callbacks": [DieAfter(13)]}, **options)
     with pytest.raises(ZeroDivisionError):
         dying.train(resume_from_checkpoint=True)
