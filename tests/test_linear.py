@@ -79,8 +79,10 @@ def test_linear_has_second_gradients(products: list) -> None:
 def test_linear_works_under_functional_transforms(products: list) -> None:
     x, weight, many = tensors((ROWS, WIDTH), (OUT, WIDTH), (3, ROWS, WIDTH))
     expected = torch.func.grad(lambda each: (x @ each.T).pow(2).sum())(weight)
-    gradient = torch.func.grad(lambda each: linear(x, each).pow(2).sum())(weight)
-    torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-2)
+    gradient_of = torch.func.grad(lambda each, rows: linear(rows, each).pow(2).sum())
+    torch.testing.assert_close(gradient_of(weight, x), expected, rtol=1e-4, atol=1e-2)
+    of_each = torch.func.vmap(gradient_of, in_dims=(None, 0))(weight, torch.stack([x, 2 * x]))
+    torch.testing.assert_close(of_each, torch.stack([expected, 4 * expected]), rtol=1e-4, atol=4e-2)
     mapped = torch.func.vmap(linear, in_dims=(0, None))(many.detach(), weight.detach())
     torch.testing.assert_close(mapped, many @ weight.T, rtol=1e-5, atol=1e-4)
 
@@ -203,7 +205,11 @@ def missing(*args: torch.Tensor) -> torch.Tensor:
     raise AttributeError("'_OpNamespace' 'mkldnn' object has no attribute '_linear_pointwise'")
 
 
-@pytest.mark.parametrize("broken", [missing, lambda rows, weight, bias: rows @ weight.T])
+def wrong_when_packed(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, *activation: str) -> torch.Tensor:
+    return torch.zeros(2, 4) if activation else rows @ weight.T + bias
+
+
+@pytest.mark.parametrize("broken", [missing, lambda rows, weight, bias, *relu: rows @ weight.T, wrong_when_packed])
 def test_onednn_is_left_when_its_operator_is_gone_or_wrong(monkeypatch, caplog, broken) -> None:
     monkeypatch.setattr(subject, "multiply", broken)
     assert not subject._onednn_is_right.__wrapped__()

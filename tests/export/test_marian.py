@@ -133,9 +133,10 @@ def test_greedy_model_stays_one_and_its_card_says_so(save_model, tmp_path, num_b
 
 def test_beams_that_were_chosen_as_in_transformers_are_kept(save_model, tmp_path):
     folder = save_model()[1]
-    GenerationConfig(num_beams=5, pad_token_id=0, bos_token_id=1, eos_token_id=2).save_pretrained(folder)
+    ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    GenerationConfig(num_beams=2, length_penalty=0.9, length_penalty_offset=0, **ids).save_pretrained(folder)
     search = GenerationConfig.from_pretrained(export_marian(folder, tmp_path / "stock"))
-    assert (search.num_beams, search.early_stopping) == (5, "never")
+    assert (search.num_beams, search.length_penalty, search.early_stopping) == (2, 0.9, "never")
 
 
 def test_code_of_the_card_runs_as_it_stands(save_model, tmp_path, capsys):
