@@ -95,7 +95,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     """
 
     model_type = "vaswani_transformer"
-    keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_key_values"]
+    keys_to_ignore_at_inference: ClassVar[list[str]] = ["past_key_values", "cache"]
     attribute_map: ClassVar[dict[str, str]] = {
         "hidden_size": "d_model",
         "num_attention_heads": "num_heads",

@@ -30,7 +30,8 @@ _WORTH_DROPPING, _WORTH_DROPPING_ON_DEVICE = 0.75, 0.25
 _CAPTURING = threading.Lock()  # torch captures one graph at a time
 _CAPTURED: dict[tuple[int, torch.device], tuple[Any, Any]] = {}  # by thread and device: stream and last graph
 _OF_THREAD = threading.local()  # its `stopped`: an event that ends the searches of this thread
-_ARGUMENTS = {"attention_mask", "encoder_outputs", "inputs_embeds", "logits_to_keep", "past_key_values", "use_cache"}
+_CACHES = {"cache", "past_key_values"}  # names since transformers 5.24, and before
+_ARGUMENTS = {"attention_mask", "encoder_outputs", "inputs_embeds", "logits_to_keep", "use_cache", *_CACHES}
 
 
 def can_search(
@@ -47,7 +48,7 @@ def can_search(
         and config.prefill_chunk_size is None
         and not config.low_memory
         and {"encoder_outputs", "use_cache"} <= given <= _ARGUMENTS
-        and not getattr(arguments.get("past_key_values"), "_is_user_defined", False)
+        and not any(getattr(arguments.get(name), "_is_user_defined", False) for name in _CACHES)
         and all(_is_known(criterion, config) for criterion in stopping_criteria)
         and is_plain(model)
     )

@@ -7,6 +7,7 @@ V vocabulary. A mask says True (or 0.0 where it is added to scores) for "attend"
 """
 
 import copy
+import dataclasses
 import math
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 
 
 # ---------------------------------------------------------------------------------------------------- attention (3.2)
+
+# Name of the cache in transformers' outputs and mask functions: `past_key_values` before 5.24, then `cache`.
+_CACHE = dataclasses.fields(BaseModelOutputWithPastAndCrossAttentions)[1].name
 
 # A config that makes the mask functions return dense masks.
 _DENSE_MASKS = VaswaniTransformerConfig.from_preset("base", attn_implementation="sdpa")
@@ -134,6 +138,7 @@ class MultiHeadAttention(nn.Module):
         key_value_states: torch.Tensor | None = None,
         attention_mask: torch.Tensor | None = None,
         past_key_values: EncoderDecoderCache | None = None,
+        cache: EncoderDecoderCache | None = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Queries from `hidden_states` (B, L, D); keys and values from `key_value_states` (B, S, D) or the former.
@@ -141,8 +146,9 @@ class MultiHeadAttention(nn.Module):
         Returns:
             (B, L, D) and the weights (B, H, L, S), None where the backend does not compute them.
         """
+        cache = past_key_values if cache is None else cache
         q = self._split_heads(self.q_proj(hidden_states), self.d_k)
-        k, v = self._keys_and_values(hidden_states, key_value_states, past_key_values)
+        k, v = self._keys_and_values(hidden_states, key_value_states, cache)
         backend = self.config._attn_implementation or "eager"
         if kwargs.get("output_attentions"):
             backend = "eager"
@@ -150,40 +156,37 @@ class MultiHeadAttention(nn.Module):
             backend = "sdpa"  # transformers' wrapper would drop target tokens at the places of the source's padding
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(backend, scaled_dot_product_attention)
         if attention_mask is None and self.is_causal and not _is_flash(backend):
-            attention_mask = self._mask_of_the_past(q, k, past_key_values, backend)
+            attention_mask = self._mask_of_the_past(q, k, cache, backend)
         dropout = self.dropout if self.training else 0.0
         out, weights = attend(self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
         return self.out_proj(out.flatten(2)), weights  # (B, L, H, K) -> (B, L, D)
 
     def _keys_and_values(
-        self,
-        hidden_states: torch.Tensor,
-        key_value_states: torch.Tensor | None,
-        past_key_values: EncoderDecoderCache | None,
+        self, hidden_states: torch.Tensor, key_value_states: torch.Tensor | None, cache: EncoderDecoderCache | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values (B, H, S, K) of self- or cross-attention, through the cache if there is one."""
         is_cross = key_value_states is not None
-        if is_cross and past_key_values is not None and past_key_values.is_updated.get(self.layer_idx):
-            layer: Any = past_key_values.cross_attention_cache.layers[self.layer_idx]
+        if is_cross and cache is not None and cache.is_updated.get(self.layer_idx):
+            layer: Any = cache.cross_attention_cache.layers[self.layer_idx]
             return layer.keys, layer.values
         states = hidden_states if key_value_states is None else key_value_states
         k = self._split_heads(self.k_proj(states), self.d_k)
         v = self._split_heads(self.v_proj(states), self.d_v)
-        if past_key_values is None:
+        if cache is None:
             return k, v
         if not is_cross:
-            return past_key_values.self_attention_cache.update(k, v, self.layer_idx)
-        k, v = past_key_values.cross_attention_cache.update(k, v, self.layer_idx)
-        past_key_values.is_updated[self.layer_idx] = True
+            return cache.self_attention_cache.update(k, v, self.layer_idx)
+        k, v = cache.cross_attention_cache.update(k, v, self.layer_idx)
+        cache.is_updated[self.layer_idx] = True
         return k, v
 
     def _mask_of_the_past(
-        self, q: torch.Tensor, k: torch.Tensor, past_key_values: EncoderDecoderCache | None, backend: str
+        self, q: torch.Tensor, k: torch.Tensor, cache: EncoderDecoderCache | None, backend: str
     ) -> torch.Tensor | None:
         """Causal mask (B, 1, L, S) to add to scores; None where the backend itself takes no mask for this one."""
         length, size = q.shape[2], k.shape[2]
-        cache = None if past_key_values is None else past_key_values.self_attention_cache
-        num_keys = length if cache is None else cache.get_seq_length(self.layer_idx)  # a tensor of static caches
+        # the cache's length is a tensor of static ones
+        num_keys = length if cache is None else cache.self_attention_cache.get_seq_length(self.layer_idx)
         is_known = length == 1 or (length == size and backend != "flex_attention")
         if is_known and not torch.is_tensor(num_keys):
             return None
@@ -340,23 +343,14 @@ class DecoderLayer(PostNormLayer):
         encoder_hidden_states: torch.Tensor,  # positional: it needs gradients through checkpointing
         attention_mask: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
-        past_key_values: EncoderDecoderCache | None = None,
         **kwargs: Any,
     ) -> torch.Tensor:
-        """(B, T, D) with the encoder's output (B, S, D) -> (B, T, D)."""
+        """(B, T, D) with the encoder's output (B, S, D) -> (B, T, D); the cache is one of `kwargs`."""
         # view_as adds an autograd node: a layer's gradients are summed first, then added to those of other layers.
         encoder_hidden_states = encoder_hidden_states.view_as(encoder_hidden_states)
-        attended, _ = self.self_attn(
-            hidden_states, attention_mask=attention_mask, past_key_values=past_key_values, **kwargs
-        )
+        attended, _ = self.self_attn(hidden_states, attention_mask=attention_mask, **kwargs)
         hidden_states = self.add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
-        attended, _ = self.encoder_attn(
-            hidden_states,
-            key_value_states=encoder_hidden_states,
-            attention_mask=encoder_attention_mask,
-            past_key_values=past_key_values,
-            **kwargs,
-        )
+        attended, _ = self.encoder_attn(hidden_states, encoder_hidden_states, encoder_attention_mask, **kwargs)
         hidden_states = self.add_and_norm(hidden_states, attended, self.encoder_attn_layer_norm)
         return self.add_and_norm(hidden_states, self.feed_forward(hidden_states), self.final_layer_norm)
 
@@ -381,7 +375,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     base_model_prefix = "model"
     supports_gradient_checkpointing = True
     _no_split_modules = ["EncoderLayer", "DecoderLayer"]
-    _skip_keys_device_placement = ["past_key_values"]
+    _skip_keys_device_placement = ["past_key_values", "cache"]
     _supports_sdpa = _supports_flex_attn = _supports_flash_attn = True
     _can_compile_fullgraph = True
     _loaded_versions: list[int] | None = None  # of the weights of a loaded model
@@ -565,6 +559,7 @@ class VaswaniTransformerDecoder(_Stack):
         past_key_values: EncoderDecoderCache | None = None,
         inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
+        cache: EncoderDecoderCache | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPastAndCrossAttentions:
         """Decodes target tokens (B, T), or their embeddings before scaling, against the encoder's output (B, S, D).
@@ -572,19 +567,20 @@ class VaswaniTransformerDecoder(_Stack):
         The mask of the target (B, cached + T) covers what is in the cache, which is extended in place.
 
         Returns:
-            `last_hidden_state` (B, T, D) and `past_key_values`, made anew with `use_cache`.
+            `last_hidden_state` (B, T, D) and the cache, made anew with `use_cache`.
         """
         embeddings = self._token_embeddings(input_ids, inputs_embeds)
-        if use_cache and past_key_values is None:
-            past_key_values = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
-        cache = None if past_key_values is None else past_key_values.self_attention_cache
+        cache = past_key_values if cache is None else cache
+        if use_cache and cache is None:
+            cache = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
+        own_cache = None if cache is None else cache.self_attention_cache
         output_attentions = kwargs.get("output_attentions")
         causal_mask = create_causal_mask(
             config=mask_config(self.config, output_attentions),
             inputs_embeds=embeddings,
             attention_mask=attention_mask,
-            past_key_values=cache,
             allow_is_causal_skip=may_read(attention_mask),
+            **{_CACHE: own_cache},
         )
         cross_mask = create_bidirectional_mask(
             config=mask_config(self.config, output_attentions, is_cross=True),
@@ -593,19 +589,17 @@ class VaswaniTransformerDecoder(_Stack):
             encoder_hidden_states=encoder_hidden_states,
             allow_is_bidirectional_skip=may_read(encoder_attention_mask),
         )
-        hidden_states = self._embed(embeddings, cache)
+        hidden_states = self._embed(embeddings, own_cache)
         for layer in self.layers:
             hidden_states = layer(
                 hidden_states,
                 encoder_hidden_states,
                 attention_mask=causal_mask,
                 encoder_attention_mask=cross_mask,
-                past_key_values=past_key_values,
+                **{_CACHE: cache},
                 **kwargs,
             )
-        return BaseModelOutputWithPastAndCrossAttentions(
-            last_hidden_state=hidden_states, past_key_values=past_key_values
-        )
+        return BaseModelOutputWithPastAndCrossAttentions(hidden_states, cache)
 
 
 # ---------------------------------------------------------------------------------------- model and head (3.4)
@@ -655,6 +649,7 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         decoder_inputs_embeds: torch.Tensor | None = None,
         use_cache: bool | None = None,
+        cache: EncoderDecoderCache | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqModelOutput:
         """Encodes the source and decodes the target prefix.
@@ -665,10 +660,11 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
             decoder_input_ids: (B, T) target tokens shifted right, beginning with `<s>`.
             decoder_attention_mask: (B, T), 1 for "attend", 0 for padding; the causal mask comes on top.
             encoder_outputs: Of an earlier call with this source; the encoder does not run again.
-            past_key_values: Cache of earlier decoding steps.
+            past_key_values: Cache of earlier decoding steps, by the name that transformers gave it before 5.24.
             inputs_embeds: (B, S, D) instead of `input_ids`, before scaling.
             decoder_inputs_embeds: (B, T, D) instead of `decoder_input_ids`, before scaling.
             use_cache: Whether to return a cache.
+            cache: Cache of earlier decoding steps.
         """
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
@@ -684,11 +680,12 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
             past_key_values=past_key_values,
             inputs_embeds=decoder_inputs_embeds,
             use_cache=use_cache,
+            cache=cache,
             **kwargs,
         )
         return Seq2SeqModelOutput(
-            last_hidden_state=decoder_outputs.last_hidden_state,
-            past_key_values=decoder_outputs.past_key_values,
+            decoder_outputs.last_hidden_state,
+            getattr(decoder_outputs, _CACHE),
             decoder_hidden_states=decoder_outputs.hidden_states,
             decoder_attentions=decoder_outputs.attentions,
             cross_attentions=decoder_outputs.cross_attentions,
