@@ -230,9 +230,9 @@ def test_sdpa_equals_eager(shape, batch):
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+@pytest.mark.parametrize(("name", "static"), [("past_key_values", False), ("cache", False), ("cache", True)])
 @pytest.mark.parametrize("shape", SHAPES, ids=SHAPES.keys())
-def test_cache_equals_no_cache(shape, static, batch):
+def test_cache_equals_no_cache(shape, name, static, batch):
     model = make_model(**SHAPES[shape]).double()
     encoder_outputs = model.model.encoder(batch["source"], batch["mask"])
     expected = model(batch["source"], batch["mask"], decoder_input_ids=batch["target"], use_cache=False).logits
@@ -247,8 +247,8 @@ def test_cache_equals_no_cache(shape, static, batch):
             attention_mask=batch["mask"],
             encoder_outputs=encoder_outputs,
             decoder_input_ids=piece,
-            past_key_values=cache,
             use_cache=True,
+            **{name: cache},
         )
         steps.append(step.logits)
     torch.testing.assert_close(torch.cat(steps, dim=1), expected, rtol=0, atol=1e-9)
