@@ -4,6 +4,7 @@
 
 import copy
 import gc
+import inspect
 import os
 import pickle
 import random
@@ -733,7 +734,7 @@ def test_operations_that_are_watched_leave_the_search_to_the_library(searches):
 
 def test_gradients_leave_the_search_to_the_library(searches):
     model = random_model(0)
-    type(model).generate.__wrapped__(model, **pad(random_sentences(0, 3)))
+    inspect.unwrap(type(model).generate)(model, **pad(random_sentences(0, 3)))  # without torch.no_grad
     assert searches == [False]
 
 
