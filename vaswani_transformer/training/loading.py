@@ -135,7 +135,7 @@ def warn_of_exchanged_languages(corpus: Any, source_language: str | None, target
     if not all(common):
         return
     own = other = 0
-    for pair in corpus.take(_LOOKED_AT):
+    for pair in itertools.islice(corpus, _LOOKED_AT):
         for side, words in (("source", common), ("target", common[::-1])):
             text = pair[side].lower().split()
             own, other = own + sum(word in words[0] for word in text), other + sum(word in words[1] for word in text)
