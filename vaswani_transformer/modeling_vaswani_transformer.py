@@ -573,7 +573,7 @@ class VaswaniTransformerDecoder(_Stack):
         cache = past_key_values if cache is None else cache
         if use_cache and cache is None:
             cache = EncoderDecoderCache(DynamicCache(config=self.config), DynamicCache(config=self.config))
-        own_cache = None if cache is None else cache.self_attention_cache
+        own_cache: Any = None if cache is None else cache.self_attention_cache
         output_attentions = kwargs.get("output_attentions")
         causal_mask = create_causal_mask(
             config=mask_config(self.config, output_attentions),
