@@ -4,7 +4,8 @@
 
 All three train on the same text with the same vocabulary, sizes, rates and tokens of an update, one after the other,
 each until it has used up its minutes; validations, greedy and scored by sacreBLEU, count as time. What differs is what
-each toolkit brings: model code, initialisation, batching, loss. `--joeynmt` is the Python of an environment with it.
+each toolkit brings: model code, initialisation, batching (JoeyNMT's tokens include padding), loss. `--joeynmt`
+is the Python of an environment with it.
 
 python scripts/benchmark_quality.py --texts train.en train.de val.en val.de --minutes 120 --output-dir runs/quality
 """
@@ -30,7 +31,6 @@ from vaswani_transformer.data import TokenBatchSampler, load_corpus, read_lines,
 from vaswani_transformer.data.preparation import pair_lengths
 from vaswani_transformer.evaluation.metrics import make_compute_metrics
 from vaswani_transformer.training.recipes import get_recipe
-from vaswani_transformer.training.schedule import paper_peak_learning_rate
 
 MANY = 10**6  # updates
 SHARED = (
@@ -102,8 +102,7 @@ def chosen_recipe(args):
     values = {"tokenizer": str(args.output_dir / "tokenizer"), "max_steps": MANY, "eval_steps": args.eval_steps}
     values |= {"save_steps": args.eval_steps, "generation_num_beams": 1, "early_stopping_patience": None}
     recipe = get_recipe(args.recipe, **values, **tokens, **dict(zip(names, args.texts, strict=True)))
-    peak = recipe.learning_rate or paper_peak_learning_rate(recipe.model_config().d_model, recipe.warmup_steps)
-    return dataclasses.replace(recipe, learning_rate=peak)
+    return dataclasses.replace(recipe, learning_rate=recipe.peak_learning_rate)
 
 
 def ours(args, recipe):

@@ -185,7 +185,7 @@ class MultiHeadAttention(nn.Module):
     ) -> torch.Tensor | None:
         """Causal mask (B, 1, L, S) to add to scores; None where the backend itself takes no mask for this one."""
         length, size = q.shape[2], k.shape[2]
-        # the cache's length is a tensor of static ones
+        # a number; a tensor where the cache is static
         num_keys = length if cache is None else cache.self_attention_cache.get_seq_length(self.layer_idx)
         is_known = length == 1 or (length == size and backend != "flex_attention")
         if is_known and not torch.is_tensor(num_keys):

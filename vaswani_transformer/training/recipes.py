@@ -238,6 +238,11 @@ class Recipe:
         """How validations translate: greedy or beam N, which the published model's search need not be."""
         return "greedy" if self.generation_num_beams == 1 else f"beam {self.generation_num_beams}"
 
+    @property
+    def peak_learning_rate(self) -> float:
+        """`learning_rate`, or the paper's for this width and warm-up."""
+        return self.learning_rate or paper_peak_learning_rate(self.model_config().d_model, self.warmup_steps)
+
     def model_config(self, vocab_size: int | None = None) -> VaswaniTransformerConfig:
         """Configuration of the recipe's model, with the tokenizer's entries or the recipe's `vocab_size`.
 
@@ -560,8 +565,7 @@ def laid_out(recipe: Recipe, max_steps: int, *, is_timed: bool = True) -> Recipe
         is_dear = each in ("eval_steps", "save_steps")
         values[each] = scaled if not is_dear else quarter if is_timed else min(getattr(recipe, each), quarter)
     if recipe.warmup_steps * 5 > max_steps:
-        peak = recipe.learning_rate or paper_peak_learning_rate(recipe.model_config().d_model, recipe.warmup_steps)
-        values |= {"warmup_steps": max(1, max_steps // 5), "learning_rate": peak}
+        values |= {"warmup_steps": max(1, max_steps // 5), "learning_rate": recipe.peak_learning_rate}
     return dataclasses.replace(recipe, **values)
 
 
