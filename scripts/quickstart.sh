@@ -5,6 +5,7 @@
 #
 #   bash scripts/quickstart.sh [--steps N] [--output-dir DIR]
 set -euo pipefail
+here=$PWD
 cd "$(dirname "$0")/.."
 
 output_dir="runs/quickstart-$(date +%Y%m%d-%H%M%S)"
@@ -12,7 +13,7 @@ options=()
 while [ $# -gt 0 ]; do
     case "$1" in
         --steps) options+=(--max-steps "${2:?--steps needs a number}"); shift 2 ;;
-        --output-dir) output_dir="${2:?--output-dir needs a folder}"; shift 2 ;;
+        --output-dir) output_dir="${2:?--output-dir needs a folder}"; [[ $2 = /* ]] || output_dir=$here/$2; shift 2 ;;
         *) echo "error: unknown argument $1. Usage: bash scripts/quickstart.sh [--steps N] [--output-dir DIR]" >&2; exit 2 ;;
     esac
 done

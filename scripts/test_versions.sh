@@ -14,7 +14,7 @@ case "$bounds" in
     *) echo "error: lowest or newest is needed, got '$bounds'." >&2 && exit 2 ;;
 esac
 environment=.venv-$bounds
-if [ ! -x "$environment/bin/python" ]; then
+if ! "$environment/bin/python" -c "import pytest, torch" 2> /dev/null; then
     "${PYTHON:-python3}" -m venv "$environment"
     "$environment/bin/python" - "$bounds" > "$environment/constraints.txt" << 'PROGRAM'
 import re

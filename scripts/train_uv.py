@@ -21,8 +21,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Trains a model and pushes it.")
     parser.add_argument("repo_id", help="USER/NAME of the model on the Hub, where HF_TOKEN may write")
     args, options = parser.parse_known_args()
-    folder = create_repo(args.repo_id, exist_ok=True).repo_id.rpartition("/")[
-        2
-    ]  # first: without, the machine keeps all
+    repo = create_repo(args.repo_id, exist_ok=True).repo_id  # first: without, the machine keeps all
+    folder = repo.rpartition("/")[2]
     train, push = ["train", "--output-dir", folder, *options], ["push", "--model", folder, "--repo-id", args.repo_id]
     sys.exit(main(train) or main(push))

@@ -411,7 +411,10 @@ def _demo(args: argparse.Namespace) -> None:
     from .evaluation.loading import load_for_inference
 
     import_gradio()
-    is_private = ipaddress.ip_address(socket.getaddrinfo(args.host, args.port)[0][4][0]).is_loopback
+    try:
+        is_private = ipaddress.ip_address(socket.getaddrinfo(args.host, args.port)[0][4][0]).is_loopback
+    except socket.gaierror as error:
+        raise ValueError(f"`host` must be a name or an address of this machine, got {args.host}.") from error
     model, tokenizer = load_for_inference(args.model, device=args.device)
     demo = create_demo(model, tokenizer, num_best=args.n_best)
     address = launch(demo, host=args.host, port=args.port)

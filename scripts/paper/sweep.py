@@ -45,6 +45,8 @@ def sweep(choice, folder, corpus, *, values=None, device=None, **options):
             values = [value for value in values if value <= len(snapshots)]
     elif choice != "length_penalty":
         values = map(int, values)
+    if not values:
+        raise ValueError(f"`model` must be a folder with snapshots, got {folder} without any.")
     model, tokenizer = load_for_inference(folder, device=device)
     languages = {name: getattr(model.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
@@ -106,15 +108,13 @@ def main():
     parser.add_argument("--results", help="also write all scores as JSON")
     args = parser.parse_args()
     names = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")
-    choice, options = (
-        args.choice.replace("-", "_"),
-        decoding_overrides(**{name: getattr(args, name) for name in names}),
-    )
+    choice = args.choice.replace("-", "_")
+    options = decoding_overrides(**{name: getattr(args, name) for name in names})
     if choice in options:
         parser.error(f"--{args.choice} must be left out while it is varied: pass --values only")
     corpus = {"source_file": args.source, "target_file": args.reference}
-    if args.source is None:
-        corpus = Recipe.load(args.model).data_arguments("validation")
+    if args.source is None and (corpus := Recipe.load(args.model).data_arguments("validation")) is None:
+        parser.error("--source and --reference are needed: the recipe names no validation set")
     results = []
     try:
         for result in sweep(choice, args.model, corpus, values=args.values, device=args.device, **options):

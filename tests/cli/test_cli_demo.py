@@ -24,6 +24,8 @@ def test_demo_refuses_more_translations_than_beams(model_folder, free_port, caps
     pytest.importorskip("gradio")
     error = refused(capsys, ["demo", "--model", str(model_folder), "--n-best", "5", "--port", str(free_port)])
     assert "`--n-best` must be at least 1 and at most `num_beams`, which is 4, got 5" in error
+    error = refused(capsys, ["demo", "--model", str(model_folder), "--host", "no such host", "--port", str(free_port)])
+    assert "`--host` must be a name or an address of this machine, got no such host" in error
 
 
 @pytest.mark.slow

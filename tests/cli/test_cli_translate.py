@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import processes
 import pytest
@@ -371,6 +372,30 @@ def test_prefixes_that_do_not_fit_are_refused(arguments, capsys):
     assert "`--target-prefixes` must have a line for each of the 2 in in, got 1 in short" in refused(capsys, command)
     assert "Only one of" in refused(capsys, [*command, "--n-best", "2"])
     assert not list(Path().glob("out*"))
+
+
+def test_prefixes_and_sentences_may_be_streams_that_must_end_together(arguments, capsys, monkeypatch):
+    Path("in").write_text("A dog.\nA cat.\n")
+    command = [*arguments, "--output", "out", "--target-prefixes"]
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"Ein\n")))
+    assert "`--target-prefixes` must be as many as the sentences" in refused(capsys, [*command, "-"])
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"Ein\nDie\n")))
+    assert main([*command, "-"]) == 0
+    assert [line[:3] for line in Path("out").read_text().splitlines()] == ["Ein", "Die"]
+
+
+def test_resume_of_a_stream_is_refused_and_keeps_what_is_there(arguments, capsys):
+    Path("out.part").write_text("Ein Hund.\n")
+    command = [*arguments, "--output", "out", "--resume"]
+    command[command.index("--input") + 1] = "-"
+    assert "`--resume` must come with files as `--input` and `--output`" in refused(capsys, command)
+    assert Path("out.part").read_text() == "Ein Hund.\n"
+
+
+def test_no_beams_are_refused(arguments, capsys):
+    assert "`--num-beams` must be at least 1, which is greedy search, got 0." in refused(
+        capsys, [*arguments, "--output", "out", "--num-beams", "0"]
+    )
 
 
 def test_stream_writes_greedy_translations_line_by_line(arguments, capsys):

@@ -204,7 +204,7 @@ def test_missing_gradio_is_named_with_its_extra(model, tiny_tokenizer, monkeypat
 
 def test_port_in_use_is_refused_by_its_number(model, tiny_tokenizer, port_in_use):
     pytest.importorskip("gradio")
-    with pytest.raises(OSError, match=f"{port_in_use}"):
+    with pytest.raises(OSError, match=f"`port` must be free .* got {port_in_use} at 127.0.0.1"):
         launch(create_demo(model, tiny_tokenizer), host="127.0.0.1", port=port_in_use)
 
 

@@ -193,6 +193,20 @@ def test_several_references_are_those_of_each_sentence(tmp_path):
         load_evaluation_set(source_file=tmp_path / "en", target_file=[tmp_path / "a", tmp_path / "short"])
 
 
+def test_results_that_could_not_be_written_are_refused_before_anything_is_translated(
+    tiny_model, tiny_tokenizer, tmp_path, monkeypatch
+):
+    tiny_model.save_pretrained(tmp_path / "model")
+    tiny_tokenizer.save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "test_results.json").mkdir()
+    files = {"source_file": tmp_path / "en", "target_file": tmp_path / "de"}
+    for file in files.values():
+        file.write_text("A dog.\n", encoding="utf-8")
+    monkeypatch.delattr(report, "evaluate_model")
+    with pytest.raises(ValueError, match="`results` must be a file"):
+        evaluate_to_files(tmp_path / "model", files)
+
+
 def test_results_of_another_test_set_are_not_replaced_by_default(tiny_model, tiny_tokenizer, tmp_path):
     checkpoint = tmp_path / "model"
     tiny_model.save_pretrained(checkpoint)

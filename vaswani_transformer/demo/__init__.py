@@ -127,21 +127,24 @@ def launch(demo: Any, *, host: str | None = None, port: int | None = None) -> st
     """
     gr = import_gradio()
     theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
-    demo.launch(
-        server_name=f"[{host}]" if host and ":" in host else host,
-        server_port=port,
-        theme=theme.set(**_COLORS),
-        css=".html-container { padding: 0 !important; } button.gallery-item { min-height: 44px; }",
-        footer_links=[],
-        share=False,
-        ssr_mode=False,
-        pwa=False,
-        run_history=False,
-        enable_monitoring=False,
-        max_file_size=0,  # visitors leave no files
-        prevent_thread_lock=True,
-        quiet=True,
-    )
+    try:
+        demo.launch(
+            server_name=f"[{host}]" if host and ":" in host else host,
+            server_port=port,
+            theme=theme.set(**_COLORS),
+            css=".html-container { padding: 0 !important; } button.gallery-item { min-height: 44px; }",
+            footer_links=[],
+            share=False,
+            ssr_mode=False,
+            pwa=False,
+            run_history=False,
+            enable_monitoring=False,
+            max_file_size=0,  # visitors leave no files
+            prevent_thread_lock=True,
+            quiet=True,
+        )
+    except OSError as error:
+        raise OSError(f"`port` must be free at an address of this machine, got {port} at {host}.") from error
     return str(demo.local_url).rstrip("/")
 
 

@@ -136,6 +136,7 @@ def evaluate_to_files(
     test_set = load_evaluation_set(**{**languages, **corpus})
     if results_file is None and Path(model).is_dir():
         results_file = _results_file(Path(model), test_set.name)
+        check_outputs({"results": results_file})
     results, translations = evaluate_model(loaded, tokenizer, test_set, **options)
     if results_file is not None:
         write_results(results_file, results)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import math
 import re
@@ -34,6 +33,7 @@ from .translate import (
     decoding_overrides,
     open_lines,
     padded,
+    paired,
     penalty_of,
     tokenize,
 )
@@ -107,7 +107,7 @@ def score_pairs(
         return score_tokens(model, tokenizer, rows, decoding, max_tokens_per_batch)
 
     return compute_in_batches(
-        paired(sources, targets),
+        paired(sources, targets, "targets"),
         encode,
         partial(map, compute),
         empty=lambda: PairScore(0.0, 0, 0.0),
@@ -210,7 +210,7 @@ def align_pairs(
         ]
 
     return compute_in_batches(
-        paired(sources, targets),
+        paired(sources, targets, "targets"),
         partial(_encode, tokenizer),
         partial(map, compute),
         empty=list,
@@ -292,14 +292,6 @@ def _cross_attention(
 
 
 # ---- pairs and files ----
-
-
-def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Pairs of two streams of sentences; raises ValueError where one ends before the other."""
-    for source, target in itertools.zip_longest(sources, targets):
-        if source is None or target is None:
-            raise ValueError("`targets` must be as many as `sources`, got more of one. Align the two line by line.")
-        yield source, target
 
 
 def score_files(

@@ -121,7 +121,7 @@ def translate(
         return texts
 
     share = partial(_share_batches, model, generate_kwargs, compute, processes)
-    inputs = sentences if target_prefixes is None else zip(sentences, target_prefixes, strict=True)
+    inputs = sentences if target_prefixes is None else paired(sentences, target_prefixes, "target_prefixes")
     return _translate(tokenizer, inputs, share, str, processes, progress, max_tokens_per_batch, total)
 
 
@@ -214,6 +214,14 @@ def _share_batches(
     return [shares[number % count][number // count] for number in range(len(batches))]
 
 
+def paired(sentences: Iterable[str], others: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
+    """Pairs of two streams; raises ValueError with the name of the second where one ends before the other."""
+    for pair in itertools.zip_longest(sentences, others):
+        if None in pair:
+            raise ValueError(f"`{name}` must be as many as the sentences, got more of one. Align them line by line.")
+        yield pair
+
+
 def encode_sentences(tokenizer: PreTrainedTokenizerBase, inputs: list[Any]) -> list[Row]:
     """Token ids of each sentence, or of a sentence and its prefix; none of a blank one."""
     pairs = [each if isinstance(each, tuple) else (each,) for each in inputs]
@@ -256,8 +264,10 @@ def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> Generatio
 
 
 def decoding_overrides(**values: Any) -> dict[str, Any]:
-    """Arguments of `generate` without those that are None, which leaves the model's own; checks the length penalty."""
+    """Arguments of `generate` without those that are None, which leaves the model's own; checks the search."""
     check_length_penalty(values.get("length_penalty"), values.get("length_penalty_offset"))
+    if (num_beams := values.get("num_beams")) is not None and num_beams < 1:
+        raise ValueError(f"`num_beams` must be at least 1, which is greedy search, got {num_beams}.")
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -405,7 +415,8 @@ def translate_file(
             f"`tag` must be some characters in one line, and `num_best` left out, got {tag!r} and {num_best}."
         )
     total = count_lines(input_file)
-    if prefixes_file is not None and total not in (None, num_prefixes := count_lines(prefixes_file)):
+    num_prefixes = None if prefixes_file is None else count_lines(prefixes_file)
+    if None not in (total, num_prefixes) and total != num_prefixes:
         raise ValueError(
             f"`target_prefixes` must have a line for each of the {total} in {input_file}, got {num_prefixes} in "
             f"{prefixes_file}. A blank line leaves the beginning to the model."
@@ -413,6 +424,8 @@ def translate_file(
     if processes is not None and total is None:
         raise ValueError(f"`input` must be a file for several processes, got {input_file}, a stream. Save it first.")
     has_part = total is not None and not is_stream(output_file)
+    if resume and not has_part:
+        raise ValueError("`resume` must come with files as `input` and `output`, got a stream. Name the files.")
     num_kept = _keep_part(output_file, resume) if has_part and _is_main(processes) else 0
     if processes is not None:
         from accelerate.utils import broadcast_object_list
