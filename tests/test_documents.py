@@ -102,6 +102,8 @@ def without_figures(text):
         ),
         ("Am 3. Mai, z. B. um 5 Uhr. \u00c4pfel!", ["", "Am 3. Mai, z. B. um 5 Uhr.", " ", "\u00c4pfel!", ""]),
         ("Wait... what? no. yes", ["", "Wait... what? no. yes", ""]),
+        ("It fell to \u22125 \u2264 xy. So?", ["", "It fell to \u22125 \u2264 xy.", " ", "So?", ""]),
+        ("Go \u2192 there \u2705", ["", "Go", " \u2192 ", "there", " \u2705"]),
         ("See https://a.bc/D.E?f=Go. Then go", ["", "See https://a.bc/D.E?f=Go.", " ", "Then go", ""]),
     ],
 )
@@ -266,6 +268,8 @@ def test_sentence_is_translated_around_what_its_translation_lost(saying, text, e
         ("It closed at 12:30 a.m.", "Es schloss um 00:30 Uhr."),
         ("It cost 1,299.50 euros.", "Cela co\u00fbtait 1 299,50 euros."),
         ("On May 12 100 people came.", "Am 12. Mai kamen 100 Menschen."),
+        ("2,500,000 people live there.", "Dort leben 2,5 Millionen Menschen."),  # words for zeros
+        ("It costs 1 million dollars.", "Es kostet 1.000.000 Dollar."),
         ("See www.a.bc: {x} of 100%.", "Siehe: www.a.bc {x} von 100%."),  # in their places
     ],
 )
@@ -280,6 +284,7 @@ def test_translation_that_lost_nothing_is_the_models(saying, text, said):
     [
         ("Um 13:00 kamen 79 von 42 dort an.", "Um 12:30 kamen 78 von 42 dort an."),
         ("Um 12.30 kamen 42 von 788 dort an.", "Um 12.30 kamen 42 von 78 dort an."),  # one is missing, one too much
+        ("Um 12.30 kamen 42 von 7800 dort an.", "Um 12.30 kamen 42 von 78 dort an."),
         ("Um 12:30 kamen 42 von x78 dort an.", "Um 12:30 kamen 42 von x78 dort an."),
         (
             "Um 00:30 kamen 42 von 66 dort an.",

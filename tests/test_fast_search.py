@@ -245,6 +245,30 @@ def test_search_on_an_accelerator_equals_the_librarys_on_the_host_in_float64(sea
     assert_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_on_an_accelerator_keeps_no_gradients(searches, on_accelerator, num_beams, monkeypatch):
+    model, batch = on_accelerator(random_model(0), pad(random_sentences(0, 1)))
+    with_gradients, step = [], decoder_session.DecoderSession.step
+    monkeypatch.setattr(
+        decoder_session.DecoderSession,
+        "step",
+        lambda *arguments: with_gradients.append(torch.is_grad_enabled()) or step(*arguments),
+    )
+    for mode in (torch.no_grad, torch.inference_mode):  # in the latter `translate` calls
+        with mode():
+            model.generate(**batch, num_beams=num_beams, max_new_tokens=4)
+    assert searches == [True, True] and with_gradients and not any(with_gradients)
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+def test_search_goes_on_after_a_call_that_asked_for_attention(searches, num_beams):
+    model, batch = random_model(0), pad(random_sentences(0))
+    before = model.generate(**batch, num_beams=num_beams)
+    assert model(**batch, labels=batch["input_ids"], output_attentions=True).cross_attentions
+    assert torch.equal(model.generate(**batch, num_beams=num_beams), before) and searches == [True, True]
+    assert list(model.side_by_side({}, len, [["one"] * 4] * 2)) == [4, 4]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("num_beams", [1, 4])
 def test_search_on_an_accelerator_waits_for_it_every_eighth_step(searches, on_accelerator, num_beams):

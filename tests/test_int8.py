@@ -117,6 +117,12 @@ def test_pipeline_takes_the_switch(folder):
     assert isinstance(translate("a b")[0]["translation_text"], str)
 
 
+def test_pipeline_stays_on_the_cpu_beside_an_accelerator(folder, accel):
+    translate = pipeline("translation", model=str(folder), model_kwargs={"quantization_config": INT8})
+    assert translate.device.type == translate.model.device.type == "cpu"
+    assert isinstance(translate("a b")[0]["translation_text"], str)
+
+
 def test_a_model_in_int8_is_not_saved(folder, tmp_path):
     model = AutoModelForSeq2SeqLM.from_pretrained(folder, quantization_config=INT8)
     with pytest.raises(ValueError, match="is not serializable"):

@@ -221,9 +221,7 @@ class Int8Linear(nn.Module):
         torch.backends.quantized.engine = "fbgemm" if "fbgemm" in engines else before  # the faster one for few rows
         try:
             with warnings.catch_warnings(action="ignore"):  # torch means to replace its type of quantised tensors
-                integers = torch.quantize_per_channel(
-                    weight, scales, scales.new_zeros(len(scales)).long(), 0, torch.qint8
-                )
+                integers = torch.quantize_per_channel(weight, scales, scales.long() * 0, 0, torch.qint8)
             self._packed = torch.ops.quantized.linear_prepack(integers, self.bias)
         except (AttributeError, RuntimeError) as error:
             raise ValueError(f"int8 needs torch's quantised kernels, which fail here: {error}. Use fp32.") from error

@@ -45,7 +45,7 @@ def is_plain(model: Any) -> bool:
         return False
     decoder = model.model.decoder
     for module in (model, model.model, model.lm_head, *decoder.modules()):
-        if module._forward_hooks or module._forward_pre_hooks or module.training or _PREPARED & module.__dict__.keys():
+        if is_watched(module) or module.training or _PREPARED & module.__dict__.keys():
             return False
         if not _is_of_this_package(module):
             return False
@@ -56,6 +56,12 @@ def is_plain(model: Any) -> bool:
     embedding = decoder.embed_tokens
     is_usual = type(embedding) is Int8Embedding or (type(embedding) is nn.Embedding and embedding.max_norm is None)
     return is_usual and all(map(_has_usual_parts, decoder.layers)) and _is_linear(model.lm_head)
+
+
+def is_watched(module: Any) -> bool:
+    """True if a module has hooks beside transformers' own, which the first `output_attentions` leaves for good."""
+    hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
+    return any(getattr(hook, "__module__", "") != "transformers.utils.output_capturing" for hook in hooks)
 
 
 def _is_of_this_package(module: Any) -> bool:
@@ -111,7 +117,7 @@ class Projection:
         def together(parts: list[torch.Tensor]) -> torch.Tensor:
             return torch.cat([part.unflatten(0, (heads, -1)) for part in parts], dim=1).flatten(0, 1)
 
-        weight = together([layer.weight for layer in layers])
+        weight = layers[0].weight.detach() if len(layers) == 1 else together([layer.weight for layer in layers])
         self._bias = None if layers[0].bias is None else together([layer.bias for layer in layers])
         if self._int8 is not None:
             self._int8 = Int8Linear(weight, self._bias)

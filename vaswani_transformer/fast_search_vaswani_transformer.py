@@ -28,8 +28,7 @@ _STEPS_BETWEEN_LOOKS = 8  # on a device, where each is a wait
 # The rest of a batch is copied when at most this share of it is still searched; of a device it means a new graph, too.
 _WORTH_DROPPING, _WORTH_DROPPING_ON_DEVICE = 0.75, 0.25
 _CAPTURING = threading.Lock()  # torch captures one graph at a time
-_CAPTURED: dict[tuple[int, torch.device], tuple[Any, Any]] = {}  # by thread and device: stream and last graph
-_OF_THREAD = threading.local()  # its `stopped`: an event that ends the searches of this thread
+_OF_THREAD = threading.local()  # `stopped`, an event that ends its searches; `captured`, by device: stream, last graph
 _CACHES = {"cache", "past_key_values"}  # names since transformers 5.24, and before
 _ARGUMENTS = {"attention_mask", "encoder_outputs", "inputs_embeds", "logits_to_keep", "use_cache", *_CACHES}
 
@@ -394,8 +393,9 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
     The graphs of a thread use the same memory, one after the other; the last one keeps it for the next search.
     """
     with _CAPTURING, torch.cuda.device(device):
-        current, graph, key = torch.cuda.current_stream(), torch.cuda.CUDAGraph(), (threading.get_ident(), device)
-        stream, last = _CAPTURED.get(key) or (torch.cuda.Stream(), None)
+        current, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
+        captured = _OF_THREAD.__dict__.setdefault("captured", {})
+        stream, last = captured.get(device) or (torch.cuda.Stream(), None)
         stream.wait_stream(current)
         with torch.cuda.stream(stream):
             graph.capture_begin(None if last is None else last.pool(), capture_error_mode="thread_local")
@@ -404,7 +404,7 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
             finally:
                 graph.capture_end()
         current.wait_stream(stream)
-        _CAPTURED[key] = stream, graph
+        captured[device] = stream, graph
     return graph.replay
 
 

@@ -23,7 +23,7 @@ from transformers.generation.utils import GenerateBeamEncoderDecoderOutput, Gene
 from transformers.utils import logging
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
-from .decoder_session_vaswani_transformer import is_plain
+from .decoder_session_vaswani_transformer import is_plain, is_watched
 from .fast_search_vaswani_transformer import BeamSearch, GreedySearch, SearchTask, can_search, two_at_a_time
 from .search_vaswani_transformer import (
     GNMT_OFFSET,
@@ -168,11 +168,10 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def _can_search_side_by_side(self, options: dict[str, Any]) -> bool:
         """True on a CPU, in fp32, where no processor, criterion, streamer, hook or random number sees the order."""
         model: Any = self
-        is_watched = any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
         samples = options.get("do_sample", self.generation_config.do_sample)
         with torch.no_grad():
             is_usual = model.device.type == "cpu" and model.dtype == torch.float32 and is_plain(model)
-        is_usual = is_usual and not (samples or is_watched or "generate" in model.__dict__)
+        is_usual = is_usual and not (samples or any(map(is_watched, model.modules())) or "generate" in model.__dict__)
         return is_usual and all(value is None or isinstance(value, (int, float)) for value in options.values())
 
     def _prepare_generation_config(self, generation_config: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
@@ -245,7 +244,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         prompt_length, with_scores = input_ids.shape[1], generation_config.return_dict_in_generate
         limits, logits_processor = self._own_limits(input_ids, logits_processor, generation_config, kwargs)
         if can_search(self, stopping_criteria, generation_config, kwargs):
-            with torch.inference_mode(input_ids.device.type == "cpu"):  # it saves the host's time
+            with torch.inference_mode(input_ids.device.type == "cpu"), torch.no_grad():  # the former saves time
                 task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
                 found = GreedySearch(task, self._padding(generation_config), with_scores).run()
             sequences, chosen = (each.clone() for each in found)  # no tensors of inference mode
@@ -288,7 +287,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             is_bounded=all(type(processor) in NEVER_POSITIVE for processor in logits_processor),
         )
         if can_search(self, stopping_criteria, generation_config, kwargs):
-            with torch.inference_mode(input_ids.device.type == "cpu"):  # it saves the host's time
+            with torch.inference_mode(input_ids.device.type == "cpu"), torch.no_grad():  # the former saves time
                 task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
                 search = BeamSearch(task, rule, generation_config.num_beams, generation_config.early_stopping is True)
                 found = search.run(self._padding(generation_config))

@@ -25,7 +25,7 @@ _IN_ORDER = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria"
 
 _OF_VERSION_4 = ("truncation", "return_tensors", "return_text", "clean_up_tokenization_spaces")  # its own arguments
 _SPACES = ("\u0120", "\u2581")  # in front of a word's first token, by byte-level and SentencePiece vocabularies
-_PAIR_TASK = re.compile(r"translation_(?P<source>[\w-]+)_to_(?P<target>[\w-]+)")
+_PAIR_TASK = re.compile(r"translation_([\w-]+)_to_([\w-]+)")
 
 # White space in front of a line, with the mark of a list.
 _BEFORE = re.compile(r"\s*(?:(?:[-*+\u2022\u2023\u2013]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s+)?")
@@ -35,7 +35,7 @@ _BETWEEN = re.compile(
 )
 _NO_END = re.compile(r"\b(?:[^\W\d]|(?<![.,$])\d{1,2}|Dr|Mrs?|Ms|Mme|Prof|St|Nr|No|Fig|vs|bzw|usw|ca|vgl|etc|cf)\.$")
 # What no sentence holds: emojis, and characters that are broken or control something.
-_SYMBOLS = re.compile(r"([\0-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u2bff\ufe0f\ufffd\U0001f000-\U0001faff]+)")
+_SIGNS = re.compile("([\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ufe0f\ufffd\U0001f000-\U0001faff]+)")
 # What stays as it is: addresses, placeholders, tags and numbers.
 _KEPT = re.compile(
     r"(https?://[^\s<>]*[\w/]|www\.[^\s<>]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
@@ -55,7 +55,7 @@ def split_text(text: str, language: str | None = None) -> list[str]:
         before: str = _BEFORE.match(line)[0]  # type: ignore[index]  # which may be empty
         parts[-1] += before
         for sentence in _sentences(line[len(before) :], language):
-            _add_pieces(parts, _SYMBOLS.split(sentence))
+            _add_pieces(parts, _SIGNS.split(sentence))
     return parts
 
 
@@ -138,7 +138,9 @@ def _mend(sentence: str, text: str) -> str | None:
     if missing and (kinds[0] != kinds[1] or any(text[: each.start()][-1:].isalpha() for each in spare)):
         return None
     for wrong, right in reversed(list(zip(spare, missing, strict=False))):
-        text = text[: wrong.start()] + sentence[right.start() : right.end()] + text[wrong.end() :]
+        said, meant = (re.sub(r"\D", "", each[0]) for each in (wrong, right))
+        if said.rstrip("0") != meant.rstrip("0") or abs(len(said) - len(meant)) < 3:  # else "2,5 Millionen"
+            text = text[: wrong.start()] + sentence[right.start() : right.end()] + text[wrong.end() :]
     return text
 
 
@@ -233,6 +235,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     def __init__(self, *args: Any, split_sentences: bool = True, **kwargs: Any) -> None:
         self._splits_sentences = split_sentences
+        if getattr(kwargs.get("model"), "quantization_method", "") == "vaswani_int8":
+            kwargs.setdefault("device", "cpu")  # whose kernels it has
         super().__init__(*args, **kwargs)
         if hasattr(self.model, "check_loaded_weights"):
             self.model.check_loaded_weights()
@@ -243,11 +247,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         if ignored := [name for name in _OF_VERSION_4 if forward_kwargs.pop(name, None) is not None]:
             logger.warning_once(f"{', '.join(ignored)}: arguments of the pipeline of transformers 4, without effect.")
-        asked = _PAIR_TASK.fullmatch(self.task or "")
-        languages = {
-            "src_lang": src_lang or (asked and asked["source"]),
-            "tgt_lang": tgt_lang or (asked and asked["target"]),
-        }
+        source, target = asked.groups() if (asked := _PAIR_TASK.fullmatch(self.task or "")) else (None, None)
+        languages = {"src_lang": src_lang or source, "tgt_lang": tgt_lang or target}
         pair = getattr(self.model.config, "language_pair", None)
         if pair and any(each not in (None, own) for each, own in zip(languages.values(), pair, strict=True)):
             raise ValueError(
@@ -282,7 +283,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     def _parts_of(self, text: Any) -> list[str]:
         """Parts of a text of several sentences or lines, as of `split_text`; the text alone, if it is none."""
         parts = split_text(text, getattr(self.model.config, "source_language", None)) if isinstance(text, str) else []
-        return parts if len(parts) > 3 or (len(parts) == 3 and re.search(f"\n|{_SYMBOLS.pattern}", text)) else [text]
+        return parts if len(parts) > 3 or (len(parts) == 3 and re.search(f"\n|{_SIGNS.pattern}", text)) else [text]
 
     def _documents(self, texts: Iterator[Any], *args: Any, **kwargs: Any) -> Iterator[list[dict[str, Any]]]:
         """Results of texts, whose sentences are translated one by one and put in their places."""
@@ -354,7 +355,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         """(1, S) source tokens, their mask, and (1, 1) whether the text is blank."""
         if not isinstance(text, str):
             raise TypeError(
-                f"Every input must be a text (str), got {type(text).__name__}. Pass a str or a list of str."
+                f"Every input must be a text (str), got {type(text).__name__}. Pass one, or a list of them."
             )
         check_text_length(text)
         is_blank = not text.strip()
@@ -406,11 +407,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         for text, tokens, row in zip(texts, sequences[:, 1:].tolist(), log_probs[0].tolist(), strict=True):
             tokens = tokens[: tokens.index(eos) + 1] if eos in tokens else tokens
             real = [each for token, each in zip(tokens, row, strict=False) if token != pad]
-            scores = {
-                "score": sum(real) / len(real) if real else None,
-                "words": word_scores(self.tokenizer, tokens, row),
-            }
-            scored.append({"translation_text": text, **scores})
+            score = sum(real) / len(real) if real else None
+            words = word_scores(self.tokenizer, tokens, row)
+            scored.append({"translation_text": text, "score": score, "words": words})
         return scored
 
 
