@@ -47,14 +47,11 @@ def test_collator_accepts_rows_of_tensors(collator):
     assert collator(rows)["labels"].equal(collator(ROWS)["labels"])
 
 
-def test_empty_list_becomes_one_ignored_row(collator):
-    batch = {name: tensor.tolist() for name, tensor in collator([]).items()}
-    assert batch == {"input_ids": [[2]], "attention_mask": [[1]], "labels": [[-100]]}
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_empty_list_has_no_gradient(collator, tiny_model, smoothing):
-    output = tiny_model(**collator([]), smoothing=smoothing, num_items_in_batch=torch.tensor(7))
+def test_row_without_a_label_has_no_gradient(collator, tiny_model, smoothing):
+    output = tiny_model(
+        **collator([{"input_ids": [2], "labels": [-100]}]), smoothing=smoothing, num_items_in_batch=torch.tensor(7)
+    )
     output.loss.backward()
     gradients = [parameter.grad for parameter in tiny_model.parameters()]
     assert output.loss.item() == 0.0

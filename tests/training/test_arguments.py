@@ -72,6 +72,8 @@ NO_EFFECT = {
     "dataloader_drop_last": True,
     "lr_scheduler_kwargs": {"timescale": 7},
     "auto_find_batch_size": True,
+    "dataloader_in_order": False,
+    "eval_do_concat_batches": False,
 }
 
 
@@ -120,6 +122,18 @@ def test_sampling_of_the_training_leaves_evaluations_in_order(make_trainer, data
     ]
     grouped, usual = (trainer.predict(dataset.select(range(23))) for trainer in trainers)
     assert np.array_equal(grouped.label_ids, usual.label_ids)
+
+
+def test_unjoined_batches_leave_predictions_in_order(make_trainer, dataset):
+    options = {"per_device_eval_batch_size": 5, "predict_with_generate": False}
+    apart, joined = (make_trainer(eval_do_concat_batches=joins, **options) for joins in (False, True))
+    labels, expected = (trainer.predict(dataset.select(range(13))).label_ids for trainer in (apart, joined))
+    assert np.array_equal(labels, expected)
+
+
+def test_workers_are_started_as_asked(make_trainer):
+    trainer = make_trainer(dataloader_num_workers=1, dataloader_multiprocessing_context="spawn")
+    assert trainer.get_train_dataloader().multiprocessing_context.get_start_method() == "spawn"
 
 
 def test_dropping_the_last_batch_leaves_evaluations_whole(make_trainer, dataset):

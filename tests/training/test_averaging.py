@@ -143,9 +143,13 @@ def test_average_copies_nothing_that_a_link_leads_to(tmp_path):
 
 
 def test_average_checkpoints_refuses_a_folder_in_use(tmp_path):
-    make_model(0).save_pretrained(tmp_path / "0")
-    with pytest.raises(ValueError, match="`output_dir` must be new or empty"):
-        average_checkpoints([tmp_path / "0"], tmp_path / "0")
+    folders = [tmp_path / "0", tmp_path / "1"]
+    for seed, folder in enumerate(folders):
+        make_model(seed).save_pretrained(folder)
+    before = (folders[0] / "model.safetensors").read_bytes()
+    with pytest.raises(ValueError, match="`output_dir` must be a new or empty folder"):
+        average_checkpoints(folders, folders[0])
+    assert (folders[0] / "model.safetensors").read_bytes() == before
 
 
 def test_average_checkpoints_refuses_more_than_there_are(tmp_path):

@@ -82,6 +82,13 @@ def test_two_processes_resume_bit_for_bit(tmp_path, stream):
     assert [name for name in whole if not torch.equal(whole[name], weights[name])] == []
 
 
+def test_two_processes_save_models_alone(tmp_path):
+    run(tmp_path, 2, max_steps=6, save_strategy="steps", save_steps=1, save_only_model=True, save_total_limit=1)
+    assert {"model.safetensors", "progress_0.json", "progress_1.json"} <= {
+        path.name for path in (tmp_path / "checkpoint-6").iterdir()
+    }
+
+
 def test_two_processes_both_name_an_id_outside_the_vocabulary_before_they_train(tmp_path):
     status, errors = start(tmp_path, 2, max_steps=7, wrong_row=17)
     message = r"ValueError: `labels` must hold token ids in \[0, 290\), got 5000 in \["

@@ -233,6 +233,15 @@ def test_perplexities_that_say_nothing_are_short(tmp_path, capsys):
     assert capsys.readouterr().err == "1 of 10  perplexity >1e6  eval_perplexity >1e6  nll 21.8\n"
 
 
+def test_metrics_that_are_no_numbers_are_printed_as_they_are(tmp_path, capsys):
+    state = TrainerState(max_steps=10, global_step=1, is_world_process_zero=True)
+    figures = {"eval_precisions": [0.5, 0.25], "eval_perplexity": None, "eval_note": "none", "eval_chrf": 12.345678}
+    LogLines().on_log(TrainingArguments(str(tmp_path), use_cpu=True), state, None, logs=figures)
+    assert capsys.readouterr().err == (
+        "1 of 10  eval_precisions [0.5, 0.25]  eval_perplexity None  eval_note none  eval_chrf 12.35\n"
+    )
+
+
 def test_a_training_worse_than_chance_warns_once(tokenizer, dataset, tmp_path, caplog):
     trainer = build_trainer(tokenizer, dataset, tmp_path, max_steps=8, warmup_steps=1, learning_rate=3.0)
     trainer.train()

@@ -93,7 +93,7 @@ def test_average_that_is_killed_leaves_no_weights_and_is_refused_or_made_again(w
     assert not (workplace / "out" / "model.safetensors").exists()
     status, errors = run([*average, "out"], workplace)
     if status != 0:
-        assert "`--output-dir` must be new or empty, got out" in errors
+        assert "`--output-dir` must be a new or empty folder, got out" in errors
         shutil.rmtree(workplace / "out")
         assert run([*average, "out"], workplace)[0] == 0
     weights = [(workplace / folder / "model.safetensors").read_bytes() for folder in ("whole", "out")]

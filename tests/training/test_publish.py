@@ -8,8 +8,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from huggingface_hub import HfApi
 
 from vaswani_transformer.training.hub import published_files, push_model
+from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 PACKAGE = Path(__file__).resolve().parents[2] / "vaswani_transformer"
 CODE = {path.name for path in PACKAGE.glob("*_vaswani_transformer.py")}
@@ -135,3 +137,20 @@ def test_process_without_a_repo_pushes_nothing_at_a_save(make_trainer, tmp_path,
     monkeypatch.setattr(trainer, "is_world_process_zero", lambda: False)  # the repo is made in the main process
     trainer._push_from_checkpoint(str(tmp_path))
     assert trainer.hub_model_id is None
+
+
+def test_a_hub_that_fails_stops_no_training(make_trainer, tmp_path, monkeypatch, caplog):
+    def init(trainer, **kwargs):
+        trainer.hub_model_id, trainer.push_in_progress = "author/model", None
+
+    def fail(*arguments, **kwargs):
+        raise ConnectionError("the Hub is down")
+
+    monkeypatch.setattr(VaswaniTransformerTrainer, "init_hf_repo", init)
+    monkeypatch.setattr(HfApi, "list_repo_files", fail)
+    trainer = make_trainer(max_steps=6, save_strategy="steps", save_steps=2, push_to_hub=True)
+    trainer.train()
+    assert {path.name for path in (tmp_path / "run").glob("checkpoint-*")} == {f"checkpoint-{n}" for n in (2, 4, 6)}
+    assert "A push in the background failed" in caplog.text and "the Hub is down" in caplog.text
+    with pytest.raises(ConnectionError, match="the Hub is down"):
+        trainer.push_to_hub()

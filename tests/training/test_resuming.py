@@ -13,6 +13,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 from toy_language import build_trainer
 from transformers import EarlyStoppingCallback, TrainerCallback
+from transformers.trainer_callback import ExportableState
 
 from vaswani_transformer.data import CleaningReport
 from vaswani_transformer.training import resuming
@@ -279,6 +280,16 @@ def test_full_disk_at_a_snapshot_leaves_no_half_of_one(make, tmp_path, monkeypat
     with pytest.raises(safetensors.SafetensorError, match="No space left"):
         make(tmp_path, snapshot_steps=5, num_averaged_snapshots=2).train()
     assert not list((tmp_path / "snapshots").iterdir())
+
+
+def test_callbacks_may_save_no_attributes(make, tmp_path):
+    class Mine(TrainerCallback, ExportableState):
+        def state(self):
+            return {"args": {"n": 3}}
+
+    options = {"extra": {"callbacks": [Mine()]}, "save_steps": 2}
+    make(tmp_path, max_steps=4, **options).train()
+    assert make(tmp_path, max_steps=6, **options).train(resume_from_checkpoint=True).global_step == 6
 
 
 def test_library_functions_are_its_own_again_after_a_resume(make, tmp_path):

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from torch._dynamo.utils import counters
 from toy_language import make_marian, make_pairs, naive_sums, tokenize
-from transformers import EarlyStoppingCallback, TrainerCallback
+from transformers import DataCollatorForSeq2Seq, EarlyStoppingCallback, TrainerCallback
 
 from vaswani_transformer import generation_vaswani_transformer as generation
 from vaswani_transformer.data.preparation import pair_lengths
@@ -406,6 +406,56 @@ def test_snapshots_are_written_every_n_steps(make_trainer, tmp_path):
     make_trainer(max_steps=7, snapshot_steps=2, num_averaged_snapshots=2).train()
     names = sorted(path.name for path in (tmp_path / "run" / "snapshots").iterdir())
     assert names == ["step-00000004.safetensors", "step-00000006.safetensors"]
+
+
+def test_snapshots_of_an_earlier_training_in_the_folder_are_no_newest_ones(make_trainer, tmp_path):
+    options = {"snapshot_steps": 2, "num_averaged_snapshots": 2}
+    make_trainer(max_steps=12, **options).train()
+    make_trainer(max_steps=6, seed=7, **options).train()
+    make_trainer(max_steps=6, seed=7, output_dir=tmp_path / "alone", **options).train()
+    found, expected = (sorted((tmp_path / run / "snapshots").iterdir()) for run in ("run", "alone"))
+    assert [path.name for path in found] == [path.name for path in expected]
+    assert [path.read_bytes() for path in found] == [path.read_bytes() for path in expected]
+
+
+def test_spare_parts_of_an_update_suit_any_collator(make_trainer, tokenizer):
+    long = tokenize(tokenizer, [("red " * 40, "rot " * 40)] * 4 + make_pairs(20))
+    options = {"train_dataset": long, "gradient_accumulation_steps": 4, "max_steps": 8}
+    trainers = [
+        make_trainer(**options, extra={} if collator is None else {"data_collator": collator})
+        for collator in (None, DataCollatorForSeq2Seq(tokenizer))
+    ]
+    assert any([] in update for update in zip(*[iter(trainers[0].train_batches())] * 4, strict=True))
+    for trainer in trainers:
+        trainer.train()
+    assert differing(*map(weights, trainers)) == []
+
+
+def test_rows_need_no_end_of_their_own(make_trainer, dataset):
+    class Rows(torch.utils.data.Dataset):
+        rows = dict(enumerate(dataset.select_columns(["input_ids", "labels"])))
+
+        def __len__(self):
+            return len(self.rows)
+
+        def __getitem__(self, index):
+            return self.rows[index]
+
+    trainers = [make_trainer(train_dataset=rows) for rows in (Rows(), dataset)]
+    for trainer in trainers:
+        trainer.train()
+    assert differing(*map(weights, trainers)) == []
+
+
+def test_losses_given_to_metrics_are_those_of_their_sentences(make_trainer, dataset):
+    found, few = [], dataset.select(range(7))
+    options = {"include_for_metrics": ["loss"], "per_device_eval_batch_size": 1, "predict_with_generate": False}
+    trainer = make_trainer(
+        eval_dataset=few, extra={"compute_metrics": lambda seen: found.extend(seen.losses) or {}}, **options
+    )
+    trainer.evaluate()
+    alone = [trainer.evaluate(few.select([row]))["eval_loss"] for row in range(7)]
+    assert found[:7] == pytest.approx(alone, rel=1e-5) and len(set(alone)) > 2
 
 
 class RaiseStopSignal(TrainerCallback):

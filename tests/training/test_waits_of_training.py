@@ -4,8 +4,10 @@
 
 import pytest
 import torch
+import transformers
 from accelerator import waits
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainingArguments
+from transformers.training_args import ParallelMode
 
 
 class Marks(TrainerCallback):
@@ -59,6 +61,21 @@ def test_an_update_waits_for_nothing_but_at_a_line_of_the_log(accel, train, data
     assert first == "update update wait"
     assert others.startswith(first + " log")
     assert (trainer.args.gradient_accumulation_steps > 1) == ("max_grad_norm" in options)
+
+
+@pytest.mark.slow
+def test_sums_are_gathered_on_the_device_of_one_process_of_a_launcher(accel, train, monkeypatch):
+    """NCCL, which `torchrun --nproc-per-node 1` gives a GPU, serves no tensor of the host."""
+    gathered = []
+
+    def gather(tensor, mode):
+        gathered.append((tensor.device, mode))
+        return tensor
+
+    monkeypatch.setattr(transformers.trainer, "nested_gather", gather)
+    monkeypatch.setattr(TrainingArguments, "parallel_mode", ParallelMode.DISTRIBUTED)
+    train(accel)
+    assert set(gathered) == {(accel, ParallelMode.DISTRIBUTED)}
 
 
 @pytest.mark.slow

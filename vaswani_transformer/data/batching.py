@@ -282,20 +282,16 @@ class TranslationCollator:
     """Makes one batch of tokenised pairs: `input_ids` and `attention_mask` (B, S) and `labels` (B, T).
 
     Sources are padded with the tokenizer's padding token and labels with -100, both at the end; `attention_mask` is 1
-    where to attend. Other columns are left out. Rows without `labels` make a batch without them. An empty list, which
-    `TokenBatchSampler` deals to processes without a pair, makes one row of `</s>` whose label is -100: it counts
-    nowhere.
+    where to attend. Other columns are left out. Rows without `labels` make a batch without them.
 
     Args:
-        tokenizer: Gives the padding token and `</s>`.
+        tokenizer: Gives the padding token.
     """
 
     tokenizer: PreTrainedTokenizerBase
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Batch of int64 tensors."""
-        if len(rows) == 0:
-            rows = [{"input_ids": [self.tokenizer.eos_token_id], "labels": [IGNORE_INDEX]}]
         source, attended = self._pad([row["input_ids"] for row in rows], self.tokenizer.pad_token_id)
         batch = {"input_ids": source, "attention_mask": attended.long()}
         if rows[0].get("labels") is not None:

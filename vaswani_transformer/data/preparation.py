@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,9 +104,14 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
         lengths = dataset.select_columns(names).with_format("numpy")[:]
         return lengths[names[0]].astype(np.int64), lengths[names[1]].astype(np.int64)
-    rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in dataset]
+    rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in _rows(dataset)]
     source, target = np.array(rows, dtype=np.int64).reshape(-1, 2).T
     return source, target
+
+
+def _rows(dataset: Any) -> Iterable[Any]:
+    """Rows of a data set, which need not end an iteration by itself."""
+    return dataset if isinstance(dataset, datasets.Dataset) else map(dataset.__getitem__, range(len(dataset)))
 
 
 def check_token_ids(dataset: Any, vocab_size: int) -> None:
@@ -127,7 +132,7 @@ def check_token_ids(dataset: Any, vocab_size: int) -> None:
         chunks = ((name, chunk.flatten().to_numpy(zero_copy_only=False)) for name, each in columns for chunk in each)
         if not any(_outside(ids, name, vocab_size).size for name, ids in chunks):
             return
-    for row in dataset:
+    for row in _rows(dataset):
         for name in names:
             ids = np.asarray(() if row.get(name) is None else row[name])
             if (wrong := _outside(ids, name, vocab_size)).size:

@@ -100,11 +100,9 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
 
 
 def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_by_tokens: bool) -> None:
-    """Warns of each argument that is set and has no effect here, and unsets `dataloader_drop_last`.
-
-    That one would drop sentences of an evaluation.
-    """
-    reasons = {"dataloader_drop_last": "no pair is dropped"}
+    """Warns of each argument that is set and has no effect here, and unsets those that would disturb an evaluation."""
+    reasons = {"dataloader_drop_last": "no pair is dropped", "dataloader_in_order": "results keep the data's order"}
+    reasons["eval_do_concat_batches"] = reasons["dataloader_in_order"]
     if is_batched_by_tokens:
         reasons["per_device_train_batch_size"] = "tokens bound a batch. Set `max_source_tokens_per_batch` and the like"
         reasons["auto_find_batch_size"] = "an error names a smaller batch"
@@ -112,10 +110,10 @@ def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_b
     if args.lr_scheduler_type == "inverse_sqrt":
         reasons["lr_scheduler_kwargs"] = "`learning_rate` and `warmup_steps` are all that the paper's schedule has"
     for name, reason in reasons.items():
-        is_set = (value := getattr(args, name)) and value != getattr(Seq2SeqTrainingArguments, name)
-        if is_set and args.process_index == 0:
+        value, default = (getattr(each, name, None) for each in (args, Seq2SeqTrainingArguments))
+        if (value or value is False) and value != default and args.process_index == 0:
             logger.warning(f"`{name}` of {value} has no effect: {reason}.")
-    args.dataloader_drop_last = False
+    args.dataloader_drop_last, args.dataloader_in_order, args.eval_do_concat_batches = False, True, True
 
 
 def warn_of_emulated_bf16(args: VaswaniTransformerTrainingArguments) -> None:

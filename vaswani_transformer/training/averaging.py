@@ -27,6 +27,7 @@ from ..files import (
     WEIGHTS_INDEX,
     check_no_link_out,
     writing_beside,
+    writing_folder,
 )
 from .checkpoints import checkpoint_step, list_checkpoints
 
@@ -37,7 +38,7 @@ def list_snapshots(output_dir: str | Path) -> list[Path]:
 
 
 def drop_later_snapshots(output_dir: str | Path, step: int) -> None:
-    """Deletes the snapshots of updates after `step`, from which a run is resumed."""
+    """Deletes the snapshots of updates after `step`, with which a training begins."""
     for path in list_snapshots(output_dir):
         if _snapshot_step(path) > step:
             path.unlink()
@@ -53,6 +54,13 @@ class SnapshotCallback(TrainerCallback):
     def __init__(self, snapshot_steps: int, num_kept: int):
         self.snapshot_steps = snapshot_steps
         self.num_kept = num_kept
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Deletes the snapshots of later updates, which another training in this folder made."""
+        if state.is_world_process_zero:
+            drop_later_snapshots(str(args.output_dir), state.global_step)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
@@ -115,9 +123,6 @@ def average_checkpoints(
         ValueError: If `last` is not in range, `output_dir` is not empty, or the weights do not fit together.
         FileNotFoundError: If there is nothing to average, or no folder with a `config.json` beside the weights.
     """
-    output_dir = Path(output_dir)
-    if output_dir.exists() and any(output_dir.iterdir()):
-        raise ValueError(f"`output_dir` must be new or empty, got {output_dir}. Pass another folder.")
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
     if len(paths) == 1 and paths[0].is_dir():
         run = paths[0]
@@ -144,12 +149,11 @@ def average_checkpoints(
     copied = [path for file in RUN_FILES if file.copied for path in base.glob(file.name)]
     for path in copied:
         check_no_link_out(path, base)
-    weights = average_snapshots(paths)
-    output_dir.mkdir(parents=True, exist_ok=True)
-    for path in copied:
-        shutil.copy2(path, output_dir / path.name)
-    _save_weights(weights, output_dir / WEIGHTS_FILE)
-    return output_dir
+    with writing_folder(output_dir) as folder:
+        for path in copied:
+            shutil.copy2(path, folder / path.name)
+        _save_weights(average_snapshots(paths), folder / WEIGHTS_FILE)
+    return Path(output_dir)
 
 
 def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Path) -> int:

@@ -48,10 +48,11 @@ class LogLines(PrinterCallback):
             return
         figures = [f"{state.global_step:,} of {state.max_steps:,}"]
         for name, value in logs.items():
-            if name.endswith("perplexity") and value > 1e6:
-                figures.append(f"{name} >1e6")
-            elif name != "total_flos":
-                figures.append(f"{name} {value:,.0f}" if value >= 1000 else f"{name} {value:.4g}")
+            if isinstance(value, (int, float)):
+                text = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+                value = ">1e6" if name.endswith("perplexity") and value > 1e6 else text
+            if name != "total_flos":
+                figures.append(f"{name} {value}")
         if "loss" in logs and self._start is not None:
             start, first_step = self._start
             pace = (time.perf_counter() - start) / max(state.global_step - first_step, 1)

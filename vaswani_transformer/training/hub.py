@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
 import yaml
 from huggingface_hub import (
@@ -130,8 +129,7 @@ def upload(
     message: str | None,
     revision: str | None,
     stock_usage: str | None = None,
-    **options: Any,
-) -> Any:
+) -> CommitInfo:
     """Commits the published files of a folder, and deletes from the repo those that the folder lacks."""
     added = [_addition(path, repo_id, stock_usage) for path in published_files(folder)] + _eval_results(folder)
     if revision is not None:
@@ -147,7 +145,6 @@ def upload(
         added + [CommitOperationDelete(name) for name in outdated],
         commit_message=message or "Upload translation model",
         revision=revision,
-        **options,
     )
 
 

@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -246,11 +247,13 @@ def load_batches(
     accelerator: Accelerator,
 ) -> DataLoader[Any]:
     """Makes this process's loader of planned batches."""
+    fill = {**(first := dataset[0]), "labels": [IGNORE_INDEX]}
+    fill |= {name: first[name][-1:] for name in ("input_ids", "attention_mask") if name in first}
     loader: DataLoader[Any] = accelerator.prepare(
         DataLoader(
             dataset,
             batch_sampler=batches,
-            collate_fn=collator,
+            collate_fn=partial(_collate, collator, fill),
             num_workers=args.dataloader_num_workers,
             **_loader_options(args),
         ),
@@ -260,6 +263,11 @@ def load_batches(
         # accelerate's shard has no set_epoch of its own, so a resumed epoch would replay the order of epoch 0
         vars(shard)["set_epoch"] = batches.set_epoch
     return loader
+
+
+def _collate(collator: Callable[[list[Any]], Any], fill: dict[str, Any], rows: list[Any]) -> Any:
+    """Batch of rows; of none, as `TokenBatchSampler` deals them to spare processes, of a row that counts nowhere."""
+    return collator(rows or [fill])
 
 
 def load_stream(
@@ -307,6 +315,7 @@ def _loader_options(args: VaswaniTransformerTrainingArguments) -> dict[str, Any]
         "pin_memory": args.dataloader_pin_memory,
         "persistent_workers": args.dataloader_persistent_workers,
         "prefetch_factor": args.dataloader_prefetch_factor,
+        "multiprocessing_context": getattr(args, "dataloader_multiprocessing_context", None),  # of late versions
         "worker_init_fn": _ignore_interrupts,
     }
 

@@ -26,6 +26,7 @@ from torch.optim import Optimizer
 from transformers import EarlyStoppingCallback, PreTrainedModel, Seq2SeqTrainer
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import TrainOutput
+from transformers.training_args import ParallelMode
 from transformers.utils import logging
 from transformers.utils.hub import PushInProgress
 
@@ -33,7 +34,6 @@ from ..data import StreamLoader, TokenBatchSampler
 from ..data.preparation import pair_lengths
 from ..files import PROGRESS_FILES, STAGING_FOLDER, STATE_FILE, read_json, write_json
 from .arguments import VaswaniTransformerTrainingArguments
-from .averaging import drop_later_snapshots
 from .callbacks import saved_callbacks
 from .checkpoints import best_checkpoint, clear_staging, publish_checkpoint, rotate_checkpoints, take_up_checkpoint
 
@@ -146,7 +146,7 @@ class ResumableTrainer(Seq2SeqTrainer):
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, ExportableState):
                 saved = saved_callbacks(self.state).get(type(callback).__name__)
-                vars(callback).update(saved["attributes"] if isinstance(saved, dict) else {})
+                vars(callback).update(saved.get("attributes", {}) if isinstance(saved, dict) else {})
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
         """Runs an epoch; the first one after a resume makes no batches before its start."""
@@ -176,8 +176,6 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _restore_progress(self, checkpoint: Path) -> None:
         """Restores, once, what a checkpoint holds in addition to the state of transformers."""
         self._load_sums(checkpoint)
-        if self.is_world_process_zero():
-            drop_later_snapshots(self.args.output_dir, self.state.global_step)
         self._resumed_from = None
         stoppers = [each for each in self.callback_handler.callbacks if isinstance(each, EarlyStoppingCallback)]
         self.control.should_training_stop |= self.state.global_step >= self.state.max_steps or any(
@@ -266,7 +264,8 @@ class ResumableTrainer(Seq2SeqTrainer):
             self._last_epoch_end = self.state.global_step
             return
         if self.control.should_log or self.control.should_evaluate or self.control.should_save:
-            if self.args.device.type != "cpu" and self.args.world_size == 1:  # else sums are gathered on the devices
+            is_gathered = self.args.parallel_mode == ParallelMode.DISTRIBUTED  # on the devices, of one process, too
+            if self.args.device.type != "cpu" and not is_gathered:
                 grad_norm = self._bring_sums(grad_norm)
             self._check_finite()
         super()._maybe_log_save_evaluate(self._tr_loss, grad_norm, model, trial, epoch, *args, **kwargs)
@@ -352,6 +351,7 @@ class ResumableTrainer(Seq2SeqTrainer):
             "first_step": self._first_step,  # before the first update that it counts
             "data": None if self._train_loader is None else self._train_loader.state_dict(),
         }
+        checkpoint.mkdir(parents=True, exist_ok=True)  # where no process has written anything yet
         write_json(checkpoint / self._sums_file(), sums)
 
     def _get_output_dir(self, trial: Any) -> str:

@@ -231,6 +231,7 @@ def training_arguments(
         eval_strategy="no" if recipe.data_arguments("validation") is None else "steps",
         predict_with_generate=recipe.generation_num_beams > 0,
         logging_first_step=True,
+        ddp_timeout=4 * 3600,  # seconds: the first process prepares a large corpus alone
         disable_tqdm=not sys.stderr.isatty(),
         report_to=[report_to] if isinstance(report_to, str) else [*report_to],
         **values,

@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -343,8 +344,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
         def compute_in_order(found: EvalPrediction) -> Any:
             predictions = in_data_order(dataset, found.predictions, pad_id)
-            labels, inputs = (in_data_order(dataset, each) for each in (found.label_ids, found.inputs))
-            return compute_metrics and compute_metrics(EvalPrediction(predictions, labels, inputs, found.losses))
+            rest = (in_data_order(dataset, each) for each in (found.label_ids, found.inputs, found.losses))
+            return compute_metrics and compute_metrics(EvalPrediction(predictions, *rest))
 
         if compute_metrics is not None and not self.args.batch_eval_metrics:
             self.compute_metrics = compute_in_order
@@ -436,14 +437,14 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         if self.hub_model_id is None:
             self.init_hf_repo(token=token or self.args.hub_token, private=private)
+        self._finish_current_push()  # of the files that are replaced now
         self.save_model(_internal_call=True)
         if not self.is_world_process_zero():
             return None
         self.create_model_card(**kwargs)
-        self._finish_current_push()
         api, folder = HfApi(token=token or self.args.hub_token), Path(self.args.output_dir)
-        revision = revision or self.args.hub_revision
-        return upload(api, folder, str(self.hub_model_id), commit_message, revision, run_as_future=not blocking)
+        arguments = (api, folder, str(self.hub_model_id), commit_message, revision or self.args.hub_revision)
+        return upload(*arguments) if blocking else api.run_as_future(upload, *arguments)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         """Pushes the model in the background, never the states, whichever `hub_strategy` but "end" is asked for."""
@@ -452,6 +453,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         is_busy = self.push_in_progress is not None and not self.push_in_progress.is_done()
         if not is_busy or self.args.hub_always_push:
             job = self.push_to_hub(f"Training in progress, step {self.state.global_step}", blocking=False)
+            job.add_done_callback(_warn_of_failure)
             self.push_in_progress = PushInProgress([job])  # type: ignore[arg-type]  # it takes a list
 
     def create_model_card(
@@ -476,6 +478,11 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         card = ModelCard.load(path)
         add_metadata(card, metadata)
         write_text(path, str(card))
+
+
+def _warn_of_failure(push: Future[Any]) -> None:
+    if error := push.exception():
+        logger.warning(f"A push in the background failed, the next one has all that it had: {error!r}")
 
 
 def _with_default_search(model: Any) -> Any:
