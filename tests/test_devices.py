@@ -11,6 +11,7 @@ from accelerator import waits
 from tiny import SENTENCES, make_model
 from transformers import DataCollatorForSeq2Seq, pipeline
 
+from vaswani_transformer import fast_search_vaswani_transformer as fast_search
 from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.data import TranslationCollator
 from vaswani_transformer.evaluation.loading import load_for_inference
@@ -87,8 +88,13 @@ def plain(value):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_fast", [True, False], ids=["our search", "transformers' search"])
 @pytest.mark.parametrize("name", USES)
-def test_translating_scoring_and_aligning_give_what_they_give_on_the_cpu(models, tiny_tokenizer, name):
+def test_translating_scoring_and_aligning_give_what_they_give_on_the_cpu(
+    models, tiny_tokenizer, name, is_fast, monkeypatch
+):
+    if is_fast:  # a GPU's weights are plain, those of the Python device are of a class of their own
+        monkeypatch.setattr(fast_search, "is_plain", lambda model: True)
     expected, got = both(models, lambda model: plain(USES[name](model, tiny_tokenizer)))
     assert got == expected
 
