@@ -197,8 +197,8 @@ def translate(model, batches, options: dict) -> int:
                 "max_new_tokens": max(map(len, references)),
             }
         out = model.generate(input_ids=ids, attention_mask=(ids != PAD).long(), do_sample=False, **options, **more)
-        ends = (out[:, 1:] == EOS).cumsum(dim=1)
-        count += int(((ends == 0) | ((ends == 1) & (out[:, 1:] == EOS))).sum())
+        ends = (is_end := out[:, 1:] == options.get("eos_token_id", EOS)).cumsum(dim=1)
+        count += int(((ends == 0) | ((ends == 1) & is_end)).sum())
     return count
 
 
@@ -225,7 +225,7 @@ def time_translation(task: Task) -> dict:
     if workload.size is None:
         options |= {"early_stopping": "never", "length_penalty": 0.6, "max_new_tokens": 80}
     elif task.workload not in NEED_FILES:
-        options |= {"min_new_tokens": NUM_STEPS, "max_new_tokens": NUM_STEPS}
+        options |= {"eos_token_id": VOCABULARY[workload.size], "max_new_tokens": NUM_STEPS}  # an end that is no word
     batches = make_batches(task, workload)
     translate(model, [(sources[:1], references and references[:1]) for sources, references in batches[:1]], options)
     resident = start_weighing("cpu")

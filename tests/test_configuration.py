@@ -142,3 +142,14 @@ def test_kernel_of_the_hub_is_the_callers_choice_alone(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**saved, "attn_implementation": kernel}))
     with pytest.raises(ValueError, match="`attn_implementation` must not name a kernel of the Hub in a config.json"):
         VaswaniTransformerConfig.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("given", [{"d_model": 48}, {"hidden_size": 48}, {"num_heads": 4}, {"num_attention_heads": 4}])
+def test_widths_of_heads_follow_from_sizes_that_are_given_at_loading(given, tmp_path):
+    VaswaniTransformerConfig(d_model=32, num_heads=2).save_pretrained(tmp_path)
+    config = AutoConfig.from_pretrained(tmp_path, **given)
+    assert config.d_k == config.d_v == config.d_model // config.num_heads != 16
+    assert AutoConfig.from_pretrained(tmp_path, **given, d_k=5).d_v == 16
+    VaswaniTransformerConfig(d_model=32, num_heads=2, d_k=8).save_pretrained(tmp_path)  # a choice, which stays
+    config = AutoConfig.from_pretrained(tmp_path, **given)
+    assert (config.d_k, config.d_v) == (8, 16)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from datasets import Dataset
 from tiny import make_model
-from transformers import MarianConfig, MarianMTModel, pipeline
+from transformers import GenerationConfig, MarianConfig, MarianMTModel, pipeline
 from transformers.pipelines.pt_utils import KeyDataset
 
 import vaswani_transformer
@@ -79,7 +79,27 @@ def test_a_generator_and_a_data_set_stream_in_order(translate):
     expected = [[result] for result in translate(TEXTS)]
     assert list(translate(text for text in TEXTS)) == expected
     rows = [{"en": text} for text in TEXTS]
-    assert list(translate(KeyDataset(rows, "en"), batch_size=2)) == expected
+    found = translate(KeyDataset(rows, "en"), batch_size=2)
+    assert (len(found), list(found), list(found)) == (len(TEXTS), expected, expected)  # read twice
+    assert next(iter(found)) == expected[0]
+
+
+@pytest.mark.parametrize("options", [{"num_workers": 2}, {"num_workers": 1, "split_sentences": False}], ids=str)
+def test_workers_change_no_result(translate, options):
+    assert translate(TEXTS, **options) == translate(TEXTS)
+    assert list(translate(KeyDataset([{"en": text} for text in TEXTS], "en"), **options)) == [
+        [result] for result in translate(TEXTS)
+    ]
+
+
+def test_a_further_argument_does_not_replace_the_text(translate):
+    assert translate("A dog. A book.", "Two women.") == translate("A dog. A book.")
+
+
+def test_a_generation_config_of_the_callers_is_taken_without_a_warning(translate, caplog):
+    config = GenerationConfig(**{**translate.model.generation_config.to_dict(), "max_new_tokens": 2, "num_beams": 1})
+    assert translate(TEXTS[0], generation_config=config) == translate(TEXTS[0], max_new_tokens=2, num_beams=1)
+    assert "deprecated" not in caplog.text
 
 
 @pytest.fixture

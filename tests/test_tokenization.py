@@ -64,6 +64,17 @@ def test_a_special_token_of_ones_own_is_found_by_a_reader_without_this_package(t
     assert TokenizersBackend.from_pretrained(tmp_path)("<2fr>a").input_ids[0] == 300
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{"extra_special_tokens": ["<2de>"]}, {"additional_special_tokens": ["<2de>"]}, {"mask_token": "<2de>"}],
+    ids=lambda given: next(iter(given)),
+)
+def test_a_special_token_given_at_loading_is_found_in_texts(tiny_tokenizer, tmp_path, given):
+    tiny_tokenizer.save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path, **given)
+    assert tokenizer("<2de>a").input_ids == [300, *tiny_tokenizer("a").input_ids]
+
+
 def test_special_tokens_can_be_text_again_after_one_was_added(tiny_tokenizer, tmp_path):
     with_language_tag(tiny_tokenizer, tmp_path).save_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path, split_special_tokens=True)

@@ -201,6 +201,11 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                 f"The configuration holds {', '.join(unknown)}, which this version of vaswani_transformer does not "
                 "know: kept, but without effect. A newer version may have saved it; update the package."
             )
+        sizes = [name for name in kwargs if cls.attribute_map.get(name, name) in ("d_model", "num_heads")]
+        if sizes and not kwargs.keys() & {"d_k", "d_v", "head_dim"}:
+            saved: Any = super().from_dict(config_dict)
+            if saved.d_k == saved.d_v == saved.d_model // saved.num_heads:  # which follow from the new sizes, too
+                config_dict = {**config_dict, **{name: kwargs.pop(name) for name in sizes}, "d_k": None, "d_v": None}
         return super().from_dict(config_dict, **kwargs)
 
     @property

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
-from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
-from transformers.generation.logits_process import MinNewTokensLengthLogitsProcessor
+from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 
 from .decoder_session_vaswani_transformer import DecoderSession, is_plain
@@ -61,20 +60,6 @@ def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) 
     return type(criterion) is EosTokenCriteria and ends is not None and torch.equal(criterion.eos_token_id, ends)
 
 
-class NoEndYet(LogitsProcessor):
-    """MinNewTokensLengthLogitsProcessor in place: that of transformers copies all scores."""
-
-    def __init__(self, processor: MinNewTokensLengthLogitsProcessor, vocab_size: int) -> None:
-        tokens, self.until = processor.eos_token_id, processor.prompt_length_to_skip + processor.min_new_tokens
-        self.tokens = tokens[(tokens >= 0) & (tokens < vocab_size)]
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """(rows, V) scores, -inf for the ends while prefixes are shorter than `until`."""
-        if input_ids.shape[1] < self.until:
-            scores[:, self.tokens] = -torch.inf
-        return scores
-
-
 @dataclass
 class SearchTask:
     """The search of one call of `generate`."""
@@ -102,17 +87,13 @@ class SearchTask:
         encoded, prompt = arguments["encoder_outputs"][0], input_ids[::beams]
         session = DecoderSession(model, encoded[::beams], None if mask is None else mask[::beams], beams)
         session.read(prompt[:, :-1])
-        processors = LogitsProcessorList(
-            NoEndYet(each, model.config.vocab_size) if type(each) is MinNewTokensLengthLogitsProcessor else each
-            for each in processors
-        )
         ends, has_nan = limits.new_empty(0) if ends is None else ends, limits.new_zeros((), dtype=torch.bool)
         return cls(session, prompt, limits, ends, processors, has_nan)
 
     @property
     def is_row_by_row(self) -> bool:
         """True if the processors may see some rows of the batch without the others."""
-        return all(type(each) in {NoEndYet, *ROW_BY_ROW} for each in self.processors)
+        return all(type(each) in ROW_BY_ROW for each in self.processors)
 
     def processed(self, parts: Iterable[torch.Tensor], prefixes: torch.Tensor) -> Iterable[torch.Tensor]:
         """Processed scores (.., V), which come a part of the rows at a time; prefixes are (R, L).

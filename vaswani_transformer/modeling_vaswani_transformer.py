@@ -358,11 +358,6 @@ class DecoderLayer(PostNormLayer):
 # ------------------------------------------------------------------------------------ loading and initialisation
 
 
-def _versions_of(model: nn.Module) -> list[int]:
-    """Counts how often torch saw each weight written to."""
-    return [0 if weight.is_inference() else weight._version for weight in model.parameters()]
-
-
 class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     """Loading, saving and initialisation shared by every model of this file.
 
@@ -378,7 +373,6 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     _skip_keys_device_placement = ["past_key_values", "cache"]
     _supports_sdpa = _supports_flex_attn = _supports_flash_attn = True
     _can_compile_fullgraph = True
-    _loaded_versions: list[int] | None = None  # of the weights of a loaded model
 
     @classmethod
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
@@ -387,7 +381,6 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
         model, info = loaded
         model._loading_info = {key: sorted(info[key]) for key in ("missing_keys", "unexpected_keys")}
-        model._loaded_versions = _versions_of(model)
         if model.can_generate() and model.generation_config._from_model_config:  # no generation_config.json
             model._set_default_generation()
             model.set_default_search()
@@ -734,16 +727,11 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         return moved
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json.
-
-        A loaded model that was trained further no longer tells the length of its first training's longest source.
-        """
+        """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json."""
         own, self.generation_config = self.generation_config, copy.deepcopy(self.generation_config)
         self.set_default_search()
         if self.generation_config.num_beams == 1 and self.generation_config.length_penalty != 1.0:
             self.generation_config.length_penalty = None  # which transformers refuses to save beside one beam
-        if self._loaded_versions not in (None, _versions_of(self)):
-            vars(self.generation_config).pop("longest_training_source", None)
         try:
             super().save_pretrained(*args, **kwargs)
         finally:

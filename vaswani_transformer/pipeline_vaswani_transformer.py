@@ -263,7 +263,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         splits = (self._splits_sentences and not begins) if split_sentences is None else split_sentences
         if isinstance(inputs, str):
             if splits:
-                return next(self._documents(iter([inputs]), *args, **{"batch_size": _ANY_NUMBER, **kwargs}))
+                return next(self._documents([inputs], **{"batch_size": _ANY_NUMBER, **kwargs}))
             return super().__call__(inputs, *args, **kwargs)
         is_sized, is_list = isinstance(inputs, Sized), isinstance(inputs, Sequence)
         if is_sized and kwargs.get("batch_size") is None and self._batch_size is None:
@@ -271,9 +271,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         if isinstance(inputs, dict) or not (isinstance(inputs, Iterable) or is_sized):
             self.preprocess(inputs)  # type: ignore[arg-type]  # raises TypeError
         if splits or (is_list and not inputs):  # which transformers does not take
-            texts = iter(inputs) if isinstance(inputs, Iterable) else map(inputs.__getitem__, range(len(inputs)))
-            results: Any = self._documents(texts, *args, **kwargs)
-            results = list(results) if is_list else _Sized(results, len(inputs)) if is_sized else results
+            find: Any = partial(self._documents, inputs, **kwargs)
+            results: Any = list(find()) if is_list else _Sized(find, len(inputs)) if is_sized else find()
         else:
             results = super().__call__(list(inputs) if is_list else inputs, *args, **kwargs)
         if is_list and all(len(result) == 1 for result in results):
@@ -285,9 +284,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         parts = split_text(text, getattr(self.model.config, "source_language", None)) if isinstance(text, str) else []
         return parts if len(parts) > 3 or (len(parts) == 3 and re.search(f"\n|{_SIGNS.pattern}", text)) else [text]
 
-    def _documents(self, texts: Iterator[Any], *args: Any, **kwargs: Any) -> Iterator[list[dict[str, Any]]]:
+    def _documents(self, texts: Any, **kwargs: Any) -> Iterator[list[dict[str, Any]]]:
         """Results of texts, whose sentences are translated one by one and put in their places."""
-        compute = partial(super().__call__, *args, **kwargs)
+        compute: Any = partial(super().__call__, **kwargs)
 
         def edit(result: list[dict[str, Any]], change: Callable[[str], str]) -> list[dict[str, Any]]:
             for each in result:
@@ -300,7 +299,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         def again(pieces: list[str]) -> list[str]:
             return [result[0]["translation_text"] for result in compute(pieces)]
 
-        for parts, found in by_sentence(texts, self._parts_of, compute, edit, again):
+        for parts, found in by_sentence(_iterator(texts), self._parts_of, compute, edit, again):
             documents = []
             for translations in zip(*found, strict=True) if len(parts) > 1 else ():
                 parts[1::2] = [each["translation_text"] for each in translations]
@@ -319,9 +318,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         """Results in the order of the texts, which are read a pool at a time and batched by length."""
         preprocess_params, forward_params, postprocess_params = params
         is_ours = hasattr(self.model, "check_loaded_weights")
-        if num_workers or batch_size <= 1 or not is_ours or _IN_ORDER & forward_params.keys():
+        if batch_size <= 1 or not is_ours or _IN_ORDER & forward_params.keys():
             batch_size = 1 if batch_size == _ANY_NUMBER else batch_size
-            one_by_one: Iterable[list[dict[str, str]]] = super().get_iterator(inputs, num_workers, batch_size, *params)
+            one_by_one: Iterable[list[dict[str, str]]] = super().get_iterator(inputs, 0, batch_size, *params)
             return one_by_one
 
         limits = (_TOKENS_PER_BATCH, _TEXTS_PER_BATCH) if batch_size == _ANY_NUMBER else (_ANY_NUMBER, batch_size)
@@ -330,7 +329,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         options = self._prepare_generate_kwargs(forward_params)
 
         def results() -> Iterator[list[dict[str, str]]]:
-            rest = iter(inputs) if isinstance(inputs, Iterable) else map(inputs.__getitem__, range(len(inputs)))
+            rest = _iterator(inputs)
             while pool := list(itertools.islice(rest, min(_POOL, 16 * batch_size))):
                 encoded = [self.preprocess(text, **preprocess_params) for text in pool]
                 found: list[Any] = [None] * len(pool)
@@ -347,7 +346,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                         found[index] = self.postprocess(own, **postprocess_params)
                 yield from found
 
-        return _Sized(results(), len(inputs)) if isinstance(inputs, Sized) else results()
+        return _Sized(results, len(inputs)) if isinstance(inputs, Sized) else results()
 
     def preprocess(  # type: ignore[override]  # that of transformers takes anything
         self, text: str, src_lang: str | None = None, tgt_lang: str | None = None
@@ -385,7 +384,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         if target_prefix is not None:
             start = [self.model.config.decoder_start_token_id, *prefix_ids(self.tokenizer, target_prefix)]
             generate_kwargs["decoder_input_ids"] = torch.tensor([start], device=self.device).expand(len(is_blank), -1)
-        generate_kwargs = self._prepare_generate_kwargs({**generate_kwargs, "return_dict_in_generate": False})
+        generate_kwargs = self._prepare_generate_kwargs(generate_kwargs, return_dict_in_generate=False)
         sequences = self.model.generate(**model_inputs, **generate_kwargs)
         shape = (is_blank.shape[0], -1, sequences.shape[-1])  # (B * n, T) -> (B, n, T)
         outputs = {"sequences": sequences.view(shape).masked_fill(is_blank, self.tokenizer.pad_token_id)}
@@ -445,17 +444,22 @@ def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> li
     return [{"word": to_text(parts).strip(), "score": sum(each) / len(each)} for parts, each in words]
 
 
-class _Sized:
-    """An iterator whose number of results is known."""
+def _iterator(texts: Any) -> Iterator[Any]:
+    return iter(texts) if isinstance(texts, Iterable) else map(texts.__getitem__, range(len(texts)))
 
-    def __init__(self, results: Iterator[Any], length: int) -> None:
-        self._results, self._length = results, length
+
+class _Sized:
+    """Results whose number is known, found anew for each reading."""
+
+    def __init__(self, find: Callable[[], Iterator[Any]], length: int) -> None:
+        self._find, self._length, self._results = find, length, find()
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[Any]:
-        return self._results
+        self._results = self._find()
+        return self
 
     def __next__(self) -> Any:
         return next(self._results)

@@ -93,6 +93,8 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
         """Raises FileNotFoundError without a tokenizer.json, where transformers would make an empty tokenizer."""
+        if {"additional_special_tokens", "extra_special_tokens", "mask_token"} & kwargs.keys():
+            kwargs.setdefault("split_special_tokens", False)  # of the saved ones, which would leave them text
         tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         if len(tokenizer) <= len(tokenizer.all_special_tokens):
             raise FileNotFoundError(

@@ -10,10 +10,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from cli_runs import refused, train_arguments
 from toy_language import build_trainer, make_pairs
-from transformers import AutoModelForSeq2SeqLM, TrainerState, TrainingArguments
+from transformers import TrainerState, TrainingArguments
 
 from vaswani_transformer.cli import main
 from vaswani_transformer.training.callbacks import LogLines, PaceCallback
@@ -247,21 +246,6 @@ def test_a_training_worse_than_chance_warns_once(tokenizer, dataset, tmp_path, c
     trainer.train()
     assert [record.getMessage() for record in caplog.records].count(caplog.records[-1].getMessage()) == 1
     assert "by chance: the training diverges" in caplog.text
-
-
-def test_a_model_that_is_trained_further_forgets_the_longest_source_of_before(tmp_path, tiny_model):
-    tiny_model.generation_config.longest_training_source = 7
-    tiny_model.save_pretrained(tmp_path)
-    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
-    model.save_pretrained(tmp_path / "same")
-    with torch.no_grad():
-        next(model.parameters()).add_(1e-3)
-    model.save_pretrained(tmp_path / "trained")
-    kept = {
-        name: json.loads((tmp_path / name / "generation_config.json").read_text()).get("longest_training_source")
-        for name in ("same", "trained")
-    }
-    assert kept == {"same": 7, "trained": None}
 
 
 def test_options_as_people_write_them(files, capsys):

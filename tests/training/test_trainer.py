@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from torch._dynamo.utils import counters
 from toy_language import make_marian, make_pairs, naive_sums, tokenize
-from transformers import DataCollatorForSeq2Seq, EarlyStoppingCallback, TrainerCallback
+from transformers import DataCollatorForSeq2Seq, EarlyStoppingCallback, Seq2SeqTrainingArguments, TrainerCallback
 
 from vaswani_transformer import generation_vaswani_transformer as generation
 from vaswani_transformer.data.preparation import pair_lengths
@@ -456,6 +456,37 @@ def test_losses_given_to_metrics_are_those_of_their_sentences(make_trainer, data
     trainer.evaluate()
     alone = [trainer.evaluate(few.select([row]))["eval_loss"] for row in range(7)]
     assert found[:7] == pytest.approx(alone, rel=1e-5) and len(set(alone)) > 2
+
+
+def sources_of_updates(trainer):
+    return [len(rows) for rows in trainer.train_batches()]
+
+
+def test_another_training_set_and_a_trials_values_are_planned_anew(make_trainer, dataset):
+    trainer, whole = (make_trainer(train_dataset=rows) for rows in (dataset.select(range(9)), dataset))
+    trainer.train_dataset = dataset
+    trainer.train()
+    whole.train()
+    assert differing(*map(weights, (trainer, whole))) == []
+    before = sources_of_updates(trainer)
+    trainer.args.max_source_tokens_per_batch = 40
+    trainer._hp_search_setup({})
+    assert sources_of_updates(trainer) == sources_of_updates(make_trainer(max_source_tokens_per_batch=40)) != before
+
+
+def test_a_search_needs_to_know_what_to_minimise(make_trainer):
+    with pytest.raises(TypeError, match="`compute_objective` must be a function of the metrics, got None"):
+        make_trainer().hyperparameter_search(n_trials=1)
+
+
+def test_arguments_may_be_left_out_and_are_no_others(make_trainer, tokenizer, dataset, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = make_trainer().model
+    assert (
+        VaswaniTransformerTrainer(model, train_dataset=dataset, processing_class=tokenizer).args.warmup_steps == 4000
+    )
+    with pytest.raises(TypeError, match="`args` must be VaswaniTransformerTrainingArguments, got Seq2SeqTrainingArg"):
+        VaswaniTransformerTrainer(model, Seq2SeqTrainingArguments("run", use_cpu=True))
 
 
 class RaiseStopSignal(TrainerCallback):

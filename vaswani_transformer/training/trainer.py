@@ -99,7 +99,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     def __init__(
         self,
         model: PreTrainedModel | None = None,
-        args: VaswaniTransformerTrainingArguments = None,  # type: ignore[assignment]  # the order is `Trainer`'s
+        args: VaswaniTransformerTrainingArguments | None = None,
         data_collator: Callable[[list[Any]], dict[str, Any]] | None = None,
         train_dataset: Any = None,
         eval_dataset: Any = None,
@@ -108,6 +108,9 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         stream_rules: CleaningRules | None = None,
         **kwargs: Any,
     ):
+        args = args or VaswaniTransformerTrainingArguments()
+        if not isinstance(args, VaswaniTransformerTrainingArguments):
+            raise TypeError(f"`args` must be VaswaniTransformerTrainingArguments, got {type(args).__name__}.")
         if kwargs.get("compute_loss_func") is not None:
             raise TypeError("`compute_loss_func` must be None: the loss is the model's. Override `compute_loss`.")
         limit_shape_caches()
@@ -138,12 +141,31 @@ class VaswaniTransformerTrainer(ResumableTrainer):
                 f"`smoothing` and `return_logits`, got {type(plain).__name__}. Train it with Seq2SeqTrainer."
             )
         self.label_smoother = None
+        self._planned_dataset = train_dataset
         self._install_defaults()
 
     def call_model_init(self, *args: Any) -> nn.Module:
         """Calls `model_init`; the model decodes as section 6.1 says."""
         made: nn.Module = _with_default_search(super().call_model_init(*args))
         return made
+
+    def hyperparameter_search(
+        self, hp_space: Any = None, compute_objective: Any = None, *args: Any, **more: Any
+    ) -> Any:
+        """As in `Trainer`; raises TypeError without `compute_objective`, for which that adds up all metrics."""
+        if compute_objective is None:
+            raise TypeError(
+                "`compute_objective` must be a function of the metrics, got None. Minimise for example the nll: "
+                'hyperparameter_search(compute_objective=lambda metrics: metrics["eval_nll"]).'
+            )
+        return super().hyperparameter_search(hp_space, compute_objective, *args, **more)
+
+    def _hp_search_setup(self, trial: Any) -> None:
+        """Also plans the batches anew, at the beginning of a trial or with another training set."""
+        super()._hp_search_setup(trial)
+        if self._train_batches is not None and (trial is not None or self.train_dataset is not self._planned_dataset):
+            self._planned_dataset = self.train_dataset
+            self._train_batches = plan_batches(self.args, self.train_dataset, self.model.config, self._bpe_dropout)
 
     def _install_defaults(self) -> None:
         """Adds the scores of translations and the callbacks that print, count and snapshot."""
