@@ -4,8 +4,8 @@
 
 Every figure comes from a fresh process that translates once to warm up and once more against the clock; the
 contestants take turns, and ratios are medians over the rounds. `ours-reference` is our model under transformers' own
-loop. Unless a trained model is given, weights are random and both systems make 30 tokens of every sentence, its end
-suppressed, or exactly the references.
+loop. Unless a trained model is given, weights are random and both systems make 30 tokens of every sentence, as its
+end is no word, or exactly the references.
 
 python scripts/benchmark_decoding.py --rounds 5
 python scripts/benchmark_decoding.py --workloads base-references --source newstest2014.en --reference newstest2014.de
@@ -176,10 +176,7 @@ def make_batches(task: Task, workload: Workload) -> list[tuple[list[list[int]], 
     if len(sources) > workload.batch_size > 1:
         order = sorted(order, key=lambda index: -len(sources[index]))
     chunks = [order[start : start + workload.batch_size] for start in range(0, len(order), workload.batch_size)]
-    return [
-        ([sources[index] for index in chunk], references and [references[index] for index in chunk])
-        for chunk in chunks
-    ]
+    return [([sources[i] for i in chunk], references and [references[i] for i in chunk]) for chunk in chunks]
 
 
 def translate(model, batches, options: dict) -> int:

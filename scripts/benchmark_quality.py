@@ -224,9 +224,7 @@ def watch(name, command, args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--texts", nargs=4, required=True, help="training source and target, validation source and target"
-    )
+    parser.add_argument("--texts", nargs=4, required=True, help="training source, target, validation source, target")
     parser.add_argument("--output-dir", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=120, help="processor minutes of each")
     parser.add_argument("--recipe", default="multi30k-tiny")

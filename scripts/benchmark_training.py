@@ -55,12 +55,9 @@ class Task:
     Attributes:
         contestant: One of `CONTESTANTS`.
         size: One of `SIZES`.
-        device: "cpu" or "cuda".
         tokens: Real source and target tokens of an update, at most, each.
         updates: Updates that are timed.
         threads: Threads of torch on a CPU.
-        bf16: Whether to compute in bfloat16.
-        compile: Whether to use `torch_compile`.
         profile: Whether to list where the time of one more update goes.
         before: Updates before those that are timed.
     """
@@ -162,9 +159,9 @@ def marian_trainer(task: Task, data, tokenizer, options: dict):
     class OurBatches(Seq2SeqTrainer):
         def get_train_dataloader(self):
             rows = self._remove_unused_columns(self.train_dataset)
-            return self.accelerator.prepare(
-                DataLoader(rows, batch_sampler=sampler, collate_fn=self.data_collator, pin_memory=True)
-            )
+            workers = {"num_workers": options.get("dataloader_num_workers", 0), "pin_memory": True}
+            loader = DataLoader(rows, batch_sampler=sampler, collate_fn=self.data_collator, **workers)
+            return self.accelerator.prepare(loader)
 
     sizes = VaswaniTransformerConfig(vocab_size=VOCABULARY[task.size], dropout=DROPOUT, **SIZES[task.size])
     model = MarianMTModel(marian_config(sizes))
@@ -205,7 +202,7 @@ def make_meter(task: Task):
                 self.peak_mib = finish_weighing(task.device) - self._resident
             if state.global_step == task.before + task.updates:
                 self.seconds, self.cpu_seconds = (
-                    now - then for now, then in zip(self._now(), self._clock, strict=True)
+                    end - start for start, end in zip(self._clock, self._now(), strict=True)
                 )
                 if task.profile:
                     self.profiler = torch.profiler.profile(record_shapes=False)
@@ -217,8 +214,8 @@ def make_meter(task: Task):
         def count(self, step, batches):
             if task.before <= step < task.before + task.updates:
                 for batch in batches:
-                    self.tokens[0] += int(batch["attention_mask"].sum())
-                    self.tokens[1] += int((batch["labels"] != -100).sum())
+                    self.tokens[0] = self.tokens[0] + batch["attention_mask"].sum()  # read later: int() would wait
+                    self.tokens[1] = self.tokens[1] + (batch["labels"] != -100).sum()
 
         @staticmethod
         def _now():
@@ -312,6 +309,7 @@ def figures(task: Task, meter) -> dict:
     from vaswani_transformer.analysis.cost import measure_matrix_rate, training_flops
 
     config = VaswaniTransformerConfig(vocab_size=VOCABULARY[task.size], **SIZES[task.size])
+    meter.tokens = [int(each) for each in meter.tokens]
     flops = training_flops(config, *meter.tokens)
     rate = measure_matrix_rate(torch.device(task.device), torch.bfloat16 if task.bf16 else torch.float32)
     return {
@@ -380,9 +378,7 @@ def main() -> None:
     )
     parser.add_argument("--size", choices=SIZES, default="tiny")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument(
-        "--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS), help="who takes turns"
-    )
+    parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS), help="who runs")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each contestant")
     parser.add_argument("--updates", type=int, default=5, help="updates timed in each turn")
     parser.add_argument("--tokens", type=int, help="source and target tokens of an update, each; None: 4,096 on CPUs")

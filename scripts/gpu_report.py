@@ -40,9 +40,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "0")
 
 import torch  # noqa: E402
 
+torch.backends.cuda.enable_cudnn_sdp(False)  # which makes a plan of its own for each shape, for Marian, too
 IS_GPU = torch.cuda.is_available()
 DEVICE = "cuda" if IS_GPU else "cpu"
 NAME = torch.cuda.get_device_name() if IS_GPU else f"CPU, {torch.get_num_threads()} thread(s)"
@@ -67,7 +69,7 @@ class TimeOverError(BaseException):
 def machine():
     """Versions, and rates of square products of random matrices by the model's linear layer, in TFLOP/s."""
     versions = {each: importlib.metadata.version(each) for each in PACKAGES if importlib.util.find_spec(each)}
-    yield {"Python": platform.python_version(), **versions}
+    yield {"Python": platform.python_version(), "cuDNN": torch.backends.cudnn.version(), **versions}
     memory = torch.cuda.get_device_properties(0).total_memory / 2**30 if IS_GPU else None
     yield {"device": NAME, "GiB": memory, "CUDA": torch.version.cuda, "cores": os.cpu_count()}
     from vaswani_transformer.analysis.cost import measure_matrix_rate
@@ -81,7 +83,7 @@ def machine():
     yield row
 
 
-def correctness():
+def correctness(is_flex=False):
     """A small model, trained here in fp32 on the built-in corpus, against itself on the CPU in fp32.
 
     Logits: largest difference, over real target tokens. Loss and gradients: relative differences of the smoothed loss,
@@ -96,7 +98,7 @@ def correctness():
     expected, translations = outcome(reference, batch, "fp32"), translate(reference, batch)
     yield {"trained": f"{num_updates} updates", "smoothed loss of test pairs": expected[1].item()}
     kinds = ["sdpa", "eager"] + ["flash_attention_2"] * is_flash_attn_2_available()
-    for kind in kinds + ["flex_attention"] * (IS_GPU and is_torch_flex_attn_available()):
+    for kind in ["flex_attention"] * is_torch_flex_attn_available() if is_flex else kinds:
         for precision, dtype in PRECISIONS.items():
             if ("flash" in kind and dtype == torch.float32) or (not IS_GPU and precision not in ("fp32", "bf16")):
                 continue
@@ -105,16 +107,20 @@ def correctness():
                 model.set_attn_implementation(kind)
                 use_tf32(precision == "tf32")
                 logits, loss, grads = zip(outcome(model, batch, precision), expected, strict=True)
-                found = translate(copy.deepcopy(model).to(dtype), batch)
                 row["logits"] = (logits[0] - logits[1]).abs().max().item()
                 row["loss"] = (loss[0] / loss[1] - 1).item()
                 row["gradients"] = ((grads[0] - grads[1]).norm() / grads[1].norm()).item()
-                for name, rows in found.items():
+                for name, rows in translate(copy.deepcopy(model).to(dtype), batch).items():
                     same = [first == second for first, second in zip(rows, translations[name], strict=True)]
                     row[name] = sum(same) / len(same)
             except Exception as error:
                 row["problem"] = f"{type(error).__name__}: {str(error)[:200]}"
             yield row
+
+
+def flex_attention():
+    """As correctness, with an attention that is compiled for each precision."""
+    yield from correctness(is_flex=True)
 
 
 def synchronisations():
@@ -130,12 +136,16 @@ def synchronisations():
         trainers = {steps: benchmark.make_trainer(task, folder, max_steps=steps) for steps in (6, 16)}
         yield {"of": "an update", **waits_of(lambda steps: trainers[steps].train(), 6, 16)}
     model = trainers[16].model.bfloat16().eval()
+    vars(model).pop("forward", None)  # in autocast, which our search leaves to transformers'
     sentences = benchmark_decoding.synthetic_sentences(benchmark_decoding.Workload("base", 4, 32, 32))
     for num_beams in (1, 4):
 
         def decode(steps, num_beams=num_beams):
-            no_word = benchmark_decoding.VOCABULARY["base"]  # as the end
-            options = {"num_beams": num_beams, "eos_token_id": no_word, "max_new_tokens": steps}
+            options = {
+                "num_beams": num_beams,
+                "eos_token_id": 10**6,
+                "max_new_tokens": steps,
+            }  # an end that is no word
             benchmark_decoding.translate(model, [(sentences, None)], options)
 
         decode(20)
@@ -147,7 +157,7 @@ def training_base():
 
     Target tokens/s: real ones over the wall time of 20 updates, after 5 (compiled: 20). % of peak: operations of all
     real tokens (`analysis.cost.training_flops`) over what square bf16 products reach in that process, or over the data
-    sheet. MiB: most that the second update allocates beyond weights, gradients and Adam. Marian: MarianMTModel under
+    sheet. MiB: most that the second update allocates beyond weights and Adam. Marian: MarianMTModel under
     Seq2SeqTrainer, with our batches.
     """
     yield from measure_training("base")
@@ -208,9 +218,10 @@ def resume():
             yield {"run": run, **(found or json.loads(done.stdout.splitlines()[-1]))}
 
 
-_ORDER = (machine, correctness, synchronisations, training_base, decoding, training_big, training_compiled, resume)
+_ORDER = (machine, correctness, synchronisations, training_base, decoding, resume, training_big)
+_ORDER += (training_compiled, flex_attention)
 SECTIONS = {section.__name__.replace("_", "-"): section for section in _ORDER}
-NEED_GPU = ("synchronisations", "training-big", "training-compiled")
+NEED_GPU = ("synchronisations", "training-big", "training-compiled", "flex-attention")
 
 
 # ---- parts of sections ----

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our own search against the library's loop under the same rule, option by option, and when it is used at all."""
 
+import contextlib
 import copy
 import gc
 import inspect
@@ -9,6 +10,7 @@ import os
 import pickle
 import random
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -223,6 +225,46 @@ def as_on_a_device(monkeypatch):
 def test_search_with_the_steps_of_a_device_equals_the_librarys_in_float64(searches, options, as_on_a_device):
     for seed in range(2):
         assert_equal(*both(searches, random_model(seed), pad(random_sentences(seed)), **options))
+
+
+class Graph:
+    """A CUDA graph that counts, and is made or not."""
+
+    made = ()
+    fails = False
+
+    def capture_begin(self, pool, capture_error_mode):
+        self.made.append(pool)
+
+    def capture_end(self):
+        if self.fails:
+            raise torch.OutOfMemoryError("no memory is left")
+
+    def pool(self):
+        return "the last one's"
+
+    def replay(self):
+        raise AssertionError("nothing was captured")
+
+
+def test_steps_that_cannot_be_captured_are_launched_one_by_one(monkeypatch, caplog):
+    calls, emptied, step = [], [], lambda: calls.append(0)
+    stream = SimpleNamespace(wait_stream=lambda other: None)
+    for name in ("device", "stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda given: contextlib.nullcontext())
+    for name in ("Stream", "current_stream"):
+        monkeypatch.setattr(torch.cuda, name, lambda: stream)
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(0))
+    monkeypatch.setattr(fast_search._OF_THREAD, "captured", {}, raising=False)
+    monkeypatch.setattr(Graph, "made", [])
+    for fails in (False, True, False):
+        monkeypatch.setattr(Graph, "fails", fails)
+        found = fast_search.capture(step, torch.device("cuda", 0))
+        assert (found is step) == fails and getattr(found, "__name__", "") in ("replay", "<lambda>")
+    assert Graph.made == [None, "the last one's", None]  # a failed one's memory is not used again
+    assert (len(calls), len(emptied)) == (3, 2)
+    assert "The search's steps are launched kernel by kernel, as torch captured none: no memory is left" in caplog.text
 
 
 @pytest.fixture

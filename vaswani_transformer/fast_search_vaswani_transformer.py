@@ -17,9 +17,12 @@ from typing import Any, NamedTuple
 import torch
 from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
+from transformers.utils import logging
 
 from .decoder_session_vaswani_transformer import DecoderSession, is_plain
 from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, check_scores
+
+logger = logging.get_logger(__name__)
 
 _BLOCK = 200  # tokens of which only the best is looked at first
 _FEW_SCORES = 2**17  # which are not worth the search of blocks
@@ -369,21 +372,28 @@ def can_capture(device: torch.device) -> bool:
 
 
 def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None]:
-    """A CUDA graph of a step: what replays it, at the cost of one launch. Nothing is computed here.
+    """A CUDA graph of a step: what replays it, at the cost of one launch, or the step where torch cannot capture it.
 
-    The graphs of a thread use the same memory, one after the other; the last one keeps it for the next search.
+    Nothing is computed here. The graphs of a thread use the same memory, one after the other; the last one keeps it
+    for the next search.
     """
+    captured = _OF_THREAD.__dict__.setdefault("captured", {})
     with _CAPTURING, torch.cuda.device(device):
         current, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
-        captured = _OF_THREAD.__dict__.setdefault("captured", {})
-        stream, last = captured.get(device) or (torch.cuda.Stream(), None)
+        stream, last = captured.pop(device, None) or (torch.cuda.Stream(), None)
+        if last is None:
+            torch.cuda.empty_cache()  # what torch keeps for others is of no use while it captures
         stream.wait_stream(current)
-        with torch.cuda.stream(stream):
-            graph.capture_begin(None if last is None else last.pool(), capture_error_mode="thread_local")
-            try:
-                step()
-            finally:
-                graph.capture_end()
+        try:
+            with torch.cuda.stream(stream):
+                graph.capture_begin(None if last is None else last.pool(), capture_error_mode="thread_local")
+                try:
+                    step()
+                finally:
+                    graph.capture_end()
+        except RuntimeError as error:
+            logger.warning_once(f"The search's steps are launched kernel by kernel, as torch captured none: {error}")
+            return step
         current.wait_stream(stream)
         captured[device] = stream, graph
     return graph.replay

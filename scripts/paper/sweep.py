@@ -54,9 +54,7 @@ def sweep(choice, folder, corpus, *, values=None, device=None, **options):
         varied = {choice: value}
         if choice == "num_averaged_snapshots":
             if not 1 <= value <= len(snapshots):
-                raise ValueError(
-                    f"`values` must lie in [1, {len(snapshots)}], the snapshots in {folder}, got {value}."
-                )
+                raise ValueError(f"`values` must be in [1, {len(snapshots)}], the snapshots in {folder}, got {value}.")
             model.load_state_dict(average_snapshots(snapshots[-value:]), strict=False)  # a tied tensor is there once
             varied = {}
         results, _ = evaluate_model(model, tokenizer, test_set, **options, **varied)

@@ -15,6 +15,7 @@ from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForC
 from vaswani_transformer.modeling_vaswani_transformer import sinusoids
 from vaswani_transformer.training import arguments, loading
 from vaswani_transformer.training.loading import padded_tokens_that_fit
+from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 GIB = 2**30
 
@@ -176,3 +177,21 @@ def test_positions_of_mps_are_computed_in_float64_on_the_host():
             table = sinusoids(position_ids, 8)
     assert (table.device.type, table.dtype) == ("mps", torch.float32)
     assert ("cpu", torch.float64) in made and ("mps", torch.float64) not in made
+
+
+# ---- several GPUs, and ever new shapes ----
+
+
+def test_one_of_several_gpus_trains_without_a_launcher(make_trainer, tokenizer, dataset, caplog):
+    args = make_trainer().args
+    args._n_gpu = 2
+    trainer = VaswaniTransformerTrainer(make_trainer().model, args, train_dataset=dataset, processing_class=tokenizer)
+    assert "1 of 2 GPUs trains. For all: torchrun --nproc-per-node 2 ..." in caplog.text
+    trainer.train()
+    assert args.n_gpu == 1 and trainer.model_wrapped is trainer.model
+
+
+def test_no_plan_of_cudnn_is_made_for_each_shape(make_trainer):
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    make_trainer()
+    assert not torch.backends.cuda.cudnn_sdp_enabled()

@@ -182,7 +182,7 @@ def measure_devices(trainer: Any) -> dict[str, Any]:
     elif name == "CPU":
         name = f"CPU with {torch.get_num_threads()} thread(s)"
     return {
-        "train_num_devices": args.world_size * max(args.n_gpu, 1),
+        "train_num_devices": args.world_size,
         "train_device": f"{name}, {str(dtype).removeprefix('torch.')}",
         "train_matrix_flops_per_second": trainer.accelerator.reduce(rate, "mean").item(),
     }

@@ -74,6 +74,7 @@ def load_for_inference(
     device = device or ("cuda" if torch.cuda.is_available() and not int8 else "cpu")
     if int8 and torch.device(device).type != "cpu":
         raise ValueError(f"`device` must be cpu for `int8`, got {device}. Drop one of them.")
+    torch.backends.cuda.enable_cudnn_sdp(False)  # which would plan anew for each shape of a batch
     try:
         return model.to(device), tokenizer
     except (AssertionError, RuntimeError) as error:

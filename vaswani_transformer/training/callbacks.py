@@ -123,7 +123,7 @@ class CostCallback(TrainerCallback, ExportableState):
             vars(self).update(CostCallback().state()["attributes"])
         self.code_versions = [*dict.fromkeys([*self.code_versions, code_version()])]
         self._unsettled = torch.zeros(2, dtype=torch.int64, device=args.device)
-        self._num_devices = args.world_size * max(args.n_gpu, 1)
+        self._num_devices = args.world_size
         self._start = self._lap_start = self._mark = time.perf_counter()
         self._lap_tokens = self.source_tokens + self.target_tokens
 

@@ -32,7 +32,7 @@ from ..data.bpe_dropout import RedrawnPairs
 from ..data.preparation import check_token_ids
 from ..files import CARD_FILE, write_text
 from ..loss_vaswani_transformer import IGNORE_INDEX
-from .arguments import VaswaniTransformerTrainingArguments, warn_of_emulated_bf16, warn_of_no_effect
+from .arguments import VaswaniTransformerTrainingArguments, use_one_gpu, warn_of_emulated_bf16, warn_of_no_effect
 from .averaging import SnapshotCallback
 from .callbacks import CostCallback, LogLines
 from .loading import (
@@ -121,6 +121,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         elif isinstance(train_dataset, datasets.IterableDataset):
             plan_stream(args)
         is_stream = isinstance(train_dataset, datasets.IterableDataset)
+        use_one_gpu(args)
         warn_of_emulated_bf16(args)
         warn_of_no_effect(args, is_batched_by_tokens=is_stream or self._train_batches is not None)
         self._stream_rules = stream_rules
@@ -273,7 +274,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             self._nll_since_log = self._nll_since_log + unsmoothed_loss(outputs).detach().sum()
         if self.args.average_tokens_across_devices and num_items_in_batch is not None:
             # each process's share of one sum, which the averaging of gradients divides by the number of processes
-            loss = loss * (self.accelerator.num_processes if self.args.n_gpu <= 1 else self.args.n_gpu)
+            loss = loss * self.accelerator.num_processes
         return (loss, outputs) if return_outputs else loss
 
     def _loss_inputs(self, inputs: dict[str, Any], return_logits: bool) -> dict[str, Any]:
