@@ -203,4 +203,4 @@ def test_average_refuses_an_incomplete_folder(model_folder, tmp_path, capsys):
 
 def test_average_refuses_a_file_as_its_folder(model_folder, corpus, capsys):
     error = refused(capsys, ["average", str(model_folder), str(model_folder), "--output-dir", "train.en"])
-    assert "Not a directory: 'train.en'" in error
+    assert "`--output-dir` must be a new or empty folder, got train.en" in error
