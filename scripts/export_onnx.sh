@@ -21,7 +21,7 @@ if [ -e "$output" ]; then
     exit 2
 fi
 python=${ONNX_PYTHON:-$(dirname "$0")/../.venv-onnx/bin/python}
-if ! "$python" -c "import onnxruntime, optimum.exporters" 2> /dev/null; then
+if [ -z "${ONNX_PYTHON:-}" ] && ! "$python" -c "import onnxruntime, optimum.exporters" 2> /dev/null; then
     "${PYTHON:-python3}" -m venv "$(dirname "$python")/.."
     "$python" -m pip install --quiet torch==2.13.0
     "$python" -m pip install --quiet "optimum-onnx[onnxruntime]==0.1.0" transformers==4.57.1 accelerate

@@ -141,11 +141,8 @@ def synchronisations():
     for num_beams in (1, 4):
 
         def decode(steps, num_beams=num_beams):
-            options = {
-                "num_beams": num_beams,
-                "eos_token_id": 10**6,
-                "max_new_tokens": steps,
-            }  # an end that is no word
+            no_word = benchmark_decoding.NO_WORD
+            options = {"num_beams": num_beams, "eos_token_id": no_word, "max_new_tokens": steps}
             benchmark_decoding.translate(model, [(sentences, None)], options)
 
         decode(20)
@@ -184,7 +181,7 @@ def decoding():
     ours = benchmark.make_ours(SimpleNamespace(model=None), benchmark.Workload(size, 4, 1, 1))
     models = {"ours": copy.deepcopy(ours), "marian": benchmark.make_marian(ours)}
     models = {name: model.to(DEVICE, PRECISIONS["bf16" if IS_GPU else "fp32"]) for name, model in models.items()}
-    options = {"num_beams": 4, "eos_token_id": benchmark.VOCABULARY[size], "max_new_tokens": benchmark.NUM_STEPS}
+    options = {"num_beams": 4, "eos_token_id": benchmark.NO_WORD, "max_new_tokens": benchmark.NUM_STEPS}
     calls = {name: functools.partial(benchmark.translate, model) for name, model in models.items()}
     if IS_GPU and importlib.util.find_spec("ctranslate2"):
         calls["ctranslate2"] = ctranslate2_of(ours)

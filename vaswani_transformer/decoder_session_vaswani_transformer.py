@@ -103,7 +103,7 @@ def _is_linear(module: nn.Module) -> bool:
 
 
 class Projection:
-    """Linear layers that read the same states, as one product with a copy of their weights.
+    """Linear layers that read the same states, as one product; of several, with a copy of their weights.
 
     With `heads` each head's part of one layer is followed by its parts of the others. Activations: "relu" or "none".
     """

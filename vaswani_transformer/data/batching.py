@@ -32,8 +32,9 @@ class TokenBatchSampler(Sampler[list[int]]):
     An effective batch, which makes one update, holds at most `max_source_tokens` and `max_target_tokens` real tokens
     of pairs of similar length. It depends on the lengths, the seed and the epoch only, so that any number of
     processes and accumulation steps trains the same. It is split into exactly `world_size * accumulation_steps`
-    micro-batches, some of them empty lists if it has fewer pairs, so that the largest padded one is as small as
-    possible. Micro-batch g * world_size + p is for process p at accumulation step g, as accelerate deals them out.
+    micro-batches, so that the largest padded one is as small as possible; if it has fewer pairs some are empty lists,
+    which whoever loads them fills. Micro-batch g * world_size + p is for process p at accumulation step g, as
+    accelerate deals them out.
 
     The lengths alone fix how many batches an epoch has and how long the pairs at each place of a batch are. An epoch
     draws which pair of these lengths goes where, and the order of the batches. No pair is lost or repeated, and the
