@@ -84,7 +84,11 @@ def test_a_generator_and_a_data_set_stream_in_order(translate):
     assert next(iter(found)) == expected[0]
 
 
-@pytest.mark.parametrize("options", [{"num_workers": 2}, {"num_workers": 1, "split_sentences": False}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{"num_workers": 2}, {"num_workers": 2, "batch_size": 1}, {"num_workers": 1, "split_sentences": False}],
+    ids=str,
+)
 def test_workers_change_no_result(translate, options):
     assert translate(TEXTS, **options) == translate(TEXTS)
     assert list(translate(KeyDataset([{"en": text} for text in TEXTS], "en"), **options)) == [
