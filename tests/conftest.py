@@ -3,8 +3,10 @@
 """Tiny models, a tiny tokenizer and the way to the real corpora, shared by all tests."""
 
 import gc
+import logging
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,9 @@ os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 from accelerator import accel  # noqa: F401  (a fixture)
+from processes import find_port
 from tiny import SENTENCES, make_model
+from transformers import pipeline
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration, VaswaniTransformerTokenizer
 
@@ -35,6 +39,14 @@ def no_waiting_for_the_disk():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
+
+
+@pytest.fixture
+def library_log(caplog, monkeypatch):
+    """`caplog` that hears transformers, too: its logger propagates only where CI is set, and says some things once."""
+    monkeypatch.setattr(logging.getLogger("transformers"), "propagate", True)
+    logging.Logger.warning_once.cache_clear()
+    return caplog
 
 
 @pytest.fixture(scope="session")
@@ -58,6 +70,21 @@ def tiny_model() -> VaswaniTransformerForConditionalGeneration:
     return make_model()
 
 
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory, tiny_tokenizer) -> Path:
+    """Folder of a saved English-German model, for tests that leave it as it is."""
+    folder = tmp_path_factory.mktemp("checkpoint")
+    make_model(scale=2.5, source_language="en", target_language="de").save_pretrained(folder)
+    tiny_tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translate(checkpoint):
+    """The pipeline over it."""
+    return pipeline("translation", model=str(checkpoint))
+
+
 @pytest.fixture
 def tiny_batch(tiny_tokenizer):
     """Two sentence pairs of different lengths, padded; labels hold -100."""
@@ -66,6 +93,27 @@ def tiny_batch(tiny_tokenizer):
     )
     batch["labels"] = batch["labels"].masked_fill(batch["labels"] == 0, -100)
     return batch
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Function that mounts, or mounts again, a file system of some KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+
+    def mount(kib, *options):
+        command = ["mount", *options, "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(folder)]
+        if subprocess.run(command, capture_output=True).returncode != 0:
+            pytest.skip("no small file system can be mounted here, which takes root")
+        return folder
+
+    yield mount
+    subprocess.run(["umount", str(folder)], capture_output=True)
+
+
+@pytest.fixture
+def free_port() -> int:
+    return find_port()
 
 
 @pytest.fixture(scope="session")

@@ -101,7 +101,8 @@ def _run(words, folder, environment, *streams):
         sys.exit(1)
 
 
-def free_port():
+def find_port():
+    """A port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -111,7 +112,7 @@ def start_several(words, folder, num_processes, **environment):
     """The processes that torchrun would start on one machine."""
     number = str(num_processes)
     together = {"WORLD_SIZE": number, "LOCAL_WORLD_SIZE": number, "MASTER_ADDR": "127.0.0.1", **environment}
-    together["MASTER_PORT"] = str(free_port())
+    together["MASTER_PORT"] = str(find_port())
     return [
         Fork(words, folder, {**together, "RANK": rank, "LOCAL_RANK": rank}, prefix=f"{rank}-")
         for rank in map(str, range(num_processes))

@@ -8,12 +8,18 @@ the sentences.
 """
 
 import copy
+import os
 
+import pytest
 import torch
 from naive_search import generated_tokens, gnmt_score
 
 NEAR_TIE = 1e-4
 MAX_FLIPPED = 0.002
+needs_trained_model = pytest.mark.skipif(
+    not {"TRAINED_MODEL", "TRAINED_SOURCE"} <= set(os.environ),
+    reason="TRAINED_MODEL (folder of a trained model) and TRAINED_SOURCE (text, one sentence a line) are not set",
+)
 
 
 def pad(sentences):

@@ -1,10 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-import importlib.util
 import re
-import sys
-from pathlib import Path
 
+import benchmark_decoding as benchmark
 import pytest
 import torch
 from tiny import SENTENCES, make_model
@@ -12,23 +10,8 @@ from torch import nn
 
 from vaswani_transformer.cpu_kernels_vaswani_transformer import Dropout
 
-SCRIPTS = Path(__file__).parents[1] / "scripts"
 
-
-@pytest.fixture(scope="module")
-def benchmark():
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        specification = importlib.util.spec_from_file_location("benchmark_decoding", SCRIPTS / "benchmark_decoding.py")
-        module = importlib.util.module_from_spec(specification)
-        sys.modules["benchmark_decoding"] = module
-        specification.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(SCRIPTS))
-    return module
-
-
-def test_both_models_are_one_network(benchmark):
+def test_both_models_are_one_network():
     ours = make_model(vocab_size=50)
     batch = {"input_ids": torch.randint(3, 50, (2, 6)), "decoder_input_ids": torch.randint(3, 50, (2, 4))}
     with torch.no_grad():
@@ -56,7 +39,7 @@ def drop_predictably(monkeypatch):
     return places
 
 
-def test_both_models_drop_at_the_same_places(benchmark, monkeypatch):
+def test_both_models_drop_at_the_same_places(monkeypatch):
     rates = {"dropout": 0.1, "attention_dropout": 0.2, "activation_dropout": 0.3}
     ours = make_model(vocab_size=50, attention_bias=True, num_encoder_layers=3, **rates).train()
     marian = benchmark.make_marian(ours).train()
@@ -69,7 +52,7 @@ def test_both_models_drop_at_the_same_places(benchmark, monkeypatch):
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
-def test_both_models_make_the_references_and_nothing_else(benchmark, num_beams):
+def test_both_models_make_the_references_and_nothing_else(num_beams):
     ours, references = make_model(vocab_size=50), [[5, 6, 2], [7, 8, 9, 10, 2]]
     batches = [([[5, 6, 7, 2], [8, 2]], references)]
     for model in (ours, benchmark.make_marian(ours)):
@@ -84,7 +67,7 @@ def test_both_models_make_the_references_and_nothing_else(benchmark, num_beams):
         assert [row[1 : 1 + len(own)] for row, own in zip(out.tolist(), references, strict=True)] == references
 
 
-def test_batches_are_of_like_length_and_keep_pairs_together(benchmark, tmp_path, monkeypatch):
+def test_batches_are_of_like_length_and_keep_pairs_together(tmp_path, monkeypatch):
     monkeypatch.setitem(benchmark.WORKLOADS, "base-references", benchmark.Workload("base", 4, 4, 2))
     for name, texts in (("source", SENTENCES[::2] * 2), ("reference", [f"{text} No." for text in SENTENCES[::2] * 2])):
         (tmp_path / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
@@ -99,7 +82,7 @@ def test_batches_are_of_like_length_and_keep_pairs_together(benchmark, tmp_path,
 
 
 @pytest.mark.parametrize("name", ["tiny-32", "base-memory"])
-def test_sentences_have_the_workloads_number_and_length(benchmark, name):
+def test_sentences_have_the_workloads_number_and_length(name):
     workload = benchmark.WORKLOADS[name]
     sentences = benchmark.synthetic_sentences(workload)
     assert len(sentences) == workload.num_sentences
@@ -107,7 +90,7 @@ def test_sentences_have_the_workloads_number_and_length(benchmark, name):
     assert not workload.source_tokens or {len(sentence) for sentence in sentences} == {workload.source_tokens}
 
 
-def test_ratios_are_medians_over_rounds_of_the_same_round(benchmark, capsys):
+def test_ratios_are_medians_over_rounds_of_the_same_round(capsys):
     def turn(ours, marian):
         common = {"tokens": 960, "peak_mib": 10}
         return {"ours": {"seconds": ours, **common}, "marian": {"seconds": marian, **common}}

@@ -1,20 +1,12 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
-import importlib.util
 import re
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
+import benchmark_training as benchmark
 import pytest
-
-SCRIPT = Path(__file__).parents[1] / "scripts" / "benchmark_training.py"
-
-specification = importlib.util.spec_from_file_location("benchmark_training", SCRIPT)
-benchmark = importlib.util.module_from_spec(specification)
-sys.modules["benchmark_training"] = benchmark
-specification.loader.exec_module(benchmark)
 
 
 def turn(**speeds):
@@ -64,7 +56,7 @@ def test_contestants_get_the_same_batches(tmp_path):
 
 
 def test_command_line_is_explained(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--help"])
+    monkeypatch.setattr(sys, "argv", ["benchmark_training.py", "--help"])
     with pytest.raises(SystemExit):
         benchmark.main()
     assert "--size" in capsys.readouterr().out

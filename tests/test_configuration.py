@@ -19,21 +19,6 @@ def test_defaults_are_the_papers_base_model():
     assert (config.d_k, config.d_v, config.dropout, config.vocab_size) == (64, 64, 0.1, 37_000)
 
 
-def test_big_preset_is_the_papers():
-    config = VaswaniTransformerConfig.from_preset("big")
-    assert (config.num_encoder_layers, config.d_model, config.d_ff, config.num_heads) == (6, 1024, 4096, 16)
-    assert (config.d_k, config.dropout) == (64, 0.3)
-
-
-def test_preset_fields_can_be_overridden():
-    assert VaswaniTransformerConfig.from_preset("big", dropout=0.1, vocab_size=500).dropout == 0.1
-
-
-def test_unknown_preset_prints_the_known_ones():
-    with pytest.raises(ValueError, match="base, big.*got 'huge'"):
-        VaswaniTransformerConfig.from_preset("huge")
-
-
 def test_misspelt_override_of_a_preset_is_refused():
     with pytest.raises(TypeError, match="fields of VaswaniTransformerConfig, got d_modle"):
         VaswaniTransformerConfig.from_preset("base", d_modle=3)
@@ -124,12 +109,12 @@ def test_fields_of_a_newer_version_are_named_once(from_newer_version, caplog):
     assert caplog.text.count("query_norm, sliding, which this version of vaswani_transformer does not know") == 1
 
 
-def test_fields_of_this_version_and_of_the_library_warn_of_nothing(tmp_path, caplog):
+def test_fields_of_this_version_and_of_the_library_warn_of_nothing(tmp_path, library_log):
     make_model(source_language="en", target_language="de").save_pretrained(tmp_path)
     options = {"dtype": "bfloat16", "attn_implementation": "eager", "output_attentions": True, "num_beams": 3}
     AutoConfig.from_pretrained(tmp_path, **options)
     AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype="bfloat16", attn_implementation="eager")
-    assert not caplog.records
+    assert not library_log.records
 
 
 def test_kernel_of_the_hub_is_the_callers_choice_alone(tmp_path):

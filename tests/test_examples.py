@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import SENTENCES, make_model
+from tiny import SENTENCES
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 pytest.importorskip("datasets", reason="needs the extra [train]")
@@ -50,15 +50,6 @@ def translations(folder, task="translation"):
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory, tiny_tokenizer):
-    """Folder of a saved English-German model."""
-    folder = tmp_path_factory.mktemp("start")
-    make_model(scale=2.5, source_language="en", target_language="de").save_pretrained(folder)
-    tiny_tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def texts(tmp_path_factory):
     """Options that name aligned text files, English-German or English-French."""
     folder = tmp_path_factory.mktemp("texts")
@@ -78,27 +69,29 @@ def texts(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tuned(start, texts, tmp_path_factory):
+def tuned(checkpoint, texts, tmp_path_factory):
     pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
     folder = tmp_path_factory.mktemp("tuned")
     sides = {"validation_source": texts["de"]["train_source"], "validation_target": texts["de"]["train_target"]}
     options = {"max_steps": 15, "learning_rate": 0.01, "freeze": ["model.encoder", "model.shared"]}
-    run_example("fine_tune", model=start, output_dir=folder, **texts["de"], **sides, **options)
+    run_example("fine_tune", model=checkpoint, output_dir=folder, **texts["de"], **sides, **options)
     return folder
 
 
-def test_fine_tuning_lowers_the_loss(start, tuned):
-    assert mean_loss(tuned, SENTENCES[::2], SENTENCES[1::2]) < 0.7 * mean_loss(start, SENTENCES[::2], SENTENCES[1::2])
+def test_fine_tuning_lowers_the_loss(checkpoint, tuned):
+    assert mean_loss(tuned, SENTENCES[::2], SENTENCES[1::2]) < 0.7 * mean_loss(
+        checkpoint, SENTENCES[::2], SENTENCES[1::2]
+    )
 
 
-def test_frozen_weights_stay_bit_equal_and_all_others_move(start, tuned):
-    before, after = (dict(AutoModelForSeq2SeqLM.from_pretrained(f).named_parameters()) for f in (start, tuned))
+def test_frozen_weights_stay_bit_equal_and_all_others_move(checkpoint, tuned):
+    before, after = (dict(AutoModelForSeq2SeqLM.from_pretrained(f).named_parameters()) for f in (checkpoint, tuned))
     unmoved = {name for name in before if torch.equal(before[name], after[name])}
     assert unmoved == {name for name in before if name.startswith(("model.encoder", "model.shared"))}
 
 
-def test_fine_tuned_model_decodes_as_the_one_it_came_from(start, tuned):
-    before, after = (json.loads((folder / "generation_config.json").read_text()) for folder in (start, tuned))
+def test_fine_tuned_model_decodes_as_the_one_it_came_from(checkpoint, tuned):
+    before, after = (json.loads((folder / "generation_config.json").read_text()) for folder in (checkpoint, tuned))
     assert after == before
 
 
@@ -106,11 +99,13 @@ def test_fine_tuned_model_translates_in_the_pipeline(tuned):
     assert len(translations(tuned, "translation_en_to_de")) == 2
 
 
-def test_freezing_what_the_model_does_not_have_is_refused(start, texts, tmp_path, capsys):
+def test_freezing_what_the_model_does_not_have_is_refused(checkpoint, texts, tmp_path, capsys):
     pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
     sides = {"validation_source": texts["de"]["train_source"], "validation_target": texts["de"]["train_target"]}
     with pytest.raises(SystemExit):
-        run_example("fine_tune", model=start, output_dir=tmp_path, **texts["de"], **sides, freeze=["model.encodr"])
+        run_example(
+            "fine_tune", model=checkpoint, output_dir=tmp_path, **texts["de"], **sides, freeze=["model.encodr"]
+        )
     assert "no weight of the model begins so" in capsys.readouterr().err
 
 
@@ -118,21 +113,21 @@ def test_freezing_what_the_model_does_not_have_is_refused(start, texts, tmp_path
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["layers", "layers and head"])
-def lora(request, start, texts, tmp_path_factory):
+def lora(request, checkpoint, texts, tmp_path_factory):
     pytest.importorskip("peft", reason="peft is not installed: pip install peft")
     folder = tmp_path_factory.mktemp("lora")
     flags = {"adapt_head": True} if request.param else {}
     run_example(
-        "fine_tune_lora", model=start, output_dir=folder, **texts["de"], max_steps=15, learning_rate=0.02, **flags
+        "fine_tune_lora", model=checkpoint, output_dir=folder, **texts["de"], max_steps=15, learning_rate=0.02, **flags
     )
     return folder
 
 
 @pytest.mark.slow
 @each_route
-def test_lora_lowers_the_loss(start, lora, route):
+def test_lora_lowers_the_loss(checkpoint, lora, route):
     tuned = mean_loss(lora / route, SENTENCES[::2], SENTENCES[1::2])
-    assert tuned < 0.7 * mean_loss(start, SENTENCES[::2], SENTENCES[1::2])
+    assert tuned < 0.7 * mean_loss(checkpoint, SENTENCES[::2], SENTENCES[1::2])
 
 
 def test_merged_lora_scores_as_the_adapter_does(lora):
@@ -140,8 +135,8 @@ def test_merged_lora_scores_as_the_adapter_does(lora):
     assert math.isclose(adapter, merged, rel_tol=1e-5)
 
 
-def test_merged_lora_translates_as_the_adapter_does(start, lora):
-    assert translations(lora / "adapter") == translations(lora / "merged") != translations(start)
+def test_merged_lora_translates_as_the_adapter_does(checkpoint, lora):
+    assert translations(lora / "adapter") == translations(lora / "merged") != translations(checkpoint)
 
 
 def test_lora_adapter_holds_no_weights_of_the_model(lora):
@@ -154,10 +149,10 @@ def test_lora_adapter_holds_no_weights_of_the_model(lora):
 
 
 @pytest.fixture(scope="module")
-def french_tokenizer(start, texts, tmp_path_factory):
+def french_tokenizer(checkpoint, texts, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizer")
     text = texts["fr"]["train_target"]
-    run_example("extend_tokenizer", tokenizer=start, text=text, num_entries=20, output_dir=folder)
+    run_example("extend_tokenizer", tokenizer=checkpoint, text=text, num_entries=20, output_dir=folder)
     return AutoTokenizer.from_pretrained(folder)
 
 
@@ -195,12 +190,12 @@ def split(tokenizer, token):
 
 
 @pytest.fixture(scope="module")
-def run_french(start, texts, french_tokenizer, tmp_path_factory):
+def run_french(checkpoint, texts, french_tokenizer, tmp_path_factory):
     """Function that runs the example and returns the model's folder."""
 
     def run(**options):
         folder = tmp_path_factory.mktemp("french")
-        fixed = {"model": start, "tokenizer": french_tokenizer.name_or_path, **texts["fr"]}
+        fixed = {"model": checkpoint, "tokenizer": french_tokenizer.name_or_path, **texts["fr"]}
         languages = {"source_language": "en", "target_language": "fr"}
         run_example("new_language_pair", output_dir=folder, **fixed, **languages, **options)
         return folder
@@ -219,9 +214,9 @@ def french(run_french):
 
 
 def test_new_entries_begin_as_the_mean_of_the_pieces_that_spelt_them(
-    start, untrained_french, tiny_tokenizer, french_tokenizer
+    checkpoint, untrained_french, tiny_tokenizer, french_tokenizer
 ):
-    old, new = (AutoModelForSeq2SeqLM.from_pretrained(f).model.shared.weight for f in (start, untrained_french))
+    old, new = (AutoModelForSeq2SeqLM.from_pretrained(f).model.shared.weight for f in (checkpoint, untrained_french))
     for token_id in range(300, 320):
         pieces = split(tiny_tokenizer, french_tokenizer.convert_ids_to_tokens(token_id))
         expected = sum(old[tiny_tokenizer.convert_tokens_to_ids(piece)] for piece in pieces) / len(pieces)
@@ -239,30 +234,31 @@ def test_new_pair_is_a_task_of_its_own(french):
         pipeline("translation_en_to_de", model=str(french))
 
 
-def test_unextended_tokenizer_is_refused(start, texts, tmp_path, capsys):
-    options = {"model": start, "tokenizer": start, "source_language": "en", "target_language": "fr"}
+def test_unextended_tokenizer_is_refused(checkpoint, texts, tmp_path, capsys):
+    options = {"model": checkpoint, "tokenizer": checkpoint, "source_language": "en", "target_language": "fr"}
     with pytest.raises(SystemExit):
         run_example("new_language_pair", output_dir=tmp_path, **texts["fr"], **options)
     assert "every entry of the model's own tokenizer under its id, and new ones" in capsys.readouterr().err
 
 
-def test_output_folder_that_is_the_models_own_is_refused(start, texts, french_tokenizer, capsys):
+def test_output_folder_that_is_the_models_own_is_refused(checkpoint, texts, french_tokenizer, capsys):
     options = {"tokenizer": french_tokenizer.name_or_path, "source_language": "en", "target_language": "fr"}
     with pytest.raises(SystemExit):
-        run_example("new_language_pair", model=start, output_dir=start, **texts["fr"], **options)
+        run_example("new_language_pair", model=checkpoint, output_dir=checkpoint, **texts["fr"], **options)
     assert "--output-dir must differ from --model" in capsys.readouterr().err
 
 
-def test_files_of_unequal_length_are_refused(start, texts, french_tokenizer, tmp_path):
+def test_files_of_unequal_length_are_refused(checkpoint, texts, french_tokenizer, tmp_path):
     (tmp_path / "short.fr").write_text("Un chien.\n")
     data = {**texts["fr"], "train_target": tmp_path / "short.fr"}
-    options = {"model": start, "tokenizer": french_tokenizer.name_or_path, "output_dir": tmp_path}
+    options = {"model": checkpoint, "tokenizer": french_tokenizer.name_or_path, "output_dir": tmp_path}
     with pytest.raises(SystemExit, match="got 60 and 1"):
         run_example("new_language_pair", source_language="en", target_language="fr", **data, **options)
 
 
-def test_text_that_gives_no_new_entries_is_refused(start, tmp_path, capsys):
+def test_text_that_gives_no_new_entries_is_refused(checkpoint, tmp_path, capsys):
     (tmp_path / "empty.fr").write_text("")
     with pytest.raises(SystemExit):
-        run_example("extend_tokenizer", tokenizer=start, text=tmp_path / "empty.fr", output_dir=tmp_path / "out")
+        run_example("extend_tokenizer", tokenizer=checkpoint, text=tmp_path / "empty.fr", output_dir=tmp_path / "out")
+    assert "must give the vocabulary new entries, got none" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -153,11 +153,11 @@ def sizes(model):
     return {part.config.vocab_size for part in parts} | {module.weight.shape[0] for module in modules}
 
 
-@pytest.mark.parametrize("size", [310, 290])
-def test_resized_vocabulary_has_one_size_and_one_matrix(size):
+@pytest.mark.parametrize(("size", "multiple", "expected"), [(310, None, 310), (290, None, 290), (290, 8, 296)])
+def test_resized_vocabulary_has_one_size_and_one_matrix(size, multiple, expected):
     model = make_model()
-    model.resize_token_embeddings(size)
-    assert sizes(model) == {size} and is_tied(model)
+    model.resize_token_embeddings(size, pad_to_multiple_of=multiple)
+    assert sizes(model) == {expected, model.lm_head.out_features} and is_tied(model)
 
 
 def test_larger_vocabulary_changes_no_score_of_the_old_entries(tiny_batch):

@@ -6,7 +6,8 @@ import copy
 
 import pytest
 import torch
-from naive_search import generated_tokens, gnmt_score
+from naive_search import generated_tokens
+from search_checks import rescored
 from tiny import make_config, make_model
 from transformers import AutoModelForSeq2SeqLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
 from transformers.generation.logits_process import (
@@ -57,11 +58,8 @@ def decoding_of(model):
     return tuple(getattr(config, key, None) for key in keys)
 
 
-@pytest.mark.parametrize("with_file", [True, False])
-def test_a_loaded_model_decodes_as_the_paper_does(with_file, tmp_path):
+def test_a_loaded_model_decodes_as_the_paper_does(tmp_path):
     VaswaniTransformerForConditionalGeneration(make_config()).save_pretrained(tmp_path)
-    if not with_file:
-        (tmp_path / "generation_config.json").unlink()
     assert decoding_of(AutoModelForSeq2SeqLM.from_pretrained(tmp_path)) == (4, 0.6, 5, 50)
 
 
@@ -304,10 +302,8 @@ def test_a_source_of_ten_thousand_tokens_is_decoded_whole(tiny_model, num_beams)
     source = torch.randint(3, 300, (1, 10_000))
     out = tiny_model.generate(source, num_beams=num_beams, max_new_tokens=3, return_dict_in_generate=True)
     tokens = generated_tokens(out.sequences[0])
-    with torch.no_grad():
-        logits = tiny_model(source, labels=torch.tensor([tokens])).logits[0]
-    log_prob = logits.log_softmax(-1).gather(1, torch.tensor(tokens).unsqueeze(1)).sum().item()
-    assert out.sequences_scores.item() == pytest.approx(gnmt_score(log_prob, len(tokens), 0.6), abs=1e-4)
+    expected = rescored(tiny_model, source[0].tolist(), tokens, 0.6)
+    assert out.sequences_scores.item() == pytest.approx(expected, abs=1e-4)
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])
@@ -320,15 +316,15 @@ def test_forced_prefix_longer_than_the_limit_is_refused(tiny_model, num_beams, m
         )
 
 
-@pytest.mark.parametrize("content", [None, '{"num_beams": 4, '])
-def test_decoding_is_the_papers_when_the_generation_config_is_missing_or_broken(tmp_path, content):
+@pytest.mark.parametrize("content", ["whole", None, '{"num_beams": 4, '])
+def test_decoding_is_the_papers_also_when_the_generation_config_is_missing_or_broken(tmp_path, content):
     make_model().save_pretrained(tmp_path)
-    (tmp_path / "generation_config.json").unlink()
-    if content:
+    if content is None:
+        (tmp_path / "generation_config.json").unlink()
+    elif content != "whole":
         (tmp_path / "generation_config.json").write_text(content)
-    config = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).generation_config
-    assert (config.num_beams, config.length_penalty, config.length_penalty_offset) == (4, 0.6, 5)
-    assert config.max_new_tokens_over_source == 50
+    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path)
+    assert decoding_of(model) == (4, 0.6, 5, 50) and model.generation_config.max_length is None
 
 
 @pytest.mark.parametrize("own", [None, 0])
@@ -360,17 +356,9 @@ def test_length_zero_divides_by_nothing_at_offset_zero(num_beams):
     assert not out.sequences_scores.isnan().any()
 
 
-def test_decoding_defaults_survive_saving_and_loading(tmp_path):
-    make_model().save_pretrained(tmp_path)
-    config = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).generation_config
-    assert (config.num_beams, config.length_penalty, config.length_penalty_offset) == (4, 0.6, 5)
-    assert config.max_new_tokens_over_source == 50
-    assert config.max_length is None
-
-
-def test_greedy_decoding_logs_no_warning(tiny_model, caplog, recwarn):
+def test_greedy_decoding_logs_no_warning(tiny_model, library_log, recwarn):
     tiny_model.generate(torch.tensor([[5, 2]]), num_beams=1)
-    assert not caplog.records
+    assert not library_log.records
     assert not recwarn.list
 
 
@@ -416,11 +404,11 @@ def test_places_after_the_end_hold_0_when_there_is_no_padding():
     assert out[1].tolist()[-3:] == [0, 0, 0] and 0 not in out[0]
 
 
-def test_positions_that_never_end_are_not_reminded_of(caplog):
+def test_positions_that_never_end_are_not_reminded_of(library_log):
     model = make_model(max_position_embeddings=4)
     options = {"max_new_tokens": 8, "suppress_tokens": [2], "output_scores": True, "return_dict_in_generate": True}
     assert model.generate(torch.tensor([[5, 2]]), num_beams=1, **options).sequences.shape[1] == 9
-    assert not caplog.records
+    assert not library_log.records
 
 
 def test_beams_of_a_config_without_our_keys_are_scored_as_the_librarys():

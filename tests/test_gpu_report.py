@@ -2,29 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scripts/gpu_report.py` at toy sizes on a CPU; what needs a GPU is replaced by a stand-in or says so by name."""
 
-import importlib.util
 import json
 import sys
 import time
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
-
-SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
 @pytest.fixture(scope="module")
 def gpu_report():
     before = [*sys.path]
-    sys.path.insert(0, str(SCRIPTS))
-    specification = importlib.util.spec_from_file_location("gpu_report", SCRIPTS / "gpu_report.py")
-    module = importlib.util.module_from_spec(specification)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", "")  # which the script sets
-        specification.loader.exec_module(module)
         import benchmark_training
+        import gpu_report as module
 
         patch.setitem(
             benchmark_training.SIZES, "tiny", {**benchmark_training.SIZES["tiny"], "d_model": 16, "d_ff": 32}

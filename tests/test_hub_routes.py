@@ -6,35 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from tiny import make_model
 from transformers import pipeline
 
 pytestmark = pytest.mark.slow
 
 TEXTS = ["A dog runs.", "", "Two women read a book."]
-FILES = {
-    "configuration_vaswani_transformer.py",
-    "cpu_kernels_vaswani_transformer.py",
-    "decoder_session_vaswani_transformer.py",
-    "fast_search_vaswani_transformer.py",
-    "generation_vaswani_transformer.py",
-    "loss_vaswani_transformer.py",
-    "modeling_vaswani_transformer.py",
-    "pipeline_vaswani_transformer.py",
-    "search_vaswani_transformer.py",
-    "tokenization_vaswani_transformer.py",
-}
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory, tiny_tokenizer):
-    folder = tmp_path_factory.mktemp("hub") / "model"
-    make_model(scale=2.5, source_language="en", target_language="de").save_pretrained(folder)
-    tiny_tokenizer.save_pretrained(folder)
-    return folder
-
+FILES = {path.name for path in (Path(__file__).parents[1] / "vaswani_transformer").glob("*_vaswani_transformer.py")}
 
 # Texts and options of the pipeline.
 CALLS = [

@@ -11,11 +11,6 @@ def lines_of(content, max_bytes=100, **place):
     return list(decode_lines(io.BytesIO(content), "some.txt", max_bytes, **place))
 
 
-def test_lines_are_split_at_line_feeds_only():
-    text = "a\u2028b\x0bc\rd\n\ne\r\nlast"
-    assert lines_of(text.encode()) == ["a\u2028b\x0bc\rd", "", "e", "last"]
-
-
 def test_a_byte_order_mark_is_dropped_at_the_beginning_only():
     assert lines_of("\ufeffa\n\ufeffb\n".encode()) == ["a", "\ufeffb"]
     assert lines_of("\ufeffb\n".encode(), offset=5, line=2) == ["\ufeffb"]

@@ -59,13 +59,6 @@ def test_training_names_recipe_hardware_and_a_commit_without_changes(path):
     assert re.search(r"\([0-9a-f]{12}\)", rows["code"]) and "with changes" not in rows["code"]
 
 
-@each_card
-def test_pictures_lie_beside_the_card(path):
-    pictures = re.findall(r"!\[.*?\]\((.*?)\)", path.read_text(encoding="utf-8"))
-    assert pictures
-    assert all((path.parent / picture).read_bytes().startswith(b"\x89PNG") for picture in pictures)
-
-
 # ---- the paper's tables and figures ----
 
 DATA_OPTIONS = ("--train-source", "--train-target", "--validation-source", "--validation-target")  # made in a loop
@@ -98,8 +91,8 @@ def test_commands_of_the_papers_pages_are_commands_of_the_package_and_its_script
         assert callable(cli.build_parser().parse_args(words).run)
 
 
-def test_pictures_of_the_papers_page_and_of_the_readme_exist():
-    for page in (PAPER, PAPER.with_name("parsing-genia.md"), PAPER.parents[2] / "README.md"):
+def test_pictures_of_the_cards_of_the_papers_pages_and_of_the_readme_exist():
+    for page in (*CARDS, PAPER, PAPER.with_name("parsing-genia.md"), PAPER.parents[2] / "README.md"):
         pictures = re.findall(r"(?:!\[.*?\]\(|<img src=\")(.*?)[)\"]", page.read_text(encoding="utf-8"))
         assert pictures
         assert all((page.parent / picture).read_bytes().startswith(b"\x89PNG") for picture in pictures)

@@ -54,9 +54,9 @@ def test_old_model_gives_the_scores_it_gave(old):
     assert [score.length for score in scores] == [line["length"] for line in expected]
 
 
-def test_old_model_loads_without_a_warning(old, caplog):
+def test_old_model_loads_without_a_warning(old, library_log):
     model, found = AutoModelForSeq2SeqLM.from_pretrained("run", output_loading_info=True)
-    assert not any(found.values()) and not caplog.records
+    assert not any(found.values()) and not library_log.records
     assert model.config.d_v != model.config.d_k and model.config.num_encoder_layers != model.config.num_decoder_layers
 
 

@@ -10,24 +10,13 @@ import runpy
 import shlex
 import shutil
 import signal
-import socket
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
-from processes import Fork
-from readme import (
-    PAGES,
-    README,
-    ROOT,
-    blocks,
-    commands,
-    commands_with_outputs,
-    in_shell,
-    inline_code,
-    words_for_main,
-)
+from processes import Fork, find_port
+from readme import PAGES, README, ROOT, blocks, commands, commands_with_outputs, in_shell, inline_code, words_for_main
 from tiny import SENTENCES
 
 from vaswani_transformer import cli
@@ -79,10 +68,7 @@ RUN_ELSEWHERE = {
         "export/test_browser.py::test_node_and_browser_translate_as_python_does",
         "export_onnx.sh",
     ),
-    "python scripts/gpu_report.py": (
-        "test_gpu_report.py::test_report_has_every_section_on_a_cpu",
-        "gpu_report",
-    ),
+    "python scripts/gpu_report.py": ("test_gpu_report.py::test_report_has_every_section_on_a_cpu", "gpu_report"),
     "vaswani-transformer train --help": (
         "cli/test_cli.py::test_help_of_every_command_describes_every_option",
         '"--help"',
@@ -348,9 +334,7 @@ def test_commands_print_lines_as_shown_for_any_model(workplace, capsys, monkeypa
     """The sizes and translations shown are the quickstart's; tests/test_quickstart.py compares them with its model."""
     assert len(commands_with_outputs()) == 4
     for command, shown in commands_with_outputs():
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
+        port = str(find_port())
         free = command.replace("runs/my-model  #", f"runs/my-model --port {port}  #")
         pattern = re.escape(shown).replace("7860", port)
         pattern = pattern.replace(re.escape("Der Mann liest ein Buch."), ".*")

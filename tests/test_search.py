@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from naive_search import beam_search, best, continuations, exhaustive_search, generated_tokens, gnmt_score
-from search_checks import MAX_FLIPPED, count_flips, decode, pad, without_padding
+from search_checks import MAX_FLIPPED, count_flips, decode, needs_trained_model, pad, without_padding
 from tiny import make_config, make_model
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, LogitsProcessor, LogitsProcessorList, StoppingCriteria
 from transformers.generation.logits_process import MinNewTokensLengthLogitsProcessor
@@ -434,10 +434,7 @@ def test_scores_do_not_depend_on_the_batch_in_float64():
 
 
 @pytest.mark.heavy
-@pytest.mark.skipif(
-    not {"TRAINED_MODEL", "TRAINED_SOURCE"} <= set(os.environ),
-    reason="TRAINED_MODEL (folder of a trained model) and TRAINED_SOURCE (text, one sentence a line) are not set",
-)
+@needs_trained_model
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("num_beams", [1, 4])
 def test_search_of_a_trained_model_does_not_depend_on_the_batch(dtype, num_beams):

@@ -2,31 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What importing the package and loading a model cost, as counts; the times themselves are a heavy test."""
 
-import importlib.util
 import subprocess
 import sys
-from pathlib import Path
 
+import benchmark_start_up as benchmark
 import pytest
 import torch
 from tiny import make_model
 from transformers import AutoModelForSeq2SeqLM
 
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "benchmark_start_up.py"
 NUM_RUNS = 5
 
 
 @pytest.fixture(scope="module")
-def benchmark():
-    """scripts/benchmark_start_up.py as a module."""
-    spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def modules(benchmark):
+def modules():
     """Names of the modules that the package imports, and of those that the library's own imports leave to it."""
     ours, theirs = benchmark._IMPORTS
     program = f"import sys\n{theirs}\nbefore = set(sys.modules)\n{ours}\nprint(*sys.modules)\n"
@@ -59,12 +48,12 @@ def test_loading_draws_no_random_numbers(tmp_path):
 
 
 @pytest.mark.heavy
-def test_import_costs_little_more_than_the_library_alone(benchmark):
+def test_import_costs_little_more_than_the_library_alone():
     ours, theirs = (min(side) for side in benchmark.measure_import(NUM_RUNS)["cpu"])
     assert ours <= max(theirs + 0.3, 1.1 * theirs)
 
 
 @pytest.mark.heavy
-def test_loading_base_is_no_slower_than_marian_of_the_same_size(benchmark):
+def test_loading_base_is_no_slower_than_marian_of_the_same_size():
     ours, theirs = (min(side) for side in benchmark.measure_loading(NUM_RUNS)["cpu"])
     assert ours <= theirs

@@ -157,10 +157,6 @@ def test_layers_and_heads_that_do_not_exist_are_refused_with_the_range(choice, m
         draw_attention(make_maps(), **choice)
 
 
-def test_layer_of_the_deeper_encoder_is_drawn_when_it_alone_is_asked_for():
-    assert len(drawn_maps(draw_attention(make_maps(), kinds=["encoder"], layers=[2]))) == 2
-
-
 @pytest.mark.parametrize("name", ["source", "target"])
 def test_sentence_longer_than_can_be_read_is_refused_with_the_limit(name):
     with pytest.raises(ValueError, match=f"`{name}` must have at most {MAX_TOKENS} tokens to be drawn, got 101"):

@@ -67,12 +67,7 @@ def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_
         ("sacrebleu", "eval", ["evaluation.report", "evaluation.metrics"], ["evaluate", "--model", "model", *DATA]),
         ("accelerate", "train", [], ["train", "--output-dir", "new"]),
         ("gradio", "demo", ["demo"], ["demo", "--model", "model"]),
-        (
-            "matplotlib",
-            "viz",
-            ["analysis.attention"],
-            ["plot", "attention", *DATA[:2], "--model=m", "--output=a.png"],
-        ),
+        ("matplotlib", "viz", ["analysis.attention"], ["plot", "attention", *DATA[:2], "--model=m", "--output=a.png"]),
     ],
 )
 def test_missing_package_is_named_with_the_command_that_installs_its_extra(

@@ -4,19 +4,11 @@
 
 import re
 import signal
-import socket
 import urllib.request
 
 import pytest
 from cli_runs import refused
 from processes import Fork
-
-
-@pytest.fixture
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.mark.slow

@@ -71,12 +71,6 @@ def test_translate_refuses_a_missing_input(model_folder, capsys):
     )
 
 
-@pytest.mark.parametrize("arguments", [["--source", "train.en"], []])
-def test_evaluate_without_a_whole_test_set_is_refused(arguments, model_folder, corpus, capsys):
-    error = refused(capsys, ["evaluate", "--model", str(model_folder), *arguments])
-    assert "must be given" in error
-
-
 @pytest.mark.parametrize("model", ["/nonexistent", "runs/nonexistent", "nonexistent"])
 def test_missing_model_without_a_test_set_is_refused_as_missing(model, corpus, capsys):
     Path("runs").mkdir()
@@ -92,17 +86,25 @@ def test_evaluate_refuses_a_split_that_the_recipe_does_not_know(data, model_fold
     assert "attribute" not in error
 
 
+DATA = ["--source", "train.en", "--reference", "train.de"]
+ONE_SET = "must be exactly one of `--source` with `--reference`, `--pairs` or `--dataset`"
+
+
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "message"),
     [
-        ["--source", "train.en", "--reference", "train.de", "--dataset", "builtin"],
-        ["--pairs", "pairs.csv", "--dataset", "builtin"],
-        ["--source", "train.en", "--reference", "train.de", "--pairs", "pairs.csv"],
+        (DATA[:2], "must be given"),
+        ([], "must be given"),
+        ([*DATA, "--dataset", "builtin"], ONE_SET),
+        (["--pairs", "pairs.csv", "--dataset", "builtin"], ONE_SET),
+        ([*DATA, "--pairs", "pairs.csv"], ONE_SET),
+        ([*DATA, "--translations", "out", "--results", "./out"], "`--results` must be a file of its own, got ./out"),
+        ([*DATA, "--dataset-config", "xx"], "`--dataset-config` must come with --dataset, got xx alone"),
+        ([*DATA, "--split", "xx"], "`--split` must come with --dataset, got xx alone"),
     ],
 )
-def test_evaluate_refuses_two_test_sets(arguments, model_folder, corpus, capsys):
-    error = refused(capsys, ["evaluate", "--model", str(model_folder), *arguments])
-    assert "must be exactly one of `--source` with `--reference`, `--pairs` or `--dataset`" in error
+def test_evaluate_refuses_what_does_not_go_together(arguments, message, model_folder, corpus, capsys):
+    assert message in refused(capsys, ["evaluate", "--model", "model", *arguments])
 
 
 @pytest.mark.parametrize("option", ["--translations", "--results"])
@@ -115,22 +117,8 @@ def test_evaluate_refuses_two_test_sets(arguments, model_folder, corpus, capsys)
     ],
 )
 def test_evaluate_refuses_an_output_before_it_loads_the_model(option, path, message, corpus, capsys):
-    data = ["--source", "train.en", "--reference", "train.de"]
-    error = refused(capsys, ["evaluate", "--model", "nowhere", *data, option, path])
+    error = refused(capsys, ["evaluate", "--model", "nowhere", *DATA, option, path])
     assert f"`{option}` {message}" in error
-
-
-def test_evaluate_refuses_one_file_for_both_outputs(corpus, capsys):
-    data = ["--source", "train.en", "--reference", "train.de"]
-    error = refused(capsys, ["evaluate", "--model", "nowhere", *data, "--translations", "out", "--results", "./out"])
-    assert "`--results` must be a file of its own, got ./out" in error
-
-
-@pytest.mark.parametrize("option", ["--dataset-config", "--split"])
-def test_parts_of_a_dataset_without_a_dataset_are_refused(option, model_folder, corpus, capsys):
-    data = ["--source", "train.en", "--reference", "train.de"]
-    error = refused(capsys, ["evaluate", "--model", str(model_folder), *data, option, "xx"])
-    assert f"`{option}` must come with --dataset, got xx alone" in error
 
 
 def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(model_folder, corpus, monkeypatch, capsys):
@@ -140,8 +128,8 @@ def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(model_fo
         return write_lines(lines, path)
 
     monkeypatch.setattr("vaswani_transformer.evaluation.report.write_lines", write_or_fail)
-    data = ["--source", "train.en", "--reference", "train.de", "--device", "cpu"]
-    error = refused(capsys, ["evaluate", "--model", str(model_folder), *data, "--translations", "out"])
+    arguments = ["evaluate", "--model", str(model_folder), *DATA, "--device", "cpu", "--translations", "out"]
+    error = refused(capsys, arguments)
     assert error == "error: disk full"
     assert (model_folder / "test_results.json").is_file()
 
@@ -220,17 +208,7 @@ def test_align_writes_a_line_of_pairs_for_each_pair(model_folder, corpus, capsys
 @pytest.mark.parametrize("command", ["score", "align"])
 def test_files_of_different_length_are_refused(command, model_folder, corpus, capsys):
     Path("short.de").write_text("Ein Hund.\n", encoding="utf-8")
-    arguments = [
-        command,
-        "--model",
-        str(model_folder),
-        "--source",
-        "train.en",
-        "--target",
-        "short.de",
-        "--output",
-        "out",
-    ]
+    arguments = [command, "--model", str(model_folder), *"--source train.en --target short.de --output out".split()]
     assert "40 lines in train.en and 1 lines in short.de" in refused(capsys, arguments)
     assert not Path("out").exists()
 

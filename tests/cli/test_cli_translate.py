@@ -8,7 +8,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -40,16 +39,7 @@ def arguments(corpus, model_folder):
     sentence = "A dog runs in the park . Two women read a book .".split()
     lines = [" ".join(sentence[number % 7 : number % 12]) for number in range(400)]
     Path("in").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return [
-        "translate",
-        "--model",
-        str(model_folder),
-        "--device",
-        "cpu",
-        "--input",
-        "in",
-        "--max-tokens-per-batch=100",
-    ]
+    return ["translate", "--model", str(model_folder), *"--device cpu --input in --max-tokens-per-batch=100".split()]
 
 
 @pytest.fixture
@@ -179,42 +169,27 @@ def test_a_line_that_is_no_text_is_named_before_anything_is_written(command, mod
     assert sorted(path.name for path in corpus.rglob("*")) == before
 
 
-@pytest.fixture
-def disk(corpus):
-    """Function that mounts, or mounts again, a file system of some KiB."""
-    folder = corpus / "disk"
-    folder.mkdir()
-
-    def mount(*options):
-        command = ["mount", *options[:-1], "-t", "tmpfs", "-o", options[-1], "tmpfs", str(folder)]
-        if subprocess.run(command, capture_output=True).returncode != 0:
-            pytest.skip("no small file system can be mounted here, which takes root")
-
-    yield mount
-    subprocess.run(["umount", str(folder)], capture_output=True)
-
-
 @pytest.mark.heavy
-def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(small_chunks, disk):
+def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(small_chunks, small_disk):
     command, _ = small_chunks
     command = [*command, "--n-best", "2", "--output"]
     assert main([*command[1:], "whole.jsonl"]) == 0
     expected = Path("whole.jsonl").read_bytes()
-    disk(f"size={len(expected) // 2048}k")
+    small_disk(len(expected) // 2048)
     process = Fork([*command, "disk/out"], Path.cwd())
     assert process.wait(100) == 2
     assert "error: [Errno 28] No space left on device\nWhat is translated is kept in " in process.errors()
     kept = Path("disk/out.part").read_bytes()
     assert len(kept) > 4096
     assert expected.startswith(kept)
-    disk("-o", "remount", "size=1M")
+    small_disk(1024, "-o", "remount")
     assert processes.run([*command, "disk/out", "--resume"], Path.cwd())[0] == 0
     assert Path("disk/out").read_bytes() == expected
     assert os.listdir("disk") == ["out"]
 
 
-def test_read_only_folder_is_refused(corpus, model_folder, disk, capsys):
-    disk("ro")
+def test_read_only_folder_is_refused(corpus, model_folder, small_disk, capsys):
+    small_disk(64, "-o", "ro")
     error = refused(capsys, ["translate", "--model", "model", "--input", "train.en", "--output", "disk/out"])
     assert "`--output` must be a file in a folder that can be written to, got disk/out" in error
 
@@ -298,6 +273,7 @@ def test_several_samples_are_json_lines_with_their_probabilities(arguments):
         (["--sample", "--temperature", "0"], "temperature"),
         (["--tag", "<bt>", "--n-best", "2"], "`--tag` must be some characters in one line, and `--n-best` left out"),
         (["--tag", " "], "`--tag` must be some characters in one line"),
+        (["--num-beams", "0"], "`--num-beams` must be at least 1, which is greedy search, got 0."),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(arguments, options, message, capsys):
@@ -352,16 +328,8 @@ def test_translations_begin_with_their_prefixes(arguments, beams):
     assert main([*command, "--output", "out", "--target-prefixes", "prefixes"]) == 0
     assert main([*command, "--output", "plain"]) == 0
     out, plain = (Path(name).read_bytes().decode().split("\n")[:-1] for name in ("out", "plain"))
-    assert [
-        line[: len(start)]
-        for line, start in zip(out, ["Ein H", "", "", "Warum nicht,", "Ein \U0001f600"], strict=True)
-    ] == [
-        "Ein H",
-        "",
-        "",
-        "Warum nicht,",
-        "Ein \U0001f600",
-    ]
+    starts = ["Ein H", "", "", "Warum nicht,", "Ein \U0001f600"]
+    assert [line[: len(start)] for line, start in zip(out, starts, strict=True)] == starts
     assert out[1] == "" and out[2] == plain[2] and out[0] != out[4]
 
 
@@ -390,12 +358,6 @@ def test_resume_of_a_stream_is_refused_and_keeps_what_is_there(arguments, capsys
     command[command.index("--input") + 1] = "-"
     assert "`--resume` must come with files as `--input` and `--output`" in refused(capsys, command)
     assert Path("out.part").read_text() == "Ein Hund.\n"
-
-
-def test_no_beams_are_refused(arguments, capsys):
-    assert "`--num-beams` must be at least 1, which is greedy search, got 0." in refused(
-        capsys, [*arguments, "--output", "out", "--num-beams", "0"]
-    )
 
 
 def test_stream_writes_greedy_translations_line_by_line(arguments, capsys):

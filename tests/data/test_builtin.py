@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The built-in corpus: its splits, its attribution, and the script that makes it."""
 
-import importlib.util
 import lzma
 from pathlib import Path
 
+import make_corpus
 import pytest
 
 pytest.importorskip("datasets", reason="needs the extra [train]")
@@ -68,11 +68,8 @@ def test_every_pair_is_from_the_raw_split_of_its_name(splits, shared_data):
 
 @pytest.mark.slow
 def test_script_makes_the_packaged_text(shared_data):
-    spec = importlib.util.spec_from_file_location("make_corpus", ROOT / "scripts" / "make_corpus.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
     packaged = lzma.decompress(builtin.CORPUS_FILE.read_bytes()).decode()
-    assert script.make_text(shared_data / "tatoeba_en_de") == packaged
+    assert make_corpus.make_text(shared_data / "tatoeba_en_de") == packaged
 
 
 def test_file_begins_with_the_attribution_of_the_notice():

@@ -187,11 +187,7 @@ def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
         ("p.jsonl", "\n\n", "p.jsonl` must hold pairs that can be read, got an error: .* no data"),
         ("p.csv", "source,target\n", "p.csv` must hold at least one pair, got none"),
         ("p.jsonl", '{"source": "a", "target": "b"}\n{"source"\n', "p.jsonl` must hold pairs that can be read"),
-        (
-            "p.jsonl",
-            '{"source": "a", "target": "b"}\n' + "[" * 5000,
-            "p.jsonl` must hold pairs that can be read",
-        ),
+        ("p.jsonl", '{"source": "a", "target": "b"}\n' + "[" * 5000, "p.jsonl` must hold pairs that can be read"),
         ("p.jsonl", '{"source": "a", "target": "b\\ud800"}\n', "p.jsonl` must hold pairs that can be read"),
         ("p.json", "[" * 5000, "p.json` must hold pairs that can be read"),
         ("p.jsonl", "3\n", "p.jsonl` must hold pairs that can be read"),

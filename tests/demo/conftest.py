@@ -17,13 +17,6 @@ def model():
 
 
 @pytest.fixture
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-@pytest.fixture
 def port_in_use():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

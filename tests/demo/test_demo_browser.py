@@ -4,10 +4,10 @@
 
 import math
 import re
-import socket
 
 import numpy as np
 import pytest
+from processes import find_port
 from tiny import SENTENCES, make_model
 from transformers import pipeline
 
@@ -25,11 +25,8 @@ _TIMEOUT = 20_000  # milliseconds, for a machine under load
 @pytest.fixture(scope="module")
 def address(model, tiny_tokenizer):
     pytest.importorskip("gradio", reason="needs the extra [demo]")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     demo = create_demo(model, tiny_tokenizer, name="tiny")
-    yield launch(demo, host="127.0.0.1", port=port)
+    yield launch(demo, host="127.0.0.1", port=find_port())
     demo.close(verbose=False)
 
 
@@ -482,10 +479,7 @@ def test_markup_in_a_models_config_and_name_stays_text(browser, tiny_tokenizer):
     pytest.importorskip("gradio", reason="needs the extra [demo]")
     evil = "`</title></script><img src='http://192.0.2.1/x' onerror=alert(1)> ![](http://192.0.2.1/y)"
     demo = create_demo(make_model(source_language=evil, target_language=evil), tiny_tokenizer, name=evil)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    address, seen = launch(demo, host="127.0.0.1", port=port), []
+    address, seen = launch(demo, host="127.0.0.1", port=find_port()), []
     try:
         page = browser.new_page()
         page.on("request", lambda request: seen.append(request.url))

@@ -1,7 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import json
-import os
 
 import pytest
 from tiny import make_model
@@ -146,14 +145,6 @@ def test_results_file_holds_the_results(tmp_path):
     write_results(tmp_path / "test_results.json", {"test_sacrebleu": 12.5, "test_data": "Käse"})
     assert json.loads((tmp_path / "test_results.json").read_text(encoding="utf-8"))["test_data"] == "Käse"
     assert [path.name for path in tmp_path.iterdir()] == ["test_results.json"]
-
-
-def test_results_are_written_into_a_device_instead_of_replacing_it(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    write_results(tmp_path / "pipe", {"test_chrf": 1.5})
-    assert json.loads(os.read(reader, 100)) == {"test_chrf": 1.5}
-    os.close(reader)
 
 
 def test_builtin_test_set_has_all_references():

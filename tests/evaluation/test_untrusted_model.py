@@ -111,11 +111,7 @@ def use(folder):
         tokenizer.batch_decode(model.generate(**inputs)),
         pipeline("translation", str(folder), device="cpu")("A dog."),
     )
-    return (
-        found,
-        load_tokenizer(folder).get_vocab(),
-        model.lm_head.weight.tolist(),
-    )
+    return (found, load_tokenizer(folder).get_vocab(), model.lm_head.weight.tolist())
 
 
 @pytest.mark.parametrize(("name", "content"), IGNORED, ids=str)

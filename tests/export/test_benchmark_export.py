@@ -2,26 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmark of the exports runs and prints one line for each contestant."""
 
-import importlib.util
-from pathlib import Path
-
+import benchmark_export as benchmark
 import pytest
 
 pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "benchmark_export.py"
-
 
 def test_the_benchmark_compares_pytorch_with_every_export(save_model, tmp_path, texts, monkeypatch, capsys):
-    specification = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
-    benchmark = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(benchmark)
     _, folder = save_model()
     (tmp_path / "texts").write_text("\n".join(texts), encoding="utf-8")
     monkeypatch.setattr(benchmark, "run", lambda *task: benchmark.measure(*task[:2], task[2].source, 1, 4, 0))
     monkeypatch.setattr("torch.set_num_threads", lambda num_threads: None)
     words = ["--model", str(folder), "--source", str(tmp_path / "texts"), "--rounds", "1"]
-    monkeypatch.setattr("sys.argv", [SCRIPT.name, *words])
+    monkeypatch.setattr("sys.argv", ["benchmark_export.py", *words])
     benchmark.main()
     pytorch, *exports = capsys.readouterr().out.splitlines()[1:]
     assert pytorch.split()[-3:] == ["1.00", "[1.00..1.00]", "0"]

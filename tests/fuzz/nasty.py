@@ -46,19 +46,8 @@ _PIECES = [
     *("\u202e", "\u202a", "\u2066", "\u2069", "\u061c", "\u0627\u0644", "\u05d0"),  # bidirectional
     *("e\u0301", "\u0301", "\u1100\u1161", "\u0e01\u0e33", "Z\u0351\u0352\u0353", "\ufb01", "\u0130", "\u1e9e"),
     *("\U0001f600", "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\U0001f1e9\U0001f1ea", "\U00020000"),
-    *(
-        "<s>",
-        "</s>",
-        "<pad>",
-        "<unk>",
-        "[CLS]",
-        "<|endoftext|>",
-        "##AT##-##AT##",
-        "&quot;",
-        "&#124;",
-        "\u2581",
-        "\u0120",
-    ),
+    *"<s> </s> <pad> <unk> [CLS] <|endoftext|> ##AT##-##AT## &quot; &#124;".split(),
+    *("\u2581", "\u0120"),
     *("A dog", "runs.", "Ein Hund", "a-b", "usw.", "1,000.5", "'s", '"', ",", "\\", "%s", "{}", "$(x)", "../"),
 ]
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

@@ -18,36 +18,8 @@ pytestmark = pytest.mark.slow
 VALUES = st.one_of(
     st.sampled_from(
         [
-            *(
-                "",
-                "-",
-                "--",
-                ".",
-                "..",
-                "/",
-                "/dev/null",
-                "/dev/full",
-                "/dev/zero",
-                "nowhere",
-                "nowhere/in",
-                "in",
-                "de",
-            ),
-            *(
-                "model",
-                "model/config.json",
-                "binary",
-                "blank",
-                "one",
-                "0",
-                "1",
-                "2",
-                "-1",
-                "nan",
-                "inf",
-                "-inf",
-                "1e9",
-            ),
+            *("", *"- -- . .. / /dev/null /dev/full /dev/zero nowhere nowhere/in in de".split()),
+            *"model model/config.json binary blank one 0 1 2 -1 nan inf -inf 1e9".split(),
             *("99999999999999999999", "0.6", "true", "none", "cpu", "cuda:7", "onnx", "int8", "quickstart", "base"),
             *("builtin", "pairs.csv", "pairs.jsonl", "out", "out.png", "out.svg", "new", "num-beams", "A1", "\udc80"),
         ]

@@ -150,11 +150,7 @@ def test_tsv_keeps_everything_but_tabs_and_line_feeds(place, pairs):
         assert read_pairs(path) == pairs
 
 
-@fuzz(
-    8000,
-    suffix=st.sampled_from(SUFFIXES),
-    content=st.one_of(any_files, st.binary(max_size=40)),
-)
+@fuzz(8000, suffix=st.sampled_from(SUFFIXES), content=st.one_of(any_files, st.binary(max_size=40)))
 def test_any_bytes_as_a_file_of_pairs_are_pairs_of_text_or_refused_by_name(place, suffix, content):
     path = place / f"any{suffix}"
     path.write_bytes(content)

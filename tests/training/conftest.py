@@ -1,7 +1,5 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-import subprocess
-
 import pytest
 import sacrebleu
 from faults import left_by, train_command, write_corpus
@@ -54,19 +52,3 @@ def workplace(tmp_path):
     """A folder with the corpus of `train_command`."""
     write_corpus(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """Function that mounts, or mounts again, a file system of some KiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-
-    def mount(kib, *options):
-        command = ["mount", *options, "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(folder)]
-        if subprocess.run(command, capture_output=True).returncode != 0:
-            pytest.skip("no small file system can be mounted here, which takes root")
-        return folder
-
-    yield mount
-    subprocess.run(["umount", str(folder)], capture_output=True)

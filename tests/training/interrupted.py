@@ -16,21 +16,9 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
-from transformers import TrainerCallback
 
 from vaswani_transformer.training import resuming
 from vaswani_transformer.training.checkpoints import list_checkpoints
-
-
-class Kill(TrainerCallback):
-    """Sends a signal to this process before an update."""
-
-    def __init__(self, number, step):
-        self.number, self.step = number, step
-
-    def on_step_begin(self, args, state, control, **kwargs):
-        if state.global_step == self.step:
-            os.kill(os.getpid(), self.number)
 
 
 def kill_inside(name):
@@ -53,7 +41,7 @@ def kill_inside(name):
 
 def main(output_dir, options):
     torch.set_num_threads(1)
-    inside, number, step = (options.pop(name, None) for name in ("inside", "number", "step"))
+    inside = options.pop("inside", None)
     if inside and os.environ.get("RANK", "0") == "0":
         kill_inside(inside)
     tokenizer = make_tokenizer()
@@ -70,7 +58,6 @@ def main(output_dir, options):
         save_strategy="steps",
         save_steps=3,
         predict_with_generate=False,
-        extra={"callbacks": [Kill(number, step)] if number else []},
         **{"save_total_limit": 1, **options},
     )
     trainer.train(resume_from_checkpoint=bool(list_checkpoints(output_dir)))

@@ -33,13 +33,7 @@ def test_arguments_default_to_the_paper(tmp_path, name, value):
     assert getattr(make_arguments(tmp_path), name) == value
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("warmup_steps", 0),
-        ("warmup_steps", 0.1),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), [("warmup_steps", 0), ("warmup_steps", 0.1)])
 def test_arguments_refuse_values_out_of_range(tmp_path, name, value):
     with pytest.raises(ValueError, match=f"`{name}` must be .*got {value}"):
         make_arguments(tmp_path, **{name: value})
@@ -115,30 +109,22 @@ def test_argument_does_not_warn_where_it_has_its_effect(make_trainer, dataset, c
     assert warned(caplog) == []
 
 
-def test_sampling_of_the_training_leaves_evaluations_in_order(make_trainer, dataset):
-    options = {"predict_with_generate": False, "per_device_eval_batch_size": 5}
-    trainers = [
-        make_trainer(train_sampling_strategy=strategy, **options) for strategy in ("group_by_length", "random")
-    ]
-    grouped, usual = (trainer.predict(dataset.select(range(23))) for trainer in trainers)
-    assert np.array_equal(grouped.label_ids, usual.label_ids)
-
-
-def test_unjoined_batches_leave_predictions_in_order(make_trainer, dataset):
-    options = {"per_device_eval_batch_size": 5, "predict_with_generate": False}
-    apart, joined = (make_trainer(eval_do_concat_batches=joins, **options) for joins in (False, True))
-    labels, expected = (trainer.predict(dataset.select(range(13))).label_ids for trainer in (apart, joined))
-    assert np.array_equal(labels, expected)
-
-
 def test_workers_are_started_as_asked(make_trainer):
     trainer = make_trainer(dataloader_num_workers=1, dataloader_multiprocessing_context="spawn")
     assert trainer.get_train_dataloader().multiprocessing_context.get_start_method() == "spawn"
 
 
-def test_dropping_the_last_batch_leaves_evaluations_whole(make_trainer, dataset):
-    options = {"eval_dataset": dataset.select(range(13)), "per_device_eval_batch_size": 5}
-    dropping, whole = (make_trainer(dataloader_drop_last=drop, **options) for drop in (True, False))
-    predictions, expected = (trainer.predict(trainer.eval_dataset, num_beams=1) for trainer in (dropping, whole))
-    assert predictions.predictions.shape[0] == 13
-    assert predictions.metrics["test_nll"] == pytest.approx(expected.metrics["test_nll"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"train_sampling_strategy": "group_by_length"},
+        {"eval_do_concat_batches": False},
+        {"dataloader_drop_last": True},
+    ],
+    ids=str,
+)
+def test_what_changes_batches_leaves_evaluations_whole_and_in_order(make_trainer, dataset, changed):
+    options = {"per_device_eval_batch_size": 5, "predict_with_generate": False}
+    found, usual = (make_trainer(**options, **each).predict(dataset.select(range(23))) for each in (changed, {}))
+    assert np.array_equal(found.label_ids, usual.label_ids)
+    assert found.metrics["test_nll"] == pytest.approx(usual.metrics["test_nll"])

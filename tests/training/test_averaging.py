@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tiny import make_model
 
-from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+from vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from vaswani_transformer.training.averaging import (
     SnapshotCallback,
     average_checkpoints,
@@ -20,13 +21,6 @@ from vaswani_transformer.training.averaging import (
     list_snapshots,
     write_average,
 )
-
-
-def make_model(seed):
-    torch.manual_seed(seed)
-    return VaswaniTransformerForConditionalGeneration(
-        VaswaniTransformerConfig(vocab_size=300, d_model=16, d_ff=32, num_heads=2, num_encoder_layers=2)
-    )
 
 
 def write_snapshots(folder, models, *, num_kept=10):

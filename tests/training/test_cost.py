@@ -194,24 +194,13 @@ def test_logged_speed_is_that_of_the_tokens_since_the_last_log(make_trainer, mon
 # ---- cost ----
 
 
-def test_cost_is_told_both_ways(make_trainer, fixed_rate):
-    trainer = make_trainer(max_steps=3)
-    trainer.train()
-    found = measure_cost(trainer)
-    assert found["train_matrix_flops_per_second"] == 2e9
-    assert found["train_flops_paper"] == pytest.approx(found["train_device_seconds"] * 2e9)
-    assert found["train_flops_counted"] == trainer.state.total_flos
-    share = found["train_flops_counted"] / found["train_flops_paper"]
-    assert found["train_model_flops_utilization"] == pytest.approx(share)
-
-
 @pytest.mark.parametrize(("options", "dtype"), [({}, torch.float32), ({"bf16": True}, torch.bfloat16)])
 def test_matrix_rate_is_measured_in_the_trainings_dtype(make_trainer, monkeypatch, options, dtype):
     asked = []
     monkeypatch.setattr(cost, "measure_matrix_rate", lambda *given: asked.append(given) or 1e9)
     trainer = make_trainer(max_steps=1, **options)
     trainer.train()
-    measure_cost(trainer)
+    assert measure_cost(trainer)["train_matrix_flops_per_second"] == 1e9
     assert asked == [(torch.device("cpu"), dtype)]
 
 

@@ -2,19 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training curves: the points drawn are the figures of the log."""
 
-import importlib.util
 import json
 import math
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("matplotlib", reason="needs the extra [viz]")
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "paper" / "training_curves.py"
-spec = importlib.util.spec_from_file_location("training_curves", SCRIPT)
-training_curves = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(training_curves)
+import training_curves
 
 
 def write_log(folder, steps, **figures):

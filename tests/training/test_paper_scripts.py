@@ -20,7 +20,7 @@ from measure_speed import describe_speed, measure_speed, synthetic_pairs
 from safetensors.torch import save_file
 from sweep import CHOICES, format_sweep, sweep
 from tiny import SENTENCES, make_model
-from toy_language import make_pairs
+from toy_language import make_pairs, tiny_recipe
 from train_table3 import ROWS, format_rows, scaled_recipe, train_rows
 
 from vaswani_transformer.data import TokenBatchSampler
@@ -303,17 +303,11 @@ def test_row_that_does_not_scale_is_refused():
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory):
     """Base row of a tiny model on two text files a split."""
-    folder = tmp_path_factory.mktemp("text")
-    files = {}
-    for split, seed, size in (("train", 0, 80), ("validation", 1, 6)):
-        for side, sentences in zip(("source", "target"), zip(*make_pairs(size, seed), strict=True), strict=True):
-            path = folder / f"{split}.{side}"
-            path.write_text("".join(f"{sentence}\n" for sentence in sentences), encoding="utf-8")
-            files[f"{split}_{side}"] = str(path)
-    sizes = {"vocab_size": 290, "d_model": 16, "d_ff": 32, "num_heads": 8, "num_encoder_layers": 3}
-    batches = {"max_source_tokens_per_batch": 200, "max_target_tokens_per_batch": 200, "max_steps": 2}
-    options = {"warmup_steps": 2, "generation_num_beams": 0, "save_steps": 2, "max_new_tokens_over_source": 2}
-    return Recipe(name="tiny", target_language="de", num_decoder_layers=3, **sizes, **batches, **options, **files)
+    splits = {"train": make_pairs(80), "validation": make_pairs(6, seed=1)}
+    sizes = {"num_heads": 8, "num_encoder_layers": 3, "num_decoder_layers": 3, "target_language": "de"}
+    limits = {"max_source_tokens_per_batch": 200, "max_target_tokens_per_batch": 200, "max_new_tokens_over_source": 2}
+    options = {"max_steps": 2, "warmup_steps": 2, "save_steps": 2, "generation_num_beams": 0}
+    return tiny_recipe(tmp_path_factory.mktemp("text"), splits, **sizes, **limits, **options)
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from cli_runs import train_arguments
+from processes import find_port
 from safetensors.torch import load_file
 from toy_language import make_pairs
 
@@ -51,12 +51,6 @@ class Launcher:
         self.process.wait()
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("localhost", 0))
-        return listener.getsockname()[1]
-
-
 def wait_for(path, launchers):
     """Waits until a file is there, while both launchers run."""
     deadline = time.monotonic() + 300
@@ -67,7 +61,7 @@ def wait_for(path, launchers):
 
 
 def launch(folder):
-    port = free_port()
+    port = find_port()
     return [Launcher(folder, port), Launcher(folder, port)]
 
 

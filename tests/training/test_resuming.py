@@ -5,13 +5,13 @@
 import json
 import os
 import shutil
-import signal
 
 import pytest
 import safetensors.torch
 import torch
+from faults import without_times
 from torch.utils._pytree import tree_map_only
-from toy_language import build_trainer
+from toy_language import SignalIn, build_trainer
 from transformers import EarlyStoppingCallback, TrainerCallback
 from transformers.trainer_callback import ExportableState
 
@@ -25,27 +25,10 @@ COMMON = {"dropout": 0.1, "max_steps": 13, "logging_steps": 4, "eval_strategy": 
 COMMON |= {"save_strategy": "steps", "save_steps": 3, "predict_with_generate": False}
 
 
-class SignalIn(TrainerCallback):
-    """Sends the process a signal during an update."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_begin(self, args, state, control, **kwargs):
-        if state.global_step == self.step - 1:
-            signal.raise_signal(signal.SIGINT)
-
-
-def without_times(log):
-    """Log lines without what depends on the clock or tells of one leg."""
-    timed = ("runtime", "per_second", "device_seconds")
-    return [{name: value for name, value in line.items() if not name.endswith(timed)} for line in log]
-
-
 def result(trainer):
     """What must be equal, bit for bit."""
     return {
-        "log": without_times(trainer.state.log_history),
+        "log": [without_times(line) for line in trainer.state.log_history],
         "weights": {name: tensor.tolist() for name, tensor in trainer.model.state_dict().items()},
         "optimizer": tree_map_only(torch.Tensor, torch.Tensor.tolist, trainer.optimizer.state_dict()),
         "schedule": trainer.lr_scheduler.state_dict(),
@@ -225,11 +208,11 @@ def test_resuming_draws_no_batch_that_was_trained_on(make, tmp_path, monkeypatch
 # ---- failures ----
 
 
-def test_resume_warns_of_no_missing_weights(make, tmp_path, caplog):
+def test_resume_warns_of_no_missing_weights(make, tmp_path, library_log):
     make(tmp_path, max_steps=3).train()
-    caplog.clear()
+    library_log.clear()
     make(tmp_path, max_steps=4).train(resume_from_checkpoint=True)
-    assert "missing keys" not in caplog.text
+    assert "missing keys" not in library_log.text
 
 
 @pytest.mark.slow

@@ -38,10 +38,7 @@ def prepared(**values):
 
 @pytest.mark.parametrize(
     "named",
-    [
-        {"train_source": ["a.en", "b.en"], "train_target": ["a.de", "b.de"]},
-        {"train_pairs": ["a.jsonl", "b.jsonl"]},
-    ],
+    [{"train_source": ["a.en", "b.en"], "train_target": ["a.de", "b.de"]}, {"train_pairs": ["a.jsonl", "b.jsonl"]}],
 )
 @pytest.mark.parametrize("weights", [None, [1, 4], [2, 1]])
 def test_an_epoch_has_each_pair_as_often_as_its_corpus_weight_says(named, weights):

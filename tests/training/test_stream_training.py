@@ -7,7 +7,7 @@ import dataclasses
 import datasets
 import pytest
 import torch
-from toy_language import make_pairs
+from toy_language import make_pairs, tiny_recipe
 
 from vaswani_transformer.data import CleaningRules, streaming
 from vaswani_transformer.training import loading
@@ -114,22 +114,10 @@ def test_resumed_stream_trains_the_same_model_bit_for_bit(make_trainer, tmp_path
 @pytest.fixture
 def stream_recipe(tmp_path, tokenizer):
     tokenizer.save_pretrained(tmp_path / "tokenizer")
-    for side, name in enumerate(("text.en", "text.de")):
-        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in make_pairs(60)))
-    sizes = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
-    budgets = {"max_source_tokens_per_batch": 120, "max_target_tokens_per_batch": 120}
-    return Recipe(
-        streaming=True,
-        tokenizer=str(tmp_path / "tokenizer"),
-        train_source=str(tmp_path / "text.en"),
-        train_target=str(tmp_path / "text.de"),
-        max_tokens_per_sentence=8,
-        max_steps=3,
-        warmup_steps=2,
-        snapshot_steps=3,
-        **sizes,
-        **budgets,
-    )
+    limits = {"max_source_tokens_per_batch": 120, "max_target_tokens_per_batch": 120, "max_tokens_per_sentence": 8}
+    steps = {"max_steps": 3, "warmup_steps": 2, "snapshot_steps": 3}
+    stream = {"streaming": True, "tokenizer": str(tmp_path / "tokenizer")}
+    return tiny_recipe(tmp_path, {"train": make_pairs(60)}, **stream, **limits, **steps)
 
 
 def test_recipe_trains_on_a_stream(stream_recipe, tmp_path):

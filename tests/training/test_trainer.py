@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import math
+import signal
 import sys
 from pathlib import Path
 
@@ -10,11 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch._dynamo.utils import counters
-from toy_language import make_marian, make_pairs, naive_sums, tokenize
-from transformers import DataCollatorForSeq2Seq, EarlyStoppingCallback, Seq2SeqTrainingArguments, TrainerCallback
+from toy_language import SignalIn, make_marian, make_pairs, naive_sums, tokenize
+from transformers import DataCollatorForSeq2Seq, EarlyStoppingCallback, Seq2SeqTrainingArguments
 
 from vaswani_transformer import generation_vaswani_transformer as generation
-from vaswani_transformer.data.preparation import pair_lengths
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
 from vaswani_transformer.training.loading import SortedByLength
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
@@ -140,11 +140,6 @@ def test_accumulation_does_not_change_the_training(make_trainer, steps):
         torch.testing.assert_close(split.model.state_dict()[name], tensor, rtol=0, atol=2e-5)
 
 
-def test_padded_budget_plans_the_accumulation(make_trainer):
-    trainer = make_trainer(max_padded_tokens_per_device=130)
-    assert trainer.args.gradient_accumulation_steps > 1
-
-
 def test_padded_budget_on_a_cpu_is_4096_tokens_or_the_longest_pair(make_trainer, dataset):
     row = {"input_ids": [7] * 3000, "labels": [7] * 2000}
     long = datasets.Dataset.from_list([row, row])
@@ -180,12 +175,6 @@ def test_learning_rate_given_is_the_peak(make_trainer):
     trainer = make_trainer(max_steps=3, warmup_steps=3, learning_rate=0.03)
     trainer.train()
     assert trainer.state.log_history[2]["learning_rate"] == pytest.approx(0.03)
-
-
-def test_another_schedule_of_the_library_works(make_trainer):
-    trainer = make_trainer(max_steps=4, lr_scheduler_type="constant", learning_rate=0.01)
-    trainer.train()
-    assert trainer.state.log_history[0]["learning_rate"] == 0.01
 
 
 def test_training_stops_with_the_step_when_the_loss_is_no_number(make_trainer):
@@ -255,8 +244,7 @@ def test_resumed_training_equals_the_uninterrupted_one_bit_for_bit(make_trainer,
     make_trainer(max_steps=10, output_dir=tmp_path / "parts", **common).train()
     resumed = make_trainer(max_steps=20, output_dir=tmp_path / "parts", **common)
     resumed.train(resume_from_checkpoint=True)
-    updates = resumed.train_batches().num_effective_batches
-    assert (10 % updates, differing(weights(whole), weights(resumed))) == (10 % updates, [])
+    assert differing(weights(whole), weights(resumed)) == []
 
 
 def test_resume_test_crosses_an_epoch_before_and_after_the_stop(make_trainer):
@@ -396,12 +384,6 @@ def test_training_set_without_length_columns_gives_the_same_batches(make_trainer
     assert list(bare.train_batches()) == list(make_trainer().train_batches())
 
 
-def test_training_on_a_stream_counts_sentences(make_trainer, dataset):
-    trainer = make_trainer(train_dataset=dataset.to_iterable_dataset(), max_steps=3)
-    trainer.train()
-    assert trainer.state.global_step == 3
-
-
 def test_snapshots_are_written_every_n_steps(make_trainer, tmp_path):
     make_trainer(max_steps=7, snapshot_steps=2, num_averaged_snapshots=2).train()
     names = sorted(path.name for path in (tmp_path / "run" / "snapshots").iterdir())
@@ -489,25 +471,11 @@ def test_arguments_may_be_left_out_and_are_no_others(make_trainer, tokenizer, da
         VaswaniTransformerTrainer(model, Seq2SeqTrainingArguments("run", use_cpu=True))
 
 
-class RaiseStopSignal(TrainerCallback):
-    """Sends the process a signal during one update."""
-
-    def __init__(self, number, step):
-        self.number, self.step = number, step
-
-    def on_step_begin(self, args, state, control, **kwargs):
-        if state.global_step == self.step:
-            import signal
-
-            signal.raise_signal(self.number)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [2, 15], ids=["SIGINT", "SIGTERM"])
-def test_stop_signal_saves_a_checkpoint_from_which_the_same_run_goes_on(make_trainer, tmp_path, number):
+def test_sigterm_saves_a_checkpoint_from_which_the_same_run_goes_on(make_trainer, tmp_path):
     whole = make_trainer(dropout=0.1, max_steps=9, output_dir=tmp_path / "whole")
     whole.train()
-    callbacks = {"callbacks": [RaiseStopSignal(number, step=4)]}
+    callbacks = {"callbacks": [SignalIn(5, signal.SIGTERM)]}
     with pytest.raises(KeyboardInterrupt):
         make_trainer(dropout=0.1, max_steps=9, extra=callbacks).train()
     resumed = make_trainer(dropout=0.1, max_steps=9)
@@ -516,15 +484,13 @@ def test_stop_signal_saves_a_checkpoint_from_which_the_same_run_goes_on(make_tra
 
 
 def test_second_stop_signal_stops_at_once(make_trainer, tmp_path):
-    callbacks = {"callbacks": [RaiseStopSignal(2, step=4), RaiseStopSignal(2, step=4)]}
+    callbacks = {"callbacks": [SignalIn(5), SignalIn(5)]}
     with pytest.raises(KeyboardInterrupt):
         make_trainer(max_steps=9, extra=callbacks).train()
     assert not (tmp_path / "run" / "checkpoint-5").exists()
 
 
 def test_stop_signal_handlers_are_restored(make_trainer):
-    import signal
-
     before = signal.getsignal(signal.SIGINT)
     make_trainer(max_steps=1).train()
     assert signal.getsignal(signal.SIGINT) is before
@@ -540,11 +506,6 @@ def test_sorted_view_puts_rows_back_in_order(dataset):
 def test_sorted_view_fills_with_rows_that_count_nowhere(dataset):
     view = SortedByLength(dataset, multiple=16)
     assert [view[index]["labels"] for index in range(60, 64)] == [[-100]] * 4
-
-
-def test_pair_lengths_count_rows_after_a_selection(dataset):
-    selected = dataset.select([5, 3, 9])
-    assert pair_lengths(selected)[0].tolist() == [len(row["input_ids"]) for row in selected]
 
 
 def test_training_mends_a_model_loaded_with_missing_weights(make_trainer):

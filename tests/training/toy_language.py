@@ -3,10 +3,11 @@
 """A toy language pair, its tokenizer, trainers over it and their losses computed another way."""
 
 import random
+import signal
 
 import datasets
 import torch
-from transformers import MarianConfig, MarianMTModel
+from transformers import MarianConfig, MarianMTModel, TrainerCallback
 
 from vaswani_transformer import (
     VaswaniTransformerConfig,
@@ -14,6 +15,7 @@ from vaswani_transformer import (
     VaswaniTransformerTokenizer,
 )
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
+from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 WORDS = {"one": "eins", "two": "zwei", "red": "rot", "dog": "Hund", "cat": "Katze", "sees": "sieht", "and": "und"}
@@ -40,6 +42,20 @@ def tokenize(tokenizer, pairs):
         "target_length": [len(ids) for ids in columns["labels"]],
     }
     return datasets.Dataset.from_dict({"input_ids": columns["input_ids"], "labels": columns["labels"], **lengths})
+
+
+TINY = {"vocab_size": 290, "d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+
+
+def tiny_recipe(folder, splits, **fields):
+    """Recipe of a tiny model on texts that it writes into a folder; `splits` holds the pairs of each."""
+    files = {}
+    for split, pairs in splits.items():
+        for number, (side, language) in enumerate((("source", "en"), ("target", "de"))):
+            path = folder / f"{split}.{language}"
+            path.write_text("".join(f"{pair[number]}\n" for pair in pairs), encoding="utf-8")
+            files[f"{split}_{side}"] = str(path)
+    return Recipe(**{"name": "tiny", **TINY, **files, **fields})
 
 
 def build_trainer(
@@ -102,3 +118,14 @@ def naive_sums(model, dataset, smoothing):
         loss += ((1 - smoothing) * right - smoothing * log_probs.mean(dim=-1)).sum().item()
         tokens += len(labels)
     return loss, nll, tokens
+
+
+class SignalIn(TrainerCallback):
+    """Sends the process a signal during an update."""
+
+    def __init__(self, step, number=signal.SIGINT):
+        self.step, self.number = step, number
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        if state.global_step == self.step - 1:
+            signal.raise_signal(self.number)
