@@ -4,7 +4,6 @@
 
 import random
 import re
-import sys
 import time
 
 import pytest
@@ -153,11 +152,12 @@ def test_installed_splitter_is_used_with_the_models_language(monkeypatch):
     assert asked == ["fr"]
 
 
-def test_sentencex_makes_up_the_line_again():
-    pytest.importorskip("sentencex", reason="the extra `documents` is not installed")
-    for seed in range(200):
-        lines = document(seed).splitlines()
-        assert all("".join(sys.modules["sentencex"].segment("en", line)) == line for line in lines)
+def test_sentencex_makes_up_the_line_again_also_where_it_would_panic(monkeypatch):
+    sentencex = pytest.importorskip("sentencex", reason="the extra `documents` is not installed")
+    monkeypatch.setattr(code, "_segmenter", lambda: sentencex.segment)
+    odd = ["Plan A\xa0. A dog runs.", "A\u202f. B", "A\u3000. B", "A \ud83d runs. B", "a\t\x85b"]
+    for line in [line for seed in range(200) for line in document(seed).splitlines()] + odd:
+        assert "".join(code._sentences(line, "en")) == line
 
 
 # ---- the pipeline ----
@@ -230,7 +230,8 @@ def test_what_is_no_text_is_refused_as_before(translate):
         ("Write to jo.doe+x@mail.a-b.org, please", "wRITE TO jo.doe+x@mail.a-b.org, PLEASE"),
         ("Dear {name}, you have %d new %(kind)s.", "dEAR {name}, YOU HAVE %d NEW %(kind)s."),
         ("A <b>red</b> dog<br/>", "a <b>RED</b> DOG<br/>"),
-        ("It costs 1,299.50 on 2026-11-05 at 12:30.", "iT COSTS 1,299.50 ON 2026-11-05 AT 12:30."),
+        ("It costs 1,299.50 on 2026-11-05 at 12:30.", "iT COSTS 1299.50 ON 2026-11-05 AT 12:30."),
+        ("Ask 192.168.100.1 or HTTPS://A.BC/D1 now", "aSK 192.168.100.1 OR HTTPS://A.BC/D1 NOW"),
         ("Is it ${count} or {{x}}?", "iS IT ${count} OR {{x}}?"),
         ("There are 13 of them.", "tHERE ARE 13 OF THEM."),
     ],
@@ -256,6 +257,8 @@ def test_sentence_is_translated_around_what_its_translation_lost(saying, text, e
         ("On May 12 100 people came.", "Am 12. Mai kamen 100 Menschen."),
         ("2,500,000 people live there.", "Dort leben 2,5 Millionen Menschen."),  # words for zeros
         ("It costs 1 million dollars.", "Es kostet 1.000.000 Dollar."),
+        ("It cost $1,500 and 25.000 more.", "Es kostete 1500 $ und 25000 mehr."),
+        ("In 1000 years: 1234,56", "In 1.000 Jahren: 1,234.56"),
         ("See www.a.bc: {x} of 100%.", "Siehe: www.a.bc {x} von 100%."),  # in their places
     ],
 )
@@ -268,12 +271,12 @@ def test_translation_that_lost_nothing_is_the_models(saying, text, said):
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ("Um 13:00 kamen 79 von 42 dort an.", "Um 12:30 kamen 78 von 42 dort an."),
+        ("Um 13:00 kamen 78 von 42 dort an.", "Um 12:30 kamen 78 von 42 dort an."),
         ("Um 12.30 kamen 42 von 788 dort an.", "Um 12.30 kamen 42 von 78 dort an."),  # one is missing, one too much
         ("Um 12.30 kamen 42 von 7800 dort an.", "Um 12.30 kamen 42 von 78 dort an."),
         ("Um 12:30 kamen 42 von x78 dort an.", "Um 12:30 kamen 42 von x78 dort an."),
         (
-            "Um 00:30 kamen 42 von 66 dort an.",
+            "Um 00:30 kamen 42 von 78 dort an.",
             "Um 12:30 kamen 42 von 78 dort an.",
         ),  # twelve more, but no clock is told
     ],
@@ -283,6 +286,17 @@ def test_wrong_numbers_are_replaced_by_those_of_the_sentence(saying, said, expec
     pipe, seen = saying({text: said}.get)
     assert pipe(text) == [{"translation_text": expected}]
     assert seen == [text]
+
+
+def test_number_comes_without_separators_that_mean_a_fraction_elsewhere(saying):
+    pipe, _ = saying({"It costs $1,500.": "Es kostet 1.400 $."}.get)
+    assert pipe("It costs $1,500.") == [{"translation_text": "Es kostet 1500 $."}]
+
+
+def test_of_two_wrong_numbers_none_is_guessed_at(saying):
+    said = {"Room 101 has 40 lamps.": "14 Lampen hat Zimmer 11.", "Room": "Zimmer", "has": "hat", "lamps.": "Lampen."}
+    pipe, _ = saying(said.get)
+    assert pipe("Room 101 has 40 lamps.") == [{"translation_text": "Zimmer 101 hat 40 Lampen."}]
 
 
 def test_a_dash_is_no_point(saying):
@@ -311,6 +325,7 @@ def test_symbols_and_broken_characters_stay_and_are_not_translated(saying):
     assert pipe("\U0001f600 hi \U0001f469\u200d\U0001f52c there \ufffd\x07") == [
         {"translation_text": "\U0001f600 HI \U0001f469\u200d\U0001f52c THERE \ufffd\x07"}
     ]
+    assert pipe("hi \ud83d there") == [{"translation_text": "HI \ud83d THERE"}]
     assert set(seen) == {"hi", "there"}
 
 

@@ -42,9 +42,10 @@ def adapt():
     """Function that gives a model float64 LoRA adapters which are not zero."""
     peft = pytest.importorskip("peft", reason="peft is not installed: pip install peft")
 
-    def wrap(model, targets):
+    def wrap(model, targets, **options):
         torch.manual_seed(1)
-        lora = peft.LoraConfig(task_type="SEQ_2_SEQ_LM", r=4, target_modules=targets, init_lora_weights=False)
+        options = {"task_type": "SEQ_2_SEQ_LM", "r": 4, "init_lora_weights": False, **options}
+        lora = peft.LoraConfig(target_modules=targets, **options)
         return peft.get_peft_model(model, lora).double().eval()
 
     return wrap
@@ -112,6 +113,17 @@ def test_loss_without_logits_sees_the_adapter_on_the_head(adapt, tiny_batch, smo
 @each_target
 def test_saved_adapter_loads_as_a_model_of_the_library(adapt, base, tiny_batch, tmp_path, targets):
     model = adapt(AutoModelForSeq2SeqLM.from_pretrained(base), targets).float()
+    model.save_pretrained(tmp_path / "adapter")
+    again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "adapter")
+    assert torch.equal(again(**tiny_batch).logits, model(**tiny_batch).logits)
+    again.check_loaded_weights()
+
+
+def test_saved_adapter_with_trained_tokens_is_taken_for_whole(adapt, base, tiny_batch, tmp_path):
+    model = adapt(AutoModelForSeq2SeqLM.from_pretrained(base), ["q_proj"], trainable_token_indices=[7, 9]).float()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter += 0.1 * ("trainable_tokens_delta" in name)
     model.save_pretrained(tmp_path / "adapter")
     again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "adapter")
     assert torch.equal(again(**tiny_batch).logits, model(**tiny_batch).logits)

@@ -78,8 +78,17 @@ def test_workers_change_no_result(translate, options):
     ]
 
 
-def test_a_further_argument_does_not_replace_the_text(translate):
-    assert translate("A dog. A book.", "Two women.") == translate("A dog. A book.")
+def test_a_second_text_outside_a_list_is_refused(translate):
+    with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
+        translate("A dog. A book.", "Two women.")
+
+
+@pytest.mark.parametrize("split_sentences", [True, False])
+def test_every_iterable_is_taken(translate, split_sentences):
+    expected = [[each] for each in translate(TEXTS, split_sentences=split_sentences)]
+    for texts in (map(str, TEXTS), dict.fromkeys(TEXTS).keys(), pandas.Series(TEXTS).to_numpy()):
+        found = list(translate(texts, split_sentences=split_sentences))
+        assert found == expected
 
 
 def test_a_generation_config_of_the_callers_is_taken_without_a_warning(translate, library_log):
@@ -206,10 +215,10 @@ def test_a_text_beyond_the_longest_training_sentence_is_translated_whole_with_on
     translate, caplog, monkeypatch
 ):
     monkeypatch.setattr(translate.model.generation_config, "longest_training_source", 7, raising=False)
-    text = "word " * 30
-    lengths = [translate.preprocess(text)["input_ids"].shape[1] for _ in range(2)]
+    texts = ["word " * 30, "word " * 31]
+    lengths = [translate.preprocess(text)["input_ids"].shape[1] for text in texts]
     monkeypatch.undo()
-    assert lengths == [len(translate.tokenizer(text)["input_ids"])] * 2
+    assert lengths == [len(each) for each in translate.tokenizer(texts)["input_ids"]]
     assert sum("longer than the longest training sentence" in r.getMessage() for r in caplog.records) == 1
 
 

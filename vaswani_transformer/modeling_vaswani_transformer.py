@@ -9,7 +9,7 @@ V vocabulary. A mask says True (or 0.0 where it is added to scores) for "attend"
 import copy
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 import torch
 from torch import nn
@@ -378,9 +378,10 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         """As in transformers, from safetensors only; keeps what did not fit for `check_loaded_weights`."""
         kwargs.setdefault("use_safetensors", True)
-        loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
-        model, info = loaded
-        model._loading_info = {key: sorted(info[key]) for key in ("missing_keys", "unexpected_keys")}
+        model, info = cast(Any, super().from_pretrained(*args, output_loading_info=True, **kwargs))
+        own = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}  # tied ones by one name
+        missing, unexpected = own.intersection(info["missing_keys"]), info["unexpected_keys"]
+        model._loading_info = {"missing_keys": sorted(missing), "unexpected_keys": sorted(unexpected)}
         if model.can_generate() and model.generation_config._from_model_config:  # no generation_config.json
             model._set_default_generation()
             model.set_default_search()

@@ -35,13 +35,16 @@ _BETWEEN = re.compile(
 )
 _NO_END = re.compile(r"\b(?:[^\W\d]|(?<![.,$])\d{1,2}|Dr|Mrs?|Ms|Mme|Prof|St|Nr|No|Fig|vs|bzw|usw|ca|vgl|etc|cf)\.$")
 # What no sentence holds: emojis, and characters that are broken or control something.
-_SIGNS = re.compile("([\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ufe0f\ufffd\U0001f000-\U0001faff]+)")
+_SIGNS = re.compile(
+    "([\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\U0001f000-\U0001faff]+)"
+)
 # What stays as it is: addresses, placeholders, tags and numbers.
 _KEPT = re.compile(
-    r"(https?://[^\s<>]*[\w/]|www\.[^\s<>]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
+    r"((?i:https?://|www\.)[^\s<>]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     r"|\$?\{+[^{}\s]*\}+|%\(\w+\)[sdf]|%[sdif]\b|</?\w[^<>]*>"
     r"|\d+(?:[.,:/-]\d+)*)"
 )
+_GROUPED = re.compile(r"\d{1,3}([.,])\d{3}(?:\1\d{3})*(?!\1)(?:[.,]\d+)?")  # digits with separators of thousands
 
 
 def split_text(text: str, language: str | None = None) -> list[str]:
@@ -59,7 +62,7 @@ def split_text(text: str, language: str | None = None) -> list[str]:
     return parts
 
 
-def _add_pieces(parts: list[str], pieces: list[str]) -> None:
+def _add_pieces(parts: list[str], pieces: Iterable[str]) -> None:
     """Adds to parts every second piece as a sentence, if it has a letter, without commas before and white space."""
     for index, piece in enumerate(pieces):
         stripped = piece.strip().lstrip(",;:)").lstrip() if index % 2 == 0 and any(map(str.isalpha, piece)) else ""
@@ -87,8 +90,8 @@ def by_sentence(
     """Parts of each text, as `split` gives them, and what `compute` finds for its sentences.
 
     What has no sentence is the only part, and stays; `compute` sees a blank. Capitals alone are translated in small
-    letters. Wrong numbers are replaced, and a sentence whose translation lacks an address, a placeholder, a tag or a
-    number is translated in pieces around them, by `again`. `edit` changes the translations in a result of `compute`.
+    letters. A wrong number is replaced, and a sentence whose translation lacks an address, a placeholder, a tag or
+    numbers is translated in pieces around them, by `again`. `edit` changes the translations in a result of `compute`.
     """
     pending: deque[list[str]] = deque()
 
@@ -106,7 +109,7 @@ def by_sentence(
         if (mended := _mend(sentence, shout(text))) is not None:
             return mended
         parts = [""]
-        _add_pieces(parts, _KEPT.split(sentence))
+        _add_pieces(parts, map(_ungroup, _KEPT.split(sentence)))
         if pieces := parts[1::2]:  # which have no full stop of their own
             found = again([piece.capitalize() if shout is str.upper else piece for piece in pieces])
             ended = zip(pieces, map(shout, found), strict=True)
@@ -134,14 +137,22 @@ def _mend(sentence: str, text: str) -> str | None:
     missing, spare = min((_unmatched(*each) for each in ((sentence, text), joined)), key=lambda found: len(found[0]))
     if not any(each[0][0].isdigit() for each in spare):
         missing = [each for each in missing if not re.fullmatch(r"\d|1[0-2]", each[0])]
-    kinds = [[each[0][0].isdigit() for each in places] for places in (missing, spare)]
-    if missing and (kinds[0] != kinds[1] or any(text[: each.start()][-1:].isalpha() for each in spare)):
+    if not missing:
+        return text
+    is_digit = {each[0][0].isdigit() for each in (*missing, *spare)}
+    if (len(missing), len(spare), len(is_digit)) != (1, 1, 1) or text[: spare[0].start()][-1:].isalpha():
         return None
-    for wrong, right in reversed(list(zip(spare, missing, strict=False))):
-        said, meant = (re.sub(r"\D", "", each[0]) for each in (wrong, right))
-        if said.rstrip("0") != meant.rstrip("0") or abs(len(said) - len(meant)) < 3:  # else "2,5 Millionen"
-            text = text[: wrong.start()] + sentence[right.start() : right.end()] + text[wrong.end() :]
-    return text
+    start, end = spare[0].span()
+    right = sentence[missing[0].start() : missing[0].end()]
+    said, meant = (re.sub(r"\D", "", each) for each in (text[start:end], right))
+    if said.rstrip("0") == meant.rstrip("0") and abs(len(said) - len(meant)) > 2:  # "2,5 Millionen"
+        return text
+    return text[:start] + _ungroup(right) + text[end:]
+
+
+def _ungroup(text: str) -> str:
+    """The number without separators of thousands, which other languages read as a decimal point; else the text."""
+    return text.replace(grouped[1], "") if (grouped := _GROUPED.fullmatch(text)) else text
 
 
 def _unmatched(sentence: str, text: str) -> tuple[list[re.Match[str]], list[re.Match[str]]]:
@@ -149,7 +160,7 @@ def _unmatched(sentence: str, text: str) -> tuple[list[re.Match[str]], list[re.M
     has_clock = re.search(r"\d ?[ap]\.?m\b", f"{sentence} {text}", re.IGNORECASE)
 
     def key(place: re.Match[str]) -> str:
-        plain = re.sub(r"(?<=\d)[.,:](?=\d)", ".", place[0])
+        plain = re.sub(r"(?<=\d)[.,:](?=\d)", ".", _ungroup(place[0]))
         time = has_clock and re.fullmatch(r"([01]?\d|2[0-4])(|\.\d\d)", plain)
         return f"{int(time[1]) % 12}{time[2]}" if time else plain
 
@@ -177,7 +188,8 @@ def _sentences(line: str, language: str | None) -> list[str]:
         found = ((each.start(), each.end()) for each in _BETWEEN.finditer(line))
         ends = [end for start, end in found if not _NO_END.search(line[max(0, start - 12) : start])]
         return [line[start:end] for start, end in itertools.pairwise([0, *ends, len(line)])]
-    return list(segment(language or "en", line))
+    found = segment(language or "en", re.sub(r"[^\S\n]|[\ud800-\udfff]", " ", line))  # it panics at others
+    return [line[start:end] for start, end in itertools.pairwise([0, *itertools.accumulate(map(len, found))])]
 
 
 def check_text_length(text: str) -> None:
@@ -257,14 +269,14 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             )
         return {name: value for name, value in languages.items() if value}, forward_kwargs, {}
 
-    def __call__(self, inputs: Any, *args: Any, split_sentences: bool | None = None, **kwargs: Any) -> Any:
+    def __call__(self, inputs: Any, *, split_sentences: bool | None = None, **kwargs: Any) -> Any:  # type: ignore
         """Translates a text, a list of texts, a generator or a data set of texts; see the class."""
         begins = kwargs.get("target_prefix", self._forward_params.get("target_prefix")) is not None
         splits = (self._splits_sentences and not begins) if split_sentences is None else split_sentences
         if isinstance(inputs, str):
             if splits:
                 return next(self._documents([inputs], **{"batch_size": _ANY_NUMBER, **kwargs}))
-            return super().__call__(inputs, *args, **kwargs)
+            return super().__call__(inputs, **kwargs)
         is_sized, is_list = isinstance(inputs, Sized), isinstance(inputs, Sequence)
         if is_sized and kwargs.get("batch_size") is None and self._batch_size is None:
             kwargs["batch_size"] = _ANY_NUMBER
@@ -274,7 +286,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             find: Any = partial(self._documents, inputs, **kwargs)
             results: Any = list(find()) if is_list else _Sized(find, len(inputs)) if is_sized else find()
         else:
-            results = super().__call__(list(inputs) if is_list else inputs, *args, **kwargs)
+            is_data = isinstance(inputs, torch.utils.data.Dataset)
+            known = list(inputs) if is_list else inputs if is_data else (each for each in _iterator(inputs))
+            results = super().__call__(known, **kwargs)
         if is_list and all(len(result) == 1 for result in results):
             return [result[0] for result in results]
         return results
@@ -366,8 +380,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         longest = getattr(self.model.generation_config, "longest_training_source", None)  # if its training told
         if longest is not None and length > longest:
             logger.warning_once(
-                f"A sentence of {length} tokens is longer than the longest training sentence ({longest} tokens). "
-                "Expect a poor translation."
+                f"A text is longer than the longest training sentence ({longest} tokens). Expect a poor translation."
             )
         keys = ("input_ids", "attention_mask", "forced_bos_token_id")
         return {**{key: encoded[key] for key in keys if key in encoded}, "is_blank": torch.tensor([[is_blank]])}
@@ -452,17 +465,13 @@ class _Sized:
     """Results whose number is known, found anew for each reading."""
 
     def __init__(self, find: Callable[[], Iterator[Any]], length: int) -> None:
-        self._find, self._length, self._results = find, length, find()
+        self._find, self._length = find, length
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[Any]:
-        self._results = self._find()
-        return self
-
-    def __next__(self) -> Any:
-        return next(self._results)
+        return self._find()
 
 
 def length_batches(lengths: list[int], max_tokens: int, max_texts: int | None = None) -> Iterator[list[int]]:

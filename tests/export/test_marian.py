@@ -131,6 +131,16 @@ def test_greedy_model_stays_one_and_its_card_says_so(save_model, tmp_path, num_b
     assert "searches greedily" in (stock / "README.md").read_text(encoding="utf-8")
 
 
+def test_other_options_of_the_search_are_kept(save_model, tmp_path):
+    model, folder = save_model()
+    chosen = {"no_repeat_ngram_size": 3, "repetition_penalty": 1.2, "bad_words_ids": [[5]], "max_new_tokens": 400}
+    model.generation_config.update(**chosen)
+    model.save_pretrained(folder)
+    search = GenerationConfig.from_pretrained(export_marian(folder, tmp_path / "stock"))
+    assert {name: getattr(search, name) for name in chosen} == chosen
+    assert not hasattr(search, "length_penalty_offset") and not hasattr(search, "max_new_tokens_over_source")
+
+
 def test_beams_that_were_chosen_as_in_transformers_are_kept(save_model, tmp_path):
     folder = save_model()[1]
     ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}

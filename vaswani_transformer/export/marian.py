@@ -245,21 +245,25 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
             elif layer.endswith(_READS_D_MODEL) and weight.dim() == 2:
                 weight = weight[:, order]
             parameter.copy_(weight)
-    stock.generation_config = _search(decoding_config(model))
+    stock.generation_config = _search(model)
     stock.eval()
     return cast("MarianMTModel", stock)
 
 
-def _search(own: Any) -> GenerationConfig:
-    """The options of transformers' own search that come nearest to section 6.1's."""
-    values: dict[str, Any] = {"num_beams": own.num_beams}
-    if values["num_beams"] > 1:
+def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConfig:
+    """The options of transformers' own search that come nearest to section 6.1's, and the model's others."""
+    own: Any = decoding_config(model)
+    chosen = model.generation_config.to_diff_dict()
+    for name in "max_new_tokens_over_source longest_training_source length_penalty_offset max_length".split():
+        chosen.pop(name, None)
+    values = {"max_new_tokens": MAX_NEW_TOKENS, **chosen, "num_beams": own.num_beams}
+    if own.num_beams > 1:
         # log((5 + n) / 6) grows with log(n) as n / (5 + n) says: 0.7 for the sentences of 12 tokens
         penalty = own.length_penalty * (1.0 if own.length_penalty_offset == 0 else 0.7)
         values |= {"length_penalty": penalty, "early_stopping": "never"}
-    for name in ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id"):
-        values[name] = getattr(own, name)
-    return GenerationConfig(max_new_tokens=MAX_NEW_TOKENS, **values)
+    else:
+        values |= {"length_penalty": None, "early_stopping": None}
+    return GenerationConfig(**values)
 
 
 def _card(model: str, name: str, stock: MarianMTModel) -> str:
