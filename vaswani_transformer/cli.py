@@ -77,10 +77,7 @@ def is_main_process() -> bool:
 
 @contextlib.contextmanager
 def _messages_on_stderr() -> Iterator[None]:
-    """Shows the package's log on stderr, from one process of many, and transformers' progress bars on terminals alone.
-
-    TRANSFORMERS_VERBOSITY=debug adds tracebacks.
-    """
+    """Shows the package's log on stderr, from one process of many, and transformers' bars on terminals alone."""
     from transformers.utils import logging as library
 
     package, handler = logging.getLogger("vaswani_transformer"), logging.StreamHandler()
@@ -92,9 +89,6 @@ def _messages_on_stderr() -> Iterator[None]:
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     try:
         yield
-    except _EXPECTED_ERRORS:
-        package.debug("the error below came from here:", exc_info=True)
-        raise
     finally:
         if hides_bars:
             library.enable_progress_bar()
@@ -104,11 +98,8 @@ def _messages_on_stderr() -> Iterator[None]:
 
 def _with_options(message: str, args: argparse.Namespace) -> str:
     """Replaces the names of arguments in a message by what the user types: `num_beams` becomes `--num-beams`."""
-
-    def option(match: re.Match[str]) -> str:
-        return f"`{args.options.get(match[1]) or args.options.get(_OTHER_NAMES.get(match[1]), match[1])}`"
-
-    return re.sub(r"`(\w+)`", option, message)
+    typed = {other: args.options[name] for other, name in _OTHER_NAMES.items() if name in args.options} | args.options
+    return re.sub(r"`(\w+)`", lambda found: f"`{typed.get(found[1], found[1])}`", message)
 
 
 # ---- making models ----
@@ -129,9 +120,14 @@ def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
     with requiring("train", "to train"):
         import accelerate  # noqa: F401  (transformers' own error names no extra)
-    from .training.run import check_output_dir, fit_to_minutes, train
+    from .training.run import check_output_dir, fit_to_minutes, start_or_resume, train
 
-    options = training_options(args, recipe)
+    options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu", "num_proc")}
+    options["report_to"] = args.report_to or []
+    if args.resume_or_start:
+        if args.resume or args.overwrite:
+            raise ValueError("`resume` and `overwrite` must be off with `resume_or_start`, got one of them. Drop it.")
+        options |= start_or_resume(args.output_dir, recipe)
     if args.minutes is not None and not options["resume"]:
         check_output_dir(args.output_dir, recipe, overwrite=options["overwrite"], resume=False)
         here = {name: options[name] for name in ("bf16", "use_cpu", "num_proc")}
@@ -147,19 +143,6 @@ def _train(args: argparse.Namespace) -> None:
             if text := ", ".join(form.format(value) for form, value in scores.items() if value is not None):
                 print(f"  {which} validation: {text}")
         print(f"  next: vaswani-transformer translate --model {shlex.quote(args.output_dir)} --input FILE")
-
-
-def training_options(args: argparse.Namespace, recipe: Recipe) -> dict[str, Any]:
-    """Returns the arguments of `train` behind recipe and folder."""
-    from .training.run import start_or_resume
-
-    options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu", "num_proc")}
-    options["report_to"] = args.report_to or []
-    if not args.resume_or_start:
-        return options
-    if args.resume or args.overwrite:
-        raise ValueError("`resume` and `overwrite` must be off with `resume_or_start`, got one of them. Drop it.")
-    return options | start_or_resume(args.output_dir, recipe)
 
 
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
@@ -342,13 +325,13 @@ def _push(args: argparse.Namespace) -> None:
     from .training.hub import push_model
 
     options = {name: getattr(args, name) or None for name in ("private", "revision", "tag", "commit_message")}
-    stock_place = (args.stock_repo_id, None) if args.stock_repo_id else (args.repo_id, "stock")
+    stock_id, branch = stock_place = (args.stock_repo_id, None) if args.stock_repo_id else (args.repo_id, "stock")
     if args.stock_repo_id and (args.stock or args.stock_repo_id == args.repo_id):
         raise ValueError(
             f"`stock_repo_id` must be a repo of its own and without --stock, got {args.stock_repo_id}. --stock "
             "makes a branch of the model's repo."
         )
-    if args.stock and args.revision == stock_place[1]:
+    if args.stock and args.revision == branch:
         raise ValueError("`revision` must not be stock with --stock, got stock: that branch is the stock form's.")
     try:
         with tempfile.TemporaryDirectory() as temporary:
@@ -356,13 +339,7 @@ def _push(args: argparse.Namespace) -> None:
             if args.stock or args.stock_repo_id:  # first: the model's card names it
                 stock = export_marian(args.model, Path(temporary) / Path(args.model).resolve().name)
                 options["stock_usage"] = usage(place_of(*stock_place))
-                push_marian(
-                    stock,
-                    stock_place[0],
-                    revision=stock_place[1],
-                    private=options["private"],
-                    origin=args.repo_id,
-                )
+                push_marian(stock, stock_id, revision=branch, private=options["private"], origin=args.repo_id)
             commit = push_model(args.model, args.repo_id, **options)
     except HTTPError as error:  # of the HTTP client, and no OSError
         raise OSError(f"The Hub did not take the push: {error}") from error
@@ -407,10 +384,9 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _demo(args: argparse.Namespace) -> None:
-    from .demo import create_demo, import_gradio, launch
+    from .demo import create_demo, launch
     from .evaluation.loading import load_for_inference
 
-    import_gradio()
     try:
         is_private = ipaddress.ip_address(socket.getaddrinfo(args.host, args.port)[0][4][0]).is_loopback
     except socket.gaierror as error:
@@ -435,7 +411,6 @@ def _plot_attention(args: argparse.Namespace) -> None:
     from .files import check_outputs
 
     check_outputs({"output": args.output})
-    attention.check_matplotlib()
     model, tokenizer = load_for_inference(args.model, device=args.device)
     target = next(translate(model, tokenizer, [args.source])) if args.target is None else args.target
     maps = attention.attention_maps(model, tokenizer, args.source, target)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import sacrebleu
-from datasets import Dataset
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
@@ -20,14 +19,7 @@ from transformers import (
     Seq2SeqTrainingArguments,
 )
 
-import vaswani_transformer  # noqa: F401  (registers the model with the Auto classes)
-
-
-def read_pairs(*paths):
-    source, target = (Path(path).read_text(encoding="utf-8-sig").removesuffix("\n").split("\n") for path in paths)
-    if len(source) != len(target):
-        raise SystemExit(f"{paths[0]} must have the lines of {paths[1]}, got {len(source)} and {len(target)}")
-    return source, target
+from vaswani_transformer.data import load_corpus, tokenize_corpus  # the package registers the model, too
 
 
 def main(arguments=None):
@@ -54,8 +46,7 @@ def main(arguments=None):
     vars(model.generation_config).pop("longest_training_source", None)  # of the earlier training
 
     def load(source, target):
-        sources, targets = read_pairs(source, target)
-        return Dataset.from_dict(tokenizer(sources, text_target=targets))
+        return tokenize_corpus(load_corpus(source_file=source, target_file=target), tokenizer)
 
     def bleu(predictions):
         hypotheses, references = (

@@ -13,7 +13,6 @@ import argparse
 import copy
 from pathlib import Path
 
-from datasets import Dataset
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import (
     AutoModelForSeq2SeqLM,
@@ -23,14 +22,7 @@ from transformers import (
     Seq2SeqTrainingArguments,
 )
 
-import vaswani_transformer  # noqa: F401  (registers the model with the Auto classes)
-
-
-def read_pairs(*paths):
-    source, target = (Path(path).read_text(encoding="utf-8-sig").removesuffix("\n").split("\n") for path in paths)
-    if len(source) != len(target):
-        raise SystemExit(f"{paths[0]} must have the lines of {paths[1]}, got {len(source)} and {len(target)}")
-    return source, target
+from vaswani_transformer.data import load_corpus, tokenize_corpus  # the package registers the model, too
 
 
 def untied(model):
@@ -61,8 +53,7 @@ def main(arguments=None):
     layers = ["q_proj", "v_proj", "fc1", "fc2"] + ["lm_head"] * args.adapt_head
     lora = LoraConfig(task_type="SEQ_2_SEQ_LM", r=16, lora_alpha=32, target_modules=layers)
     model = get_peft_model(AutoModelForSeq2SeqLM.from_pretrained(args.model), lora)
-    sources, targets = read_pairs(args.train_source, args.train_target)
-    pairs = tokenizer(sources, text_target=targets)
+    pairs = load_corpus(source_file=args.train_source, target_file=args.train_target)
     trainer = Seq2SeqTrainer(
         model=model,
         args=Seq2SeqTrainingArguments(
@@ -74,7 +65,7 @@ def main(arguments=None):
             save_strategy="no",
             report_to="none",
         ),
-        train_dataset=Dataset.from_dict(pairs),
+        train_dataset=tokenize_corpus(pairs, tokenizer),
         data_collator=DataCollatorForSeq2Seq(tokenizer, model=model),
     )
     trainer.train()

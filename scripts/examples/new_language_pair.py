@@ -13,7 +13,6 @@ import argparse
 from pathlib import Path
 
 import torch
-from datasets import Dataset
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
@@ -22,14 +21,7 @@ from transformers import (
     Seq2SeqTrainingArguments,
 )
 
-import vaswani_transformer  # noqa: F401  (registers the model with the Auto classes)
-
-
-def read_pairs(*paths):
-    source, target = (Path(path).read_text(encoding="utf-8-sig").removesuffix("\n").split("\n") for path in paths)
-    if len(source) != len(target):
-        raise SystemExit(f"{paths[0]} must have the lines of {paths[1]}, got {len(source)} and {len(target)}")
-    return source, target
+from vaswani_transformer.data import load_corpus, tokenize_corpus  # the package registers the model, too
 
 
 @torch.no_grad()
@@ -68,8 +60,7 @@ def main(arguments=None):
     vars(model.generation_config).pop("longest_training_source", None)  # of the earlier training
     model.config.source_language, model.config.target_language = args.source_language, args.target_language
 
-    sources, targets = read_pairs(args.train_source, args.train_target)
-    pairs = tokenizer(sources, text_target=targets)
+    pairs = load_corpus(source_file=args.train_source, target_file=args.train_target)
     trainer = Seq2SeqTrainer(
         model=model,
         args=Seq2SeqTrainingArguments(
@@ -81,7 +72,7 @@ def main(arguments=None):
             save_total_limit=1,
             report_to="none",
         ),
-        train_dataset=Dataset.from_dict(pairs),
+        train_dataset=tokenize_corpus(pairs, tokenizer),
         processing_class=tokenizer,
         data_collator=DataCollatorForSeq2Seq(tokenizer, model=model),
     )

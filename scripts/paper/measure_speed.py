@@ -118,7 +118,7 @@ def measure_speed(recipe, *, num_updates=10, bf16=False, use_cpu=False):
         "target_tokens": target_tokens,
         "seconds": seconds,
         "tokens_per_second": (source_tokens + target_tokens) / seconds,
-        "padding_fraction": trainer.train_batches().padding_fraction,
+        "padding_fraction": trainer.train_batches.padding_fraction,
         **devices,
     }
 

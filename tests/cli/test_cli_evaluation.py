@@ -66,7 +66,7 @@ def test_learned_positions_exceeded_are_refused_and_the_old_output_stays(tmp_pat
 
 
 def test_translate_refuses_a_missing_input(model_folder, capsys):
-    assert "There is no file missing.txt. Check the path." in refused(
+    assert "No such file or directory: 'missing.txt'" in refused(
         capsys, ["translate", "--model", str(model_folder), "--input", "missing.txt"]
     )
 

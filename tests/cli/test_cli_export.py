@@ -32,13 +32,13 @@ def test_export_prints_what_it_wrote_and_how_to_use_it(model_folder, tmp_path, c
 
 def test_export_stores_float32_by_default(model_folder, tmp_path):
     assert main(arguments(model_folder, tmp_path / "out")) == 0
-    assert Translator(tmp_path / "out").compute_type == "float32"
+    assert Translator(tmp_path / "out")._engine.compute_type == "float32"
 
 
 @pytest.mark.parametrize(
     ("more", "error"),
     [
-        (["--quantization", "int4"], "error: `--quantization` must be one of float32, float16"),
+        (["--quantization", "int4"], "error: int4 is not a valid quantization type. Accepted types are: int8"),
         (["--model", "nowhere"], "error: `--model` must be the folder of a trained model"),
         (["--to", "marian", "--quantization", "int8"], "error: `--quantization` must be left out with --to marian"),
         (["--to", "onnx"], "error: `--to` must be ctranslate2 or marian, got onnx. Export --to marian"),

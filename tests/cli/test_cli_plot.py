@@ -49,10 +49,8 @@ def test_attention_prints_the_models_own_translation(model_folder, tiny_model, t
         (["--layers", "0", "2"], "`--layers` must lie in [0, 2), the layers of the model's encoder, got 2"),
         (["--heads", "-1"], "`--heads` must lie in [0, 2), the heads of the model's encoder, got -1"),
         (["--target", " "], "`--target` must be a sentence, got ' '"),
-        (["--target", "é" * 100], "`--target` must have at most 100 tokens to be drawn, got 201"),
         (["--source", ""], "`--source` must be a sentence, got ''"),
         (["--source", " "], "`--source` must be a sentence, got ' '"),
-        (["--source", "x" * 100], "`--source` must have at most 100 tokens to be drawn, got 101"),
         (["--device", "nonsense"], "`--device` must be a device of this machine"),
         (["--output", "att.xyz"], "Format 'xyz' is not supported"),
         (["--output", "nowhere/att.png"], "`--output` must be a file in a folder that can be written to"),
@@ -70,7 +68,7 @@ def test_attention_names_the_options_that_make_a_picture_smaller(model_folder, c
 
 
 def test_attention_prints_no_translation_that_it_cannot_draw(model_folder, capsys, monkeypatch):
-    monkeypatch.setattr("vaswani_transformer.evaluation.translate.translate", lambda *_: iter(["x" * 158]))
+    monkeypatch.setattr("vaswani_transformer.evaluation.translate.translate", lambda *_: iter(["x" * 500]))
     assert main(attention(model_folder)) == 2
     assert capsys.readouterr().out == ""
 

@@ -22,7 +22,6 @@ from vaswani_transformer.evaluation.report import (
     format_report,
     load_evaluation_set,
     score_baselines,
-    write_results,
 )
 
 REFERENCES = ["Ein Hund rennt im Park .", "Zwei Frauen lesen ein Buch .", "Das Buch ist sehr alt ."]
@@ -139,12 +138,6 @@ def test_report_tells_the_length_ratio_and_the_brevity_penalty():
 def test_report_tells_the_length_penalty_s_formula(offset, formula):
     report = format_report(results_of(["Ein Haus"], ["Ein Haus"], offset=offset))
     assert f"4 beams, length penalty {formula}, at most" in report
-
-
-def test_results_file_holds_the_results(tmp_path):
-    write_results(tmp_path / "test_results.json", {"test_sacrebleu": 12.5, "test_data": "Käse"})
-    assert json.loads((tmp_path / "test_results.json").read_text(encoding="utf-8"))["test_data"] == "Käse"
-    assert [path.name for path in tmp_path.iterdir()] == ["test_results.json"]
 
 
 def test_builtin_test_set_has_all_references():

@@ -3,13 +3,11 @@
 """The export for CTranslate2: the same numbers as the model, and folders that are whole or not there."""
 
 import json
-import os
 import subprocess
 import sys
 
 import pytest
 import torch
-from hub_server import HubServer
 from transformers import BartConfig, BartForConditionalGeneration
 
 from vaswani_transformer.evaluation.loading import load_for_inference
@@ -17,10 +15,9 @@ from vaswani_transformer.evaluation.translate import translate_n_best
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
-from ctranslate2.converters import TransformersConverter  # noqa: E402
+from ctranslate2.specs.model_spec import ACCEPTED_MODEL_TYPES  # noqa: E402
 
 from vaswani_transformer.export import Translator, export_ctranslate2  # noqa: E402
-from vaswani_transformer.export.ctranslate2 import QUANTIZATIONS  # noqa: E402
 
 SHAPES = {
     "tiny": {},
@@ -68,7 +65,7 @@ def test_the_exports_n_best_lists_are_those_of_generate(save_model, tmp_path, te
             torch.testing.assert_close(*values, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize("quantization", QUANTIZATIONS)
+@pytest.mark.parametrize("quantization", ACCEPTED_MODEL_TYPES)
 def test_every_quantization_can_be_loaded(save_model, tmp_path, quantization):
     _, folder = save_model(attention_bias=True, d_k=4, d_v=12)
     translator = Translator(export_ctranslate2(folder, tmp_path / "out", quantization=quantization))
@@ -95,43 +92,6 @@ def test_the_export_loads_for_ctranslate2_users_without_the_package(save_model, 
     tokens = tiny_tokenizer.convert_ids_to_tokens(tiny_tokenizer("A dog.")["input_ids"])
     command = [sys.executable, "-c", program, str(out), *tokens]
     assert subprocess.run(command, check=True, capture_output=True, text=True).stdout == "True\n"
-
-
-# ---- CTranslate2's own converter ----
-
-
-@pytest.mark.parametrize("trust_remote_code", [False, True])
-def test_the_converter_writes_the_weights_of_the_export(save_model, tmp_path, trust_remote_code):
-    _, folder = save_model()
-    export_ctranslate2(folder, tmp_path / "out", quantization="int8")
-    converter = TransformersConverter(str(folder), trust_remote_code=trust_remote_code)
-    converter.convert(str(tmp_path / "converted"), quantization="int8")
-    for name in ("model.bin", "config.json", "shared_vocabulary.json"):
-        assert (tmp_path / "converted" / name).read_bytes() == (tmp_path / "out" / name).read_bytes()
-
-
-def test_the_converters_folder_becomes_translatable_with_the_models_files(save_model, tmp_path):
-    _, folder = save_model()
-    names = ["generation_config.json", "tokenizer.json", "tokenizer_config.json"]
-    TransformersConverter(str(folder), copy_files=names).convert(str(tmp_path / "converted"))
-    expected = Translator(export_ctranslate2(folder, tmp_path / "out"))("A dog runs.")
-    assert Translator(tmp_path / "converted")("A dog runs.") == expected
-
-
-@pytest.mark.slow
-def test_the_converter_takes_a_model_of_the_hub(save_model, tmp_path):
-    _, folder = save_model()
-    program = (
-        "import sys, vaswani_transformer.export\nfrom ctranslate2.converters import TransformersConverter\n"
-        "TransformersConverter('someone/model').convert(sys.argv[1])"
-    )
-    with HubServer() as hub:
-        hub.add_repo("someone/model", {path.name: path.read_bytes() for path in folder.iterdir()})
-        online = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
-        command = [sys.executable, "-c", program, str(tmp_path / "converted")]
-        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **online})
-    out = export_ctranslate2(folder, tmp_path / "out")
-    assert (tmp_path / "converted" / "model.bin").read_bytes() == (out / "model.bin").read_bytes()
 
 
 # ---- places ----
@@ -176,11 +136,6 @@ def test_the_models_own_folder_is_refused_and_kept(save_model):
 
 
 # ---- faults ----
-
-
-def test_an_unknown_quantization_lists_the_known_ones(tmp_path):
-    with pytest.raises(ValueError, match="`quantization` must be one of float32, .*int8_bfloat16, got 'int4'"):
-        export_ctranslate2("anything", tmp_path / "out", quantization="int4")
 
 
 def test_another_architecture_is_named(tmp_path, tiny_tokenizer):

@@ -101,7 +101,7 @@ def test_n_best_gives_a_blank_sentence_one_unscored_hypothesis(make_both):
 
 def test_languages_and_computation_can_be_asked_for(make_both):
     translate, _ = make_both()
-    assert (translate.device, translate.compute_type) == ("cpu", "float32")
+    assert (translate.device, translate._engine.compute_type) == ("cpu", "float32")
 
 
 # ---- the search ----

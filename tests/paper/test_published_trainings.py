@@ -125,7 +125,7 @@ def rate_of_update(trainer, number):
 
 def updates_of_an_epoch(build, recipe, lengths, num_pairs):
     trainer = build(recipe, tokenised(*lengths, num_pairs), model_without_weights)
-    return trainer.train_batches().num_effective_batches
+    return trainer.train_batches.num_effective_batches
 
 
 def test_every_recipe_that_claims_to_be_the_papers_is_compared_with_the_paper():

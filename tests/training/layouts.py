@@ -83,7 +83,7 @@ def main(output_dir, dtype, accumulation_steps):
             "weights": trainer.model.state_dict(),
             "logs": logs,
             "metrics": metrics,
-            "updates_per_epoch": trainer.train_batches().num_effective_batches,
+            "updates_per_epoch": trainer.train_batches.num_effective_batches,
             "world_size": trainer.args.world_size,
         }
         torch.save(results, output_dir / "results.pt")

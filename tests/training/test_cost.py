@@ -24,7 +24,7 @@ def counts(trainer):
 
 def naive_counts(trainer, dataset, num_steps):
     """Real tokens of the first updates, from the batches' rows."""
-    sampler, tokens = trainer.train_batches(), [0, 0]
+    sampler, tokens = trainer.train_batches, [0, 0]
     num_epochs = -(-num_steps // sampler.num_effective_batches)
     batches = []
     for epoch in range(num_epochs):

@@ -199,8 +199,8 @@ def test_resuming_draws_no_batch_that_was_trained_on(make, tmp_path, monkeypatch
     interrupted(make, tmp_path, SignalIn(13))
     resumed = make(tmp_path, max_steps=14)
     drawn = []
-    split = resumed.train_batches()._split
-    monkeypatch.setattr(resumed.train_batches(), "_split", lambda batch: drawn.append(batch) or split(batch))
+    split = resumed.train_batches._split
+    monkeypatch.setattr(resumed.train_batches, "_split", lambda batch: drawn.append(batch) or split(batch))
     resumed.train(resume_from_checkpoint=True)
     assert len(drawn) == 2  # update 14 is the fourth of the third epoch's five; one batch is made ahead
 

@@ -16,7 +16,7 @@ from transformers import DataCollatorForSeq2Seq, EarlyStoppingCallback, Seq2SeqT
 
 from vaswani_transformer import generation_vaswani_transformer as generation
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
-from vaswani_transformer.training.loading import SortedByLength
+from vaswani_transformer.training.loading import SortedByLength, in_data_order
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 
@@ -248,7 +248,7 @@ def test_resumed_training_equals_the_uninterrupted_one_bit_for_bit(make_trainer,
 
 
 def test_resume_test_crosses_an_epoch_before_and_after_the_stop(make_trainer):
-    updates = make_trainer().train_batches().num_effective_batches
+    updates = make_trainer().train_batches.num_effective_batches
     assert updates < 10
     assert 10 % updates != 0
 
@@ -381,7 +381,7 @@ def test_checkpoint_keeps_the_papers_decoding_after_evaluation(make_trainer, dat
 
 def test_training_set_without_length_columns_gives_the_same_batches(make_trainer, dataset):
     bare = make_trainer(train_dataset=dataset.select_columns(["input_ids", "labels"]))
-    assert list(bare.train_batches()) == list(make_trainer().train_batches())
+    assert list(bare.train_batches) == list(make_trainer().train_batches)
 
 
 def test_snapshots_are_written_every_n_steps(make_trainer, tmp_path):
@@ -407,7 +407,7 @@ def test_spare_parts_of_an_update_suit_any_collator(make_trainer, tokenizer):
         make_trainer(**options, extra={} if collator is None else {"data_collator": collator})
         for collator in (None, DataCollatorForSeq2Seq(tokenizer))
     ]
-    assert any([] in update for update in zip(*[iter(trainers[0].train_batches())] * 4, strict=True))
+    assert any([] in update for update in zip(*[iter(trainers[0].train_batches)] * 4, strict=True))
     for trainer in trainers:
         trainer.train()
     assert differing(*map(weights, trainers)) == []
@@ -441,7 +441,7 @@ def test_losses_given_to_metrics_are_those_of_their_sentences(make_trainer, data
 
 
 def sources_of_updates(trainer):
-    return [len(rows) for rows in trainer.train_batches()]
+    return [len(rows) for rows in trainer.train_batches]
 
 
 def test_another_training_set_and_a_trials_values_are_planned_anew(make_trainer, dataset):
@@ -500,7 +500,7 @@ def test_sorted_view_puts_rows_back_in_order(dataset):
     view = SortedByLength(dataset, multiple=16)
     rows = np.array([view[index]["target_length"] for index in range(len(view))])
     assert len(view) == 64
-    assert view.restore_order(rows).tolist() == dataset["target_length"]
+    assert in_data_order(view, rows).tolist() == dataset["target_length"]
 
 
 def test_sorted_view_fills_with_rows_that_count_nowhere(dataset):

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, FigureBase
 
 KINDS = ("encoder", "decoder", "cross")
-MAX_TOKENS = 100  # of one side of a map that is drawn
 MAX_INCHES = 60  # of one side of a picture: 7,200 pixels
 _LONGEST_LABEL = 18
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -173,12 +172,6 @@ class _Grid(NamedTuple):
     heads: list[int]
 
 
-def check_matplotlib() -> None:
-    """Raises ImportError if matplotlib is missing: before the work whose results are to be drawn."""
-    with requiring("viz", "to draw"):
-        import matplotlib.figure  # noqa: F401
-
-
 def draw_attention(
     maps: AttentionMaps,
     *,
@@ -203,14 +196,9 @@ def draw_attention(
 
     Paper: section 3.2.3.
     """
-    check_matplotlib()
-    from matplotlib.figure import Figure
+    with requiring("viz", "to draw"):
+        from matplotlib.figure import Figure
 
-    for name, tokens in (("source", maps.source_tokens), ("target", maps.predicted_tokens)):
-        if len(tokens) > MAX_TOKENS:
-            raise ValueError(
-                f"`{name}` must have at most {MAX_TOKENS} tokens to be drawn, got {len(tokens)} with </s>. Shorten it."
-            )
     grids = [_chosen_grid(maps, kind, layers, heads) for kind in sorted(set(kinds), key=KINDS.index)]
     figure = Figure(dpi=120, layout="constrained")
     num_rows = sum(len(grid.layers) * len(grid.row_tokens) for grid in grids)

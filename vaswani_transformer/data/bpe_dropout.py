@@ -8,6 +8,7 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,6 @@ class BpeDropout:
         added = {token["id"] for token in rules["added_tokens"]}
         self._vocab, self._texts = vocab, {token: text for text, token in vocab.items() if token not in added}
         self._starts = {token for text, token in vocab.items() if text.startswith(_SPACES)} | added
-        self._words: dict[_Word, list[_Word]] = {}  # symbols of each, by the tokens of all
-        self._merged: dict[_Word, list[_Word]] = {}  # what one merge makes of a word
         self.rate, self.columns, self.seed = rate, SIDES[side], seed
 
     def __call__(self, row: dict[str, Any], epoch: int, *place: int) -> dict[str, Any]:
@@ -99,21 +98,21 @@ class BpeDropout:
         starts = [place for place, token in enumerate(ids) if token in self._starts]
         for start, end in itertools.pairwise([0, *starts, len(ids)]):
             tokens = tuple(ids[start:end])
-            for word in self._words.get(tokens) or self._split(tokens):
+            for word in self._split(tokens):
                 drawn += self._draw_word(word, draw)
         return drawn
 
     def _draw_word(self, symbols: _Word, draw: Callable[[], float]) -> _Word:
         """Symbols after the merges; this is algorithm 1 of the paper, which takes the best merge that is left."""
         while True:
-            merges = self._merged.get(symbols)
-            for merged in self._merge(symbols) if merges is None else merges:
+            for merged in self._merge(symbols):
                 if draw() >= self.rate:
                     symbols = merged
                     break
             else:
                 return symbols
 
+    @lru_cache(_MOST_KNOWN)  # noqa: B019  (it lives as long as the training)
     def _split(self, tokens: _Word) -> list[_Word]:
         """Symbols of each word in tokens between two spaces; a long word's are its tokens."""
         texts = [self._texts.get(token, "") for token in tokens]
@@ -125,24 +124,16 @@ class BpeDropout:
             words = [tuple(self._vocab[each] for each in word) for word, _ in _PRE_TOKENIZER.pre_tokenize_str(text)]
         else:
             words = [tuple(self._vocab[each] for each in whole)]
-        return _remember(self._words, tokens, words)
+        return words
 
+    @lru_cache(_MOST_KNOWN)  # noqa: B019
     def _merge(self, symbols: _Word) -> list[_Word]:
         """Results of each possible merge of a word, the earliest learned first."""
         pairs = enumerate(itertools.pairwise(symbols))
         merges = sorted(
             (self._merges[pair][0], place, self._merges[pair][1]) for place, pair in pairs if pair in self._merges
         )
-        return _remember(
-            self._merged, symbols, [(*symbols[:place], new, *symbols[place + 2 :]) for _, place, new in merges]
-        )
-
-
-def _remember(known: dict[_Word, list[_Word]], key: _Word, value: list[_Word]) -> list[_Word]:
-    if len(known) >= _MOST_KNOWN:
-        known.clear()
-    known[key] = value
-    return value
+        return [(*symbols[:place], new, *symbols[place + 2 :]) for _, place, new in merges]
 
 
 class RedrawnPairs(Dataset[dict[str, Any]]):

@@ -27,7 +27,7 @@ from ..extras import requiring
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..pipeline_vaswani_transformer import by_sentence, split_text
 
-__all__ = ["answer", "create_demo", "import_gradio", "launch"]
+__all__ = ["answer", "create_demo", "launch"]
 
 MAX_SENTENCES, MAX_SOURCE_TOKENS, MAX_MAP_TOKENS = 40, 512, 100
 _MAX_MAP_CHARACTERS = 4_000_000  # of all maps of a text, as they are sent
@@ -75,7 +75,8 @@ def create_demo(
 
     Paper: sections 3.2.3 and 6.1.
     """
-    gr = import_gradio()
+    with requiring("demo", "to show the page"):
+        import gradio as gr
     num_beams = decoding_config(model).num_beams
     num_best = min(4, num_beams) if num_best is None else num_best
     check_num_best(num_best, num_beams)
@@ -125,7 +126,8 @@ def launch(demo: Any, *, host: str | None = None, port: int | None = None) -> st
     Raises:
         OSError: The port is in use, or the host is not an address of this machine.
     """
-    gr = import_gradio()
+    import gradio as gr
+
     theme = gr.themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
     try:
         demo.launch(
@@ -146,13 +148,6 @@ def launch(demo: Any, *, host: str | None = None, port: int | None = None) -> st
     except OSError as error:
         raise OSError(f"`port` must be free at an address of this machine, got {port} at {host}.") from error
     return str(demo.local_url).rstrip("/")
-
-
-def import_gradio() -> Any:
-    """Returns the module, or raises ImportError with the extra that brings it."""
-    with requiring("demo", "to show the page"):
-        import gradio
-    return gradio
 
 
 def answer(

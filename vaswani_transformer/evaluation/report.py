@@ -139,7 +139,7 @@ def evaluate_to_files(
         check_outputs({"results": results_file})
     results, translations = evaluate_model(loaded, tokenizer, test_set, **options)
     if results_file is not None:
-        write_results(results_file, results)
+        write_lines(json.dumps(results, indent=2, ensure_ascii=False).split("\n"), results_file)
     if translations_file is not None:
         write_lines(translations, translations_file)
     return results, results_file
@@ -210,11 +210,6 @@ def evaluate_model(
     if baselines := score_baselines(test_set):
         results["baselines"] = baselines
     return {f"test_{name}": value for name, value in results.items()}, translations
-
-
-def write_results(path: str | Path, results: Mapping[str, Any]) -> None:
-    """Writes results as JSON, complete or not at all, into a folder that exists."""
-    write_lines(json.dumps(results, indent=2, ensure_ascii=False).split("\n"), path)
 
 
 # ---- translation without a model, to show what a score is worth ----

@@ -305,11 +305,9 @@ def score_files(
     """Scores two files line by line, as JSON lines `{"log_prob": ..., "length": ..., "score": ..., "words": ...}`.
 
     The files are streamed, and "-" is stdin or stdout. The output file appears, or replaces an older one, only when it
-    is complete. Returns the number of lines.
+    is complete. Returns the number of lines. The other arguments are those of `score_pairs`.
 
     Args:
-        model: In eval mode.
-        tokenizer: Saved with the model.
         source_file: UTF-8 text, one sentence a line.
         target_file: Translations, line by line as in `source_file`.
         output_file: Where the JSON lines go.

@@ -480,10 +480,8 @@ def stream_translations(
     """Translates line by line, as each is read, and writes every word to stdout when it is found.
 
     Args:
-        model: In eval mode; searches greedily unless it samples.
-        tokenizer: Saved with the model.
+        model: In eval mode; searches greedily unless it samples. The other arguments are those of `translate`.
         input_file: UTF-8 text, one sentence a line; "-" is stdin.
-        **generate_kwargs: Passed to `model.generate`.
 
     Example:
         >>> stream_translations(model, tokenizer)  # what is typed until the end of input
@@ -547,8 +545,6 @@ def count_lines(file: str | Path) -> int | None:
     """Lines of a file, each of which must be text; None for a stream, which cannot be read twice."""
     if is_stream(file):
         return None
-    if not Path(file).is_file():
-        raise FileNotFoundError(f"There is no file {file}. Check the path.")
     with open_lines(file) as lines:
         return sum(1 for _ in lines)
 

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models for others: transformers' own Marian (the stock form), and CTranslate2 (the extra `[export]`).
 
-Where CTranslate2 is installed, importing this lets its `TransformersConverter` convert models of this package. Engines
-are imported when they are used, as each works without the others.
+Engines are imported when they are used, as each works without the others.
 """
 
 from .ctranslate2 import export_ctranslate2

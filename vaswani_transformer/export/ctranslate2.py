@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""CTranslate2: trained models as folders for it, section 6.1's exact search by it, and a loader for its own converter.
+"""CTranslate2: trained models as folders for it, section 6.1's exact search by it.
 
 CTranslate2 keeps the beams that `generate` keeps, but divides by length^alpha and stops at a number of finished
 hypotheses. So it is asked for log-probabilities, and for all that it finds within a number of tokens, its horizon: the
@@ -32,16 +32,15 @@ from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA, gnmt_length_p
 
 try:
     from ctranslate2.converters import utils
-    from ctranslate2.converters.transformers import ModelLoader, register_loader
+    from ctranslate2.converters.transformers import ModelLoader
     from ctranslate2.specs import common_spec, transformer_spec
 except ImportError:  # without the extra this module can be imported, not used
-    ModelLoader, register_loader = object, lambda name: lambda loader: loader
+    ModelLoader = object
 
 logger = logging.getLogger(__name__)
 
 # The key of an exported config.json that tells what `Translator` has to know of the model.
 DESCRIPTION = "vaswani_transformer"
-QUANTIZATIONS = "float32 float16 bfloat16 int16 int8 int8_float32 int8_float16 int8_bfloat16".split()
 
 # Sinusoids have no end, but CTranslate2's own are of another formula, so the paper's are stored: 4 MB of a base model.
 MIN_POSITIONS = 2048
@@ -65,7 +64,7 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
     Args:
         model: Folder of a model, or its id on the Hub.
         output_dir: Folder to make; it may exist if it is empty.
-        quantization: How weights are stored: one of `QUANTIZATIONS`. In int8 the model is a quarter as large.
+        quantization: How weights are stored: as CTranslate2 names it. In int8 the model is a quarter as large.
 
     Raises:
         ValueError: There is no such quantization, the output folder holds something, or the model is not one of this
@@ -74,9 +73,8 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
     Example:
         >>> export_ctranslate2("runs/quickstart", "runs/quickstart-int8", quantization="int8")
     """
-    import_ctranslate2()
-    if quantization not in QUANTIZATIONS:
-        raise ValueError(f"`quantization` must be one of {', '.join(QUANTIZATIONS)}, got {quantization!r}.")
+    with requiring("export", "for its exports"):
+        import ctranslate2  # noqa: F401
     with writing_folder(output_dir) as folder:
         loaded, tokenizer = load_for_inference(model, device="cpu")
         loaded.float()  # CTranslate2 makes int8_bfloat16 of bf16's int8
@@ -89,25 +87,11 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
     return Path(output_dir)
 
 
-def import_ctranslate2() -> Any:
-    """Returns the module, or raises ImportError with the extra that brings it."""
-    with requiring("export", "for its exports"):
-        import ctranslate2
-    return ctranslate2
-
-
 # ---- the loader ----
 
 
-@register_loader("VaswaniTransformerConfig")
 class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate2 has no types
     """Our model as CTranslate2's specification of a post-norm Transformer."""
-
-    architecture_name = "AutoModelForSeq2SeqLM"
-
-    def get_model_class(self, config: VaswaniTransformerConfig, model_class: type) -> type:
-        """Returns the package's class, whether or not the converter trusts the code in the model's folder."""
-        return VaswaniTransformerForConditionalGeneration
 
     def get_model_spec(self, model: VaswaniTransformerForConditionalGeneration) -> transformer_spec.TransformerSpec:
         """Makes the specification with weights."""

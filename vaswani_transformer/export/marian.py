@@ -121,12 +121,11 @@ def push_marian(
 ) -> CommitInfo:
     """Uploads a folder of `export_marian` to the Hub in one commit, in place of the stock form that the branch had.
 
+    The other arguments are those of `training.hub.push_model`.
+
     Args:
         folder: The folder.
-        repo_id: USER/NAME or ORGANISATION/NAME; the repo is made if there is none.
         revision: Branch, made if there is none; None is main, which hosted inference and transformers.js serve.
-        private: Whether only you may see a new repo; None is the organisation's default, else public.
-        token: Token of the Hub with the right to write; None is that of `hf auth login` or `HF_TOKEN`.
         origin: Repo of the model that this is the stock form of, which the card then names.
 
     Raises:

@@ -24,8 +24,9 @@ from ..evaluation.translate import (
     decoding_overrides,
     encode_sentences,
 )
+from ..extras import requiring
 from ..files import read_json
-from .ctranslate2 import Decoding, Search, import_ctranslate2, read_description, read_generation_config
+from .ctranslate2 import Decoding, Search, read_description, read_generation_config
 
 logger = logging.get_logger(__name__)
 
@@ -71,7 +72,8 @@ class Translator:
         num_threads: int | None = None,
         threads_per_batch: int = 1,
     ) -> None:
-        ctranslate2 = import_ctranslate2()
+        with requiring("export", "for its exports"):
+            import ctranslate2
         self._description = read_description(Path(folder))
         self._tokenizer = load_tokenizer(folder)
         self._defaults = read_generation_config(Path(folder), self._tokenizer)
@@ -92,11 +94,6 @@ class Translator:
     def device(self) -> str:
         """Device that computes: "cpu" or "cuda"."""
         return str(self._engine.device)
-
-    @property
-    def compute_type(self) -> str:
-        """Type that this machine computes in."""
-        return str(self._engine.compute_type)
 
     def __call__(
         self,
@@ -138,13 +135,11 @@ class Translator:
     ) -> Iterator[list[Hypothesis]]:
         """The best translations of each sentence, best first, with their scores.
 
-        An empty or blank sentence has one hypothesis, empty and unscored.
+        An empty or blank sentence has one hypothesis, empty and unscored. The other arguments are those of the call.
 
         Args:
             sentences: Source sentences, read in chunks.
             num_best: Translations of each sentence, at most as many as beams.
-            max_tokens_per_batch: As in the call.
-            **options: As in the call.
         """
         decoding = self._decoding("num_best", num_best, options)
         return self._translate(sentences, decoding, max_tokens_per_batch, None)

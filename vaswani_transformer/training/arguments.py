@@ -116,13 +116,6 @@ def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_b
     args.dataloader_drop_last, args.dataloader_in_order, args.eval_do_concat_batches = False, True, True
 
 
-def use_one_gpu(args: VaswaniTransformerTrainingArguments) -> None:
-    """Keeps to one GPU of several: `nn.DataParallel`, which `Trainer` takes without a launcher, ignores bf16."""
-    if args.n_gpu > 1:
-        logger.warning(f"1 of {args.n_gpu} GPUs trains. For all: torchrun --nproc-per-node {args.n_gpu} ...")
-        args._n_gpu = 1
-
-
 def warn_of_emulated_bf16(args: VaswaniTransformerTrainingArguments) -> None:
     """Warns where torch emulates bfloat16, which transformers and accelerate take for support."""
     if args.bf16 and args.device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):

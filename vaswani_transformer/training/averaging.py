@@ -37,13 +37,6 @@ def list_snapshots(output_dir: str | Path) -> list[Path]:
     return sorted((Path(output_dir) / SNAPSHOT_FOLDER).glob("step-[0-9]*.safetensors"), key=_snapshot_step)
 
 
-def drop_later_snapshots(output_dir: str | Path, step: int) -> None:
-    """Deletes the snapshots of updates after `step`, with which a training begins."""
-    for path in list_snapshots(output_dir):
-        if _snapshot_step(path) > step:
-            path.unlink()
-
-
 class SnapshotCallback(TrainerCallback):
     """Writes the weights alone to `output_dir/snapshots/step-NNNNNNNN.safetensors` and keeps the newest ones.
 
@@ -60,7 +53,9 @@ class SnapshotCallback(TrainerCallback):
     ) -> None:
         """Deletes the snapshots of later updates, which another training in this folder made."""
         if state.is_world_process_zero:
-            drop_later_snapshots(str(args.output_dir), state.global_step)
+            for path in list_snapshots(str(args.output_dir)):
+                if _snapshot_step(path) > state.global_step:
+                    path.unlink()
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any

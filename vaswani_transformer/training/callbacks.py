@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 import torch
 from transformers import PrinterCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -209,8 +209,3 @@ class CostCallback(TrainerCallback, ExportableState):
             "train_tokens_per_second": num_tokens / figures["seconds"],
             "train_device_seconds": figures["device_seconds"],
         }
-
-
-def saved_callbacks(state: TrainerState) -> dict[str, Any]:
-    """States of callbacks by class, as checkpoints hold them."""
-    return cast("dict[str, Any]", state.stateful_callbacks)  # annotated as what its constructor takes

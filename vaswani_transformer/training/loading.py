@@ -298,13 +298,6 @@ def load_stream(
     return StreamLoader(stream, collator, settings, bpe_dropout=bpe_dropout, **options)
 
 
-def reduce_report(report: CleaningReport, accelerator: Accelerator) -> CleaningReport:
-    """Sums the reports of all processes, each of which calls it."""
-    counts = torch.tensor([report.num_kept, *report.dropped.values()], device=accelerator.device)
-    num_kept, *dropped = accelerator.reduce(counts, "sum").tolist()
-    return CleaningReport(num_kept, dict(zip(report.dropped, dropped, strict=True)))
-
-
 def _set_cpu_budget(args: VaswaniTransformerTrainingArguments, longest: int) -> None:
     """Sets `max_padded_tokens_per_device` on CPUs where it is None: small micro-batches pad little, at no cost."""
     if args.max_padded_tokens_per_device is None and args.device.type == "cpu":
@@ -333,8 +326,7 @@ def _ignore_interrupts(worker: int) -> None:
 class SortedByLength(Dataset[dict[str, Any]]):
     """View of a tokenised data set from the longest source to the shortest, filled up to a multiple of rows.
 
-    Processes need the same number of rows. The fill rows carry no label, so they count nowhere; `restore_order` drops
-    them.
+    Processes need the same number of rows. Fill rows have no label, so they count nowhere; `in_data_order` drops them.
     """
 
     def __init__(self, dataset: Any, multiple: int):
@@ -350,18 +342,15 @@ class SortedByLength(Dataset[dict[str, Any]]):
         is_fill = index >= len(self.order) and "labels" in row
         return {**row, "labels": [IGNORE_INDEX]} if is_fill else row
 
-    def restore_order(self, rows: Any) -> Any:
-        """Array of one row per sentence, or a tuple of such arrays, in the data set's own order."""
-        if isinstance(rows, tuple):
-            return tuple(self.restore_order(part) for part in rows)
-        return rows[np.argsort(self.order, kind="stable")] if isinstance(rows, np.ndarray) else rows
-
 
 def in_data_order(dataset: Any, rows: Any, pad_id: int | None = None) -> Any:
     """Rows that an evaluation gathered, an array or a tuple of arrays, in the order of its data.
 
     Of generated ids `pad_id` replaces the -100 that joins batches of different lengths.
     """
+    if isinstance(rows, tuple):
+        return tuple(in_data_order(dataset, part) for part in rows)
     if pad_id is not None and isinstance(rows, np.ndarray):
         rows = np.where(rows == IGNORE_INDEX, pad_id, rows)
-    return dataset.restore_order(rows) if isinstance(dataset, SortedByLength) else rows
+    is_sorted = isinstance(dataset, SortedByLength) and isinstance(rows, np.ndarray)
+    return rows[np.argsort(dataset.order, kind="stable")] if is_sorted else rows

@@ -34,7 +34,6 @@ from ..data import StreamLoader, TokenBatchSampler
 from ..data.preparation import pair_lengths
 from ..files import PROGRESS_FILES, STAGING_FOLDER, STATE_FILE, read_json, write_json
 from .arguments import VaswaniTransformerTrainingArguments
-from .callbacks import saved_callbacks
 from .checkpoints import best_checkpoint, clear_staging, publish_checkpoint, rotate_checkpoints, take_up_checkpoint
 
 logger = logging.get_logger(__name__)
@@ -54,7 +53,7 @@ class ResumableTrainer(Seq2SeqTrainer):
     optimizer: Optimizer
     hub_model_id: str | None  # type: ignore[assignment]  # transformers annotates its first values
     push_in_progress: PushInProgress | None  # type: ignore[assignment]
-    _train_batches: TokenBatchSampler | None = None  # of a training set with a length
+    train_batches: TokenBatchSampler | None = None  # micro-batches of a training set with a length
     _train_loader: StreamLoader | None = None  # of a stream, whose place lies in the checkpoint
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -145,7 +144,7 @@ class ResumableTrainer(Seq2SeqTrainer):
         super()._load_callback_state()
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, ExportableState):
-                saved = saved_callbacks(self.state).get(type(callback).__name__)
+                saved = vars(self.state)["stateful_callbacks"].get(type(callback).__name__)
                 vars(callback).update(saved.get("attributes", {}) if isinstance(saved, dict) else {})
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
@@ -168,9 +167,9 @@ class ResumableTrainer(Seq2SeqTrainer):
         """Skips the first batches of each process."""
         if self._train_loader is not None:
             return loader  # which knows its place
-        if self._train_batches is None:
+        if self.train_batches is None:
             return skip_first_batches(loader, num_batches)
-        self._train_batches.start_at(num_batches // self.args.gradient_accumulation_steps)
+        self.train_batches.start_at(num_batches // self.args.gradient_accumulation_steps)
         return loader
 
     def _restore_progress(self, checkpoint: Path) -> None:
@@ -217,10 +216,10 @@ class ResumableTrainer(Seq2SeqTrainer):
         try:
             return super().training_step(model, inputs, *args, **kwargs)
         except torch.OutOfMemoryError as error:
-            if self._train_batches is None and self._train_loader is None:
+            if self.train_batches is None and self._train_loader is None:
                 raise
             num_tokens, last = inputs["input_ids"].numel() + inputs["labels"].numel(), self._last_checkpoint
-            is_stream = self._train_batches is None  # which another bound would deal out in other batches
+            is_stream = self.train_batches is None  # which another bound would deal out in other batches
             longest = 1 if is_stream else int(np.add(*pair_lengths(self.train_dataset)).max())
             raise ValueError(
                 f"`max_padded_tokens_per_device` must fit the device's memory, got {num_tokens} padded tokens that do "
@@ -328,7 +327,7 @@ class ResumableTrainer(Seq2SeqTrainer):
         """Lets `Trainer` write all parts into a folder, as those of a checkpoint at another place."""
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, ExportableState):  # `Trainer` saves only those that the state knows
-                saved_callbacks(self.state).setdefault(type(callback).__name__, {})
+                vars(self.state)["stateful_callbacks"].setdefault(type(callback).__name__, {})
         self._is_saving = True
         try:
             super()._save_checkpoint(model, trial)

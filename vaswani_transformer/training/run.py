@@ -19,7 +19,7 @@ from accelerate.utils.memory import clear_device_cache
 from safetensors.torch import load_file
 from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments, set_seed
 from transformers.integrations.integration_utils import get_reporting_integration_callbacks
-from transformers.trainer_utils import EvalPrediction, TrainOutput, has_length
+from transformers.trainer_utils import EvalPrediction, TrainOutput
 from transformers.utils import logging
 
 from ..analysis.cost import measure_cost
@@ -102,15 +102,54 @@ def train(
         KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
     """
     is_main = os.environ.get("RANK", "0") == "0"
-    with locking(Path(output_dir)) if is_main else contextlib.nullcontext():
-        if resume and not overwrite and (results := finished_results(recipe, Path(output_dir))):
+    output_dir = Path(output_dir)
+    with locking(output_dir) if is_main else contextlib.nullcontext():
+        if resume and not overwrite and (results := finished_results(recipe, output_dir)):
             logger.info(f"All {recipe.max_steps:,} updates are made, and {output_dir} has the model.")
             if is_main:
                 refresh_card(output_dir)
             return results
-        options: dict[str, Any] = {"overwrite": overwrite, "resume": resume, "num_proc": num_proc}
-        options |= {"bf16": bf16, "use_cpu": use_cpu, "report_to": report_to, "compute_metrics": compute_metrics}
-        return finish_run(recipe, *run_training(recipe, output_dir, **options))
+        check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
+        _check_recipe(recipe, compute_metrics is not None)
+        arguments = training_arguments(recipe, output_dir, bf16=bf16, use_cpu=use_cpu, report_to=report_to)
+        try:
+            for tracker in get_reporting_integration_callbacks(arguments.report_to):
+                tracker()  # names a package that is missing before anything is deleted
+        except RuntimeError as error:
+            raise ImportError(str(error)) from error
+        checkpoint = take_up_checkpoint(arguments) if resume else None
+        finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
+        if checkpoint is not None and Recipe.load(output_dir).bpe_dropout != recipe.bpe_dropout:  # the card tells it
+            late = f"{recipe.description} BPE-dropout is {recipe.bpe_dropout:g} from update {finished_steps:,} on."
+            recipe = dataclasses.replace(recipe, description=late.strip())
+        if recipe.max_steps < finished_steps:
+            raise ValueError(
+                f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
+                f"{recipe.max_steps}. Pass a larger number."
+            )
+        arguments.distributed_state.wait_for_everyone()  # all have looked into the folder before the first one writes
+        with arguments.main_process_first(local=False, desc="preparing the data"):
+            data = prepare_data(recipe, arguments, checkpoint, num_proc)
+            if arguments.process_index == 0:
+                if checkpoint is None:
+                    clear_run(output_dir)
+                    output_dir.mkdir(parents=True, exist_ok=True)
+                    data.tokenizer.save_pretrained(output_dir)
+                recipe.save(output_dir)
+        for corpus in data.corpora:
+            if len(data.corpora) > 1:
+                report = f": {corpus['report']}" if corpus["report"] else ""
+                logger.info(f"Training corpus {corpus['name']}, {corpus['weight']} times an epoch{report}.")
+        if data.report is not None:
+            logger.info(f"Training data: {data.report}.")
+        trainer = build_trainer(recipe, arguments, data, make_model, compute_metrics)
+        logger.info(describe_plan(trainer))
+        if not recipe.streaming:
+            sides = [data.train[0][name] for name in ("input_ids", "labels")]
+            texts = ["|".join(str(data.tokenizer.decode([token])) for token in side) for side in sides]
+            logger.info(f"The first pair in tokens: |{texts[0]}| -> |{texts[1]}|")
+        output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        return finish_run(recipe, trainer, output, data)
 
 
 def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
@@ -121,60 +160,6 @@ def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditiona
     longest = recipe.max_tokens_per_sentence if recipe.streaming else int(pair_lengths(data.train)[0].max())
     model.generation_config.longest_training_source = longest  # type: ignore[attr-defined]  # it takes any key
     return model
-
-
-def run_training(
-    recipe: Recipe,
-    output_dir: str | Path,
-    make_model: Callable[[Recipe, RunData], PreTrainedModel] = make_model,
-    *,
-    overwrite: bool = False,
-    resume: bool = False,
-    num_proc: int | None = None,
-    compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
-    **options: Any,
-) -> tuple[VaswaniTransformerTrainer, TrainOutput, RunData]:
-    """All of `train` up to the last update, for a model of any making; options are `bf16`, `use_cpu`, `report_to`."""
-    output_dir = Path(output_dir)
-    check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
-    _check_recipe(recipe, compute_metrics is not None)
-    arguments = training_arguments(recipe, output_dir, **options)
-    try:
-        for tracker in get_reporting_integration_callbacks(arguments.report_to):
-            tracker()  # names a package that is missing before anything is deleted
-    except RuntimeError as error:
-        raise ImportError(str(error)) from error
-    checkpoint = take_up_checkpoint(arguments) if resume else None
-    finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
-    if checkpoint is not None and Recipe.load(output_dir).bpe_dropout != recipe.bpe_dropout:  # the card tells it
-        late = f"{recipe.description} BPE-dropout is {recipe.bpe_dropout:g} from update {finished_steps:,} on."
-        recipe = dataclasses.replace(recipe, description=late.strip())
-    if recipe.max_steps < finished_steps:
-        raise ValueError(
-            f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
-            f"{recipe.max_steps}. Pass a larger number."
-        )
-    arguments.distributed_state.wait_for_everyone()  # all have looked into the folder before the first one writes
-    with arguments.main_process_first(local=False, desc="preparing the data"):
-        data = prepare_data(recipe, arguments, checkpoint, num_proc)
-        if arguments.process_index == 0:
-            if checkpoint is None:
-                clear_run(output_dir)
-                output_dir.mkdir(parents=True, exist_ok=True)
-                data.tokenizer.save_pretrained(output_dir)
-            recipe.save(output_dir)
-    for corpus in data.corpora:
-        if len(data.corpora) > 1:
-            report = f": {corpus['report']}" if corpus["report"] else ""
-            logger.info(f"Training corpus {corpus['name']}, {corpus['weight']} times an epoch{report}.")
-    if data.report is not None:
-        logger.info(f"Training data: {data.report}.")
-    trainer = build_trainer(recipe, arguments, data, make_model, compute_metrics)
-    logger.info(describe_plan(trainer))
-    if not recipe.streaming:
-        logger.info(describe_pair(data))
-    output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    return trainer, output, data
 
 
 def fit_to_minutes(recipe: Recipe, minutes: float, *, num_proc: int | None = None, **options: Any) -> Recipe:
@@ -265,8 +250,7 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     args, data = trainer.args, cast("Any", trainer.train_dataset)
     warmup, budget = int(args.warmup_steps), args.max_padded_tokens_per_device
     peak = args.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
-    if has_length(data):
-        batches = trainer.train_batches()
+    if (batches := trainer.train_batches) is not None:
         described = (
             f"{len(data):,} pairs, {batches.num_effective_batches:,} updates an epoch, "
             f"{batches.padding_fraction:.1%} of padding"
@@ -288,13 +272,6 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
         f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time. Learning rate up "
         f"to {peak:.2e} at update {warmup:,}; {'bf16' if args.bf16 else 'fp32'} on {args.device}."
     )
-
-
-def describe_pair(data: RunData) -> str:
-    """The first training pair as the model sees it: what its tokens stand for, between bars."""
-    sides = [data.train[0][name] for name in ("input_ids", "labels")]
-    texts = ["|".join(str(data.tokenizer.decode([token])) for token in side) for side in sides]
-    return f"The first pair in tokens: |{texts[0]}| -> |{texts[1]}|"
 
 
 def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
@@ -420,9 +397,9 @@ def finish_run(
 
     Every process calls it after the last update.
     """
-    output_dir = Path(trainer.args.output_dir)
+    args, batches, output_dir = trainer.args, trainer.train_batches, Path(trainer.args.output_dir)
     num_averaged = _write_model(recipe, trainer)
-    num_averaged = trainer.accelerator.reduce(torch.tensor(num_averaged, device=trainer.args.device), "sum").item()
+    num_averaged = trainer.accelerator.reduce(torch.tensor(num_averaged, device=args.device), "sum").item()
     figures: dict[str, Any] = {name: value for name, value in output.metrics.items() if name.startswith("train_")}
     figures |= measure_cost(trainer)
     if (report := data.report or trainer.stream_report()) is not None:
@@ -438,7 +415,10 @@ def finish_run(
         ]
     results = {
         "recipe": recipe.name,
-        **trainer.layout(),
+        "train_processes": args.world_size,
+        "train_accumulation_steps": args.gradient_accumulation_steps,
+        "train_max_padded_tokens_per_device": args.max_padded_tokens_per_device,
+        "train_padding_fraction": None if batches is None else batches.padding_fraction,
         **figures,
         **_validation_figures(trainer),
         **(_evaluate_average(trainer) if num_averaged else {}),

@@ -27,12 +27,12 @@ from transformers.utils.hub import PushInProgress
 
 from ..analysis.cost import training_flops
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..data import CleaningReport, CleaningRules, StreamLoader, TokenBatchSampler, TranslationCollator
+from ..data import CleaningReport, CleaningRules, StreamLoader, TranslationCollator
 from ..data.bpe_dropout import RedrawnPairs
 from ..data.preparation import check_token_ids
 from ..files import CARD_FILE, write_text
 from ..loss_vaswani_transformer import IGNORE_INDEX
-from .arguments import VaswaniTransformerTrainingArguments, use_one_gpu, warn_of_emulated_bf16, warn_of_no_effect
+from .arguments import VaswaniTransformerTrainingArguments, warn_of_emulated_bf16, warn_of_no_effect
 from .averaging import SnapshotCallback
 from .callbacks import CostCallback, LogLines
 from .loading import (
@@ -44,7 +44,6 @@ from .loading import (
     make_bpe_dropout,
     plan_batches,
     plan_stream,
-    reduce_report,
 )
 from .resuming import ResumableTrainer
 from .schedule import create_paper_schedule, paper_peak_learning_rate
@@ -117,13 +116,15 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         self._bpe_dropout = make_bpe_dropout(args, processing_class)
         if train_dataset is not None and has_length(train_dataset):
             config = getattr(model, "config", None)
-            self._train_batches = plan_batches(args, train_dataset, config, self._bpe_dropout)
+            self.train_batches = plan_batches(args, train_dataset, config, self._bpe_dropout)
         elif isinstance(train_dataset, datasets.IterableDataset):
             plan_stream(args)
         is_stream = isinstance(train_dataset, datasets.IterableDataset)
-        use_one_gpu(args)
+        if args.n_gpu > 1:  # nn.DataParallel, which `Trainer` takes without a launcher, ignores bf16
+            logger.warning(f"1 of {args.n_gpu} GPUs trains. For all: torchrun --nproc-per-node {args.n_gpu} ...")
+            args._n_gpu = 1
         warn_of_emulated_bf16(args)
-        warn_of_no_effect(args, is_batched_by_tokens=is_stream or self._train_batches is not None)
+        warn_of_no_effect(args, is_batched_by_tokens=is_stream or self.train_batches is not None)
         self._stream_rules = stream_rules
         if data_collator is None and processing_class is not None:
             data_collator = TranslationCollator(processing_class)
@@ -164,9 +165,9 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     def _hp_search_setup(self, trial: Any) -> None:
         """Also plans the batches anew, at the beginning of a trial or with another training set."""
         super()._hp_search_setup(trial)
-        if self._train_batches is not None and (trial is not None or self.train_dataset is not self._planned_dataset):
+        if self.train_batches is not None and (trial is not None or self.train_dataset is not self._planned_dataset):
             self._planned_dataset = self.train_dataset
-            self._train_batches = plan_batches(self.args, self.train_dataset, self.model.config, self._bpe_dropout)
+            self.train_batches = plan_batches(self.args, self.train_dataset, self.model.config, self._bpe_dropout)
 
     def _install_defaults(self) -> None:
         """Adds the scores of translations and the callbacks that print, count and snapshot."""
@@ -203,7 +204,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
                 bpe_dropout=self._bpe_dropout,
             )
             return self._train_loader
-        if self._train_batches is None:
+        if self.train_batches is None:
             return super().get_train_dataloader()
         dataset: Any = self.train_dataset
         check_token_ids(dataset, self.model.config.vocab_size)
@@ -214,33 +215,22 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             collator = self._get_collator_with_removed_columns(collator, description="training")
         if self._bpe_dropout is not None:
             dataset = RedrawnPairs(dataset, self._bpe_dropout)
-        return load_batches(dataset, self._train_batches, collator, self.args, self.accelerator)
-
-    def train_batches(self) -> TokenBatchSampler:
-        """The micro-batches of a training set with a length, for all processes and epochs."""
-        if self._train_batches is None:
-            raise ValueError("Batches of a stream are made while it is read.")
-        return self._train_batches
+        return load_batches(dataset, self.train_batches, collator, self.args, self.accelerator)
 
     def get_total_train_batch_size(self, args: TrainingArguments) -> int:
         """Mean number of pairs of an update, from which `Trainer` reports samples per second."""
-        if (batches := self._train_batches) is None:
+        if (batches := self.train_batches) is None:
             return super().get_total_train_batch_size(args)
         return round(batches.num_pairs / batches.num_effective_batches)
 
-    def layout(self) -> dict[str, Any]:
-        """Layout of an update under the names of `train_results.json`; the padding is a share of all tokens."""
-        batches = self._train_batches
-        return {
-            "train_processes": self.args.world_size,
-            "train_accumulation_steps": self.args.gradient_accumulation_steps,
-            "train_max_padded_tokens_per_device": self.args.max_padded_tokens_per_device,
-            "train_padding_fraction": None if batches is None else batches.padding_fraction,
-        }
-
     def stream_report(self) -> CleaningReport | None:
         """Pairs of a stream kept and dropped so far, over all epochs and processes, which all call it."""
-        return None if self._train_loader is None else reduce_report(self._train_loader.report, self.accelerator)
+        if self._train_loader is None:
+            return None
+        report = self._train_loader.report
+        counts = torch.tensor([report.num_kept, *report.dropped.values()], device=self.accelerator.device)
+        num_kept, *dropped = self.accelerator.reduce(counts, "sum").tolist()
+        return CleaningReport(num_kept, dict(zip(report.dropped, dropped, strict=True)))
 
     # ---- an update ----
 
