@@ -115,8 +115,10 @@ def test_fused_loss_computes_no_gradient_of_what_is_frozen(drawn, frozen):
     assert torch.allclose(learning.grad, expected, rtol=1e-12, atol=1e-14)
 
 
-def test_fused_loss_computes_no_gradient_when_everything_is_frozen(drawn):
-    with Operations() as operations:
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_fused_loss_computes_no_gradient_when_nothing_learns(drawn, is_frozen):
+    drawn[1].requires_grad_(not is_frozen)
+    with Operations() as operations, torch.set_grad_enabled(is_frozen):
         fused_translation_loss(*drawn, 0.1)
     assert operations.num_products() == 1
     assert "scatter_add_" not in operations.sizes  # which turns probabilities into a gradient

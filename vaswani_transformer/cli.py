@@ -120,6 +120,7 @@ def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
     with requiring("train", "to train"):
         import accelerate  # noqa: F401  (transformers' own error names no extra)
+    from .training.recipes import LAID_OUT
     from .training.run import check_output_dir, fit_to_minutes, start_or_resume, train
 
     options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu", "num_proc")}
@@ -131,7 +132,9 @@ def _train(args: argparse.Namespace) -> None:
     if args.minutes is not None and not options["resume"]:
         check_output_dir(args.output_dir, recipe, overwrite=options["overwrite"], resume=False)
         here = {name: options[name] for name in ("bf16", "use_cpu", "num_proc")}
-        recipe = fit_to_minutes(recipe, args.minutes, **here)
+        kept = {name for name in LAID_OUT if name in vars(args)}
+        kept |= set(LAID_OUT[4:]) if kept.intersection(LAID_OUT[4:]) else set()  # the peak rate follows the warm-up
+        recipe = fit_to_minutes(recipe, args.minutes, keep=kept, **here)
     elif args.minutes is not None:
         print(f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.", file=sys.stderr)
     results = train(recipe, args.output_dir, **options)
@@ -155,6 +158,8 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
     given = {name: value[0] if isinstance(value, list) and len(value) == 1 else value for name, value in given.items()}
     if args.minutes is not None and "max_steps" in given:
         raise ValueError("`max_steps` must be left out with --minutes, which finds it. Drop one of them.")
+    if None not in (given.get("tokenizer"), given.get("vocab_size")):
+        raise ValueError("`vocab_size` must be left out with `tokenizer`, which has its own. Drop one of them.")
     if args.resume and args.recipe is None:
         return dataclasses.replace(Recipe.load(args.output_dir), **given)
     if (args.resume or args.resume_or_start) and (Path(args.output_dir) / RECIPE_FILE).is_file():

@@ -105,7 +105,7 @@ def fused_translation_loss(
     """
     labels = labels.to(states.device)
     is_real = labels != IGNORE_INDEX
-    divisor = _divisor(num_items_in_batch, labels)
+    divisor, weight = _divisor(num_items_in_batch, labels), weight if torch.is_grad_enabled() else weight.detach()
     if states.device.type == "cpu" and not torch.compiler.is_compiling():
         states, labels = states[is_real], labels[is_real]  # (N, D), (N,)
     else:  # the host would wait for N: all B * T tokens are computed, and the ignored ones weigh nothing

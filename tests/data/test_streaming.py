@@ -75,7 +75,9 @@ def first_epoch(loader):
 def test_every_pair_is_read_once_an_epoch_by_one_of_the_processes(make_loader, make, num_processes, num_shards):
     batches = []
     for index in range(num_processes):
-        batches += first_epoch(make_loader(make(num_shards), num_processes=num_processes, process_index=index))
+        read = first_epoch(make_loader(make(num_shards), num_processes=num_processes, process_index=index))
+        assert len([*chain(*read)]) == NUM_PAIRS / num_processes  # else one would read some pairs more often
+        batches += read
     assert sorted(chain(*batches)) == list(range(NUM_PAIRS))
 
 

@@ -32,6 +32,13 @@ def test_text_files_are_streamed_in_shards(text_files):
     assert [len(list(stream.shard(3, index))) for index in range(3)] == [3, 3, 1]
 
 
+def test_shards_of_text_files_have_one_size(text_files, monkeypatch):
+    monkeypatch.setattr(corpora, "_LINES_PER_SHARD", 6)
+    stream = stream_corpus(**text_files)
+    assert [len(list(stream.shard(2, index))) for index in range(2)] == [4, 3]
+    assert list(stream) == PAIRS
+
+
 def test_error_in_a_later_shard_names_the_line_of_the_file(text_files):
     with open(text_files["target_file"], "ab") as file:
         file.write(b"\n\xff\n")

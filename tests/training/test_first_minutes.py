@@ -148,10 +148,24 @@ def test_fewer_updates_have_a_shorter_warm_up_to_the_same_peak_unless_one_is_giv
     assert get_recipe("small", max_steps=500, d_model=150, num_heads=5).d_model == 150
 
 
-def test_fewer_updates_have_a_checkpoint_at_a_validation_where_the_best_one_is_loaded():
-    recipe = get_recipe("multi30k-tiny", max_steps=1000, load_best_model_at_end=True)
-    assert (recipe.eval_steps, recipe.save_steps) == (65, 195)
-    assert get_recipe("small", load_best_model_at_end=True, save_steps=1500).save_steps == 1500
+@pytest.mark.parametrize("given", [{}, {"max_steps": 1000}])
+def test_every_validation_has_a_checkpoint_where_the_best_one_is_loaded(given):
+    recipe = get_recipe("multi30k-tiny", load_best_model_at_end=True, **given)
+    assert (recipe.eval_steps, recipe.save_steps) == (65, 65)
+
+
+def test_validations_without_a_checkpoint_are_refused_where_the_best_one_is_loaded(files, capsys):
+    options = [
+        "--load-best-model-at-end",
+        "true",
+        "--validation-source",
+        "train.en",
+        "--validation-target",
+        "train.fr",
+    ]
+    error = refused(capsys, tiny(*options, eval_steps="2", save_steps="4"))
+    assert "`--save-steps` must be `--eval-steps`, 2, for `--load-best-model-at-end`, got 4" in error
+    assert not Path("run").exists()
 
 
 def test_a_training_that_is_laid_out_keeps_its_peak_rate():
@@ -184,9 +198,19 @@ def test_minutes_become_updates_that_a_resume_keeps(files, capsys):
 
 
 @pytest.mark.slow
+def test_minutes_leave_the_values_that_were_given(files, capsys):
+    options = ["--minutes", "0.02", "--save-steps", "7", "--logging-steps", "5", "--warmup-steps", "400"]
+    assert main(tiny(*options, max_steps=None, save_steps=None, logging_steps=None, warmup_steps=None)) == 0
+    recipe = Recipe.load("run")
+    assert (recipe.save_steps, recipe.logging_steps, recipe.warmup_steps, recipe.learning_rate) == (7, 5, 400, None)
+
+
+@pytest.mark.slow
 def test_a_card_tells_from_which_update_on_there_was_bpe_dropout(files):
     assert main(tiny(max_steps="2")) == 0
     assert main(tiny("--resume", "--bpe-dropout", "0.1", max_steps="3")) == 0
+    assert Recipe.load("run").description == "BPE-dropout is 0.1 from update 2 on."
+    assert main(tiny("--resume", "--bpe-dropout", "0.1", max_steps="4")) == 0
     assert Recipe.load("run").description == "BPE-dropout is 0.1 from update 2 on."
     assert Path("run/README.md").read_text(encoding="utf-8").count("BPE-dropout is 0.1 from update 2 on.") == 2
 
@@ -194,6 +218,7 @@ def test_a_card_tells_from_which_update_on_there_was_bpe_dropout(files):
 def test_minutes_that_cannot_be_are_refused(files, capsys, monkeypatch):
     assert "`--minutes` must be a finite number above 0" in refused(capsys, tiny("--minutes", "0", max_steps=None))
     assert "`--max-steps` must be left out with --minutes" in refused(capsys, tiny("--minutes", "1"))
+    assert "`--vocab-size` must be left out with `--tokenizer`" in refused(capsys, tiny("--tokenizer", "tok"))
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="for one process"):
         fit_to_minutes(Recipe(), 1.0)

@@ -67,6 +67,10 @@ def test_data_worker_that_is_killed_ends_the_run_with_its_last_checkpoint(tmp_pa
     process = start(command("run"), tmp_path)
     assert wait_until(lambda: steps_of(tmp_path / "run") and descendants(process.pid), process, pause=0.002)
     for worker in descendants(process.pid):
+        os.kill(worker, signal.SIGTERM)  # as a whole process group gets it, which ends none
+    found = steps_of(tmp_path / "run")
+    assert wait_until(lambda: steps_of(tmp_path / "run") != found, process, pause=0.002)
+    for worker in descendants(process.pid):
         os.kill(worker, signal.SIGKILL)
     status, errors = finish(process, tmp_path, timeout=60)
     assert status == 1

@@ -178,6 +178,12 @@ def test_checkpoint_without_sums_is_resumed_with_the_same_weights(make, whole, t
     assert [line["step"] for line in resumed.state.log_history if "nll" in line] == [4, 8, 12]
 
 
+def test_another_precision_than_before_is_told(make, tmp_path, caplog):
+    make(tmp_path, max_steps=3, bf16=True).train()
+    make(tmp_path, max_steps=4).train(resume_from_checkpoint=True)
+    assert "bf16 was True in the run to resume, and is False now." in caplog.text
+
+
 def test_sums_of_another_number_of_processes_are_shared(make, whole, tmp_path):
     interrupted(make, tmp_path, SignalIn(7))
     checkpoint = tmp_path / "checkpoint-7"

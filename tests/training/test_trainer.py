@@ -349,6 +349,22 @@ def test_best_model_by_bleu_is_loaded_and_early_stopping_stops(make_trainer, dat
     assert differing(best, last)
 
 
+def test_newest_checkpoint_stays_when_one_is_kept_and_another_was_better(make_trainer, dataset, tmp_path):
+    scores = iter([3.0, 5.0, 4.0])
+    options = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}
+    trainer = make_trainer(
+        eval_dataset=dataset.select(range(2)),
+        max_steps=6,
+        save_total_limit=1,
+        metric_for_best_model="sacrebleu",
+        generation_num_beams=1,
+        extra={"compute_metrics": lambda prediction: {"sacrebleu": next(scores)}},
+        **options,
+    )
+    trainer.train()
+    assert (tmp_path / "run" / "checkpoint-6").is_dir() and trainer.args.save_total_limit == 1
+
+
 def test_models_that_model_init_makes_search_as_the_paper_does(make_trainer, dataset, tokenizer):
     given = make_trainer(max_steps=1)
     trainer = type(given)(

@@ -122,6 +122,8 @@ def stream_corpus(
     if len(origin) == 2:
         source, target = origin
         shards = index_aligned(source, target, _LINES_PER_SHARD)
+        if (num_lines := sum(lines for _, lines, *_ in shards)) > _LINES_PER_SHARD:  # parts of one size
+            shards = index_aligned(source, target, -(-num_lines // len(shards)))
         arguments = {"source": str(source), "target": str(target), "shards": shards}
         return datasets.IterableDataset.from_generator(_read_shards, features=_TEXT, gen_kwargs=arguments)
     path, kind = origin[0], _KINDS.get(origin[0].suffix.lower())

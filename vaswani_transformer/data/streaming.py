@@ -206,10 +206,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         number = (self.first + (worker.id if worker else 0)) % self.settings.num_readers
         reader = self.settings.process_index * self.settings.num_readers + number
         num_readers = self.settings.num_processes * self.settings.num_readers
-        if self.dataset.num_shards >= num_readers:
-            part = self.dataset.shard(num_readers, reader, contiguous=False)
-        else:  # every n-th pair
-            part = split_dataset_by_node(self.dataset, reader, num_readers)
+        part = split_dataset_by_node(self.dataset, reader, num_readers)  # its shards, or every n-th pair
         state = self.states[number]
         while True:
             before = state

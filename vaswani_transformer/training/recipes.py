@@ -296,6 +296,8 @@ class Recipe:
             counts = ", ".join(f"{len(values)} of `{name}`" for name, values in several.items())
             raise ValueError(f"Each training corpus must have an entry in every list, got {counts}. Complete them.")
         weights = several.pop("train_weights")
+        if not several and len(weights) > 1:
+            raise ValueError(f"`train_weights` must be one number without training files, got {len(weights)}.")
         files = [
             dict(zip([f"{name.removeprefix('train_')}_file" for name in several], each, strict=True))
             for each in zip(*several.values(), strict=True)
@@ -547,9 +549,8 @@ def get_recipe(name: str | None, /, **overrides: Any) -> Recipe:
     if {"train_source", "train_pairs"} & given.keys():  # a data set would not be found under other languages
         given = _of_own_data(recipe, given) | given
     made = dataclasses.replace(recipe, **given)
-    if made.load_best_model_at_end and "save_steps" not in overrides:  # a checkpoint where there is a validation
-        every = max(1, made.save_steps // made.eval_steps) * made.eval_steps
-        made = dataclasses.replace(made, save_steps=every)
+    if made.load_best_model_at_end and "save_steps" not in overrides:  # what is not saved is not the best
+        made = dataclasses.replace(made, save_steps=made.eval_steps)
     return made
 
 
@@ -575,7 +576,7 @@ def _of_own_data(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
     for side in ("source", "target"):
         value = given.get(f"{side}_language")
         files = given.get(f"train_{side}")
-        suffix = Path(files if isinstance(files, str) else files[0]).suffix[1:] if files else ""
+        suffix = Path(files if isinstance(files, (str, Path)) else files[0]).suffix[1:] if files else ""
         if f"{side}_language" not in given and re.fullmatch("[a-z]{2}", suffix):
             value = suffix
             logger.info(f"The {side} language is {suffix}, by the name of its file.")

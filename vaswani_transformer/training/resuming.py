@@ -199,6 +199,8 @@ class ResumableTrainer(Seq2SeqTrainer):
             share = self.args.world_size if self.args.average_tokens_across_devices else len(saved)
             sums["loss_since_log"] = sum(each["loss_since_log"] for each in saved.values()) / len(saved)
             sums["nll_since_log"] = sum(each["nll_since_log"] for each in saved.values()) / share
+        if sums.get("bf16", self.args.bf16) != self.args.bf16:
+            logger.warning(f"bf16 was {sums['bf16']} in the run to resume, and is {self.args.bf16} now.")
         self._tr_loss.fill_(sums["loss_since_log"])
         self._nll_since_log = sums["nll_since_log"]
         self._total_loss_scalar, self._first_step = sums["logged_loss"], sums["first_step"]
@@ -348,6 +350,7 @@ class ResumableTrainer(Seq2SeqTrainer):
             "step_of_last_log": self._globalstep_last_logged,
             "logged_loss": self._total_loss_scalar,  # of all updates up to that line of the log
             "first_step": self._first_step,  # before the first update that it counts
+            "bf16": self.args.bf16,
             "data": None if self._train_loader is None else self._train_loader.state_dict(),
         }
         checkpoint.mkdir(parents=True, exist_ok=True)  # where no process has written anything yet
@@ -366,5 +369,7 @@ class ResumableTrainer(Seq2SeqTrainer):
             self._restore_progress(self._resumed_from)
         self._check_finite()
         self._tr_loss = self.accelerator.reduce(self._tr_loss, "mean")
+        limit, self.args.save_total_limit = self.args.save_total_limit, None  # 1 would delete the newest checkpoint
         output: TrainOutput = super()._finalize_training(*args, **kwargs)
+        self.args.save_total_limit = limit
         return output._replace(training_loss=output.metrics["train_loss"])

@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -119,9 +119,12 @@ def train(
             raise ImportError(str(error)) from error
         checkpoint = take_up_checkpoint(arguments) if resume else None
         finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
-        if checkpoint is not None and Recipe.load(output_dir).bpe_dropout != recipe.bpe_dropout:  # the card tells it
-            late = f"{recipe.description} BPE-dropout is {recipe.bpe_dropout:g} from update {finished_steps:,} on."
-            recipe = dataclasses.replace(recipe, description=late.strip())
+        if checkpoint is not None:  # the card tells of a change
+            own = Recipe.load(output_dir)
+            told = own.description if own.description.startswith(recipe.description) else recipe.description
+            if own.bpe_dropout != recipe.bpe_dropout:
+                told += f" BPE-dropout is {recipe.bpe_dropout:g} from update {finished_steps:,} on."
+            recipe = dataclasses.replace(recipe, description=told.strip())
         if recipe.max_steps < finished_steps:
             raise ValueError(
                 f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
@@ -162,11 +165,14 @@ def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditiona
     return model
 
 
-def fit_to_minutes(recipe: Recipe, minutes: float, *, num_proc: int | None = None, **options: Any) -> Recipe:
+def fit_to_minutes(
+    recipe: Recipe, minutes: float, *, keep: Collection[str] = (), num_proc: int | None = None, **options: Any
+) -> Recipe:
     """Returns the recipe with as many updates as fit into these minutes here, laid out for them.
 
     The first updates are timed in a folder that is deleted, for a twentieth of the minutes; a tenth is left to
-    validations and checkpoints. Options are `bf16` and `use_cpu`; what cannot be trained raises ValueError.
+    validations and checkpoints. `keep` names values of the recipe that stay; options are `bf16` and `use_cpu`; what
+    cannot be trained raises ValueError.
     """
     if not 0 < minutes < math.inf or os.environ.get("WORLD_SIZE", "1") != "1":
         raise ValueError(
@@ -190,6 +196,7 @@ def fit_to_minutes(recipe: Recipe, minutes: float, *, num_proc: int | None = Non
         del trainer
         clear_device_cache(garbage_collection=True)  # the training measures what is free
     fitted = laid_out(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)))
+    fitted = dataclasses.replace(fitted, **{name: getattr(recipe, name) for name in keep})
     logger.info(f"One update takes {pace.seconds:.3g} s: {fitted.max_steps:,} updates in about {minutes:g} minutes.")
     return fitted
 
@@ -301,6 +308,11 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
             "evenly. Train without it, or mix the files first."
         )
     metric, has_validation = recipe.metric_for_best_model, recipe.data_arguments("validation") is not None
+    if recipe.load_best_model_at_end and recipe.save_steps != recipe.eval_steps:
+        raise ValueError(
+            f"`save_steps` must be `eval_steps`, {recipe.eval_steps}, for `load_best_model_at_end`, got "
+            f"{recipe.save_steps}: only what was saved can be loaded. Pass one number for both."
+        )
     if recipe.decides_by_validation and not has_validation:
         raise ValueError(
             "`validation_source` and `validation_target` must be given for `load_best_model_at_end` and "

@@ -186,7 +186,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             if self.eval_dataset is not None:
                 from ..evaluation.metrics import make_compute_metrics  # noqa: F401  (names a missing extra)
         self.add_callback(CostCallback())
-        if args.num_averaged_snapshots > 0:
+        if args.num_averaged_snapshots > 0 and not hasattr(self.model, "peft_config"):  # nothing averages adapters
             self.add_callback(SnapshotCallback(args.snapshot_steps, args.num_averaged_snapshots))
 
     # ---- data of an update ----
