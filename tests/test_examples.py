@@ -252,7 +252,7 @@ def test_files_of_unequal_length_are_refused(checkpoint, texts, french_tokenizer
     (tmp_path / "short.fr").write_text("Un chien.\n")
     data = {**texts["fr"], "train_target": tmp_path / "short.fr"}
     options = {"model": checkpoint, "tokenizer": french_tokenizer.name_or_path, "output_dir": tmp_path}
-    with pytest.raises(SystemExit, match="got 60 and 1"):
+    with pytest.raises(ValueError, match="must have as many lines as .*, got 1 and 60"):
         run_example("new_language_pair", source_language="en", target_language="fr", **data, **options)
 
 

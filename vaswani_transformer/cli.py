@@ -159,7 +159,7 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
     if args.minutes is not None and "max_steps" in given:
         raise ValueError("`max_steps` must be left out with --minutes, which finds it. Drop one of them.")
     if None not in (given.get("tokenizer"), given.get("vocab_size")):
-        raise ValueError("`vocab_size` must be left out with `tokenizer`, which has its own. Drop one of them.")
+        print("--vocab-size has no effect: the tokenizer has its own.", file=sys.stderr)
     if args.resume and args.recipe is None:
         return dataclasses.replace(Recipe.load(args.output_dir), **given)
     if (args.resume or args.resume_or_start) and (Path(args.output_dir) / RECIPE_FILE).is_file():

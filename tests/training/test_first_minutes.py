@@ -215,10 +215,14 @@ def test_a_card_tells_from_which_update_on_there_was_bpe_dropout(files):
     assert Path("run/README.md").read_text(encoding="utf-8").count("BPE-dropout is 0.1 from update 2 on.") == 2
 
 
+def test_a_vocabulary_size_beside_a_tokenizer_is_said_to_have_no_effect(files, capsys):
+    assert main(tiny("--tokenizer", "missing")) == 2
+    assert "--vocab-size has no effect: the tokenizer has its own." in capsys.readouterr().err
+
+
 def test_minutes_that_cannot_be_are_refused(files, capsys, monkeypatch):
     assert "`--minutes` must be a finite number above 0" in refused(capsys, tiny("--minutes", "0", max_steps=None))
     assert "`--max-steps` must be left out with --minutes" in refused(capsys, tiny("--minutes", "1"))
-    assert "`--vocab-size` must be left out with `--tokenizer`" in refused(capsys, tiny("--tokenizer", "tok"))
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(ValueError, match="for one process"):
         fit_to_minutes(Recipe(), 1.0)
