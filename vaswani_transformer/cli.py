@@ -120,7 +120,6 @@ def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
     with requiring("train", "to train"):
         import accelerate  # noqa: F401  (transformers' own error names no extra)
-    from .training.recipes import LAID_OUT
     from .training.run import check_output_dir, fit_to_minutes, start_or_resume, train
 
     options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu", "num_proc")}
@@ -132,9 +131,7 @@ def _train(args: argparse.Namespace) -> None:
     if args.minutes is not None and not options["resume"]:
         check_output_dir(args.output_dir, recipe, overwrite=options["overwrite"], resume=False)
         here = {name: options[name] for name in ("bf16", "use_cpu", "num_proc")}
-        kept = {name for name in LAID_OUT if name in vars(args)}
-        kept |= set(LAID_OUT[4:]) if kept.intersection(LAID_OUT[4:]) else set()  # the peak rate follows the warm-up
-        recipe = fit_to_minutes(recipe, args.minutes, keep=kept, **here)
+        recipe = fit_to_minutes(recipe, args.minutes, keep=vars(args), **here)
     elif args.minutes is not None:
         print(f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.", file=sys.stderr)
     results = train(recipe, args.output_dir, **options)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
 import math
+from pathlib import Path
 
 import pytest
 import transformers
@@ -61,6 +62,11 @@ def test_get_recipe_lists_the_known_ones_when_the_name_is_unknown():
         ValueError, match="`recipe` must be a known name, got 'nope'. Pass one that `vaswani-transformer "
     ):
         get_recipe("nope")
+
+
+def test_get_recipe_says_that_files_are_named_in_text():
+    with pytest.raises(ValueError, match=r"`train_source` must be text, got \w*Path\('a.en'\)"):
+        get_recipe("quickstart", train_source=Path("a.en"), train_target="a.de")
 
 
 def test_recipe_survives_saving_and_loading(tmp_path):

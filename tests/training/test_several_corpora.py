@@ -107,6 +107,10 @@ def test_run_with_weights_reports_them_resumes_and_translates(capsys):
             "`--train-weights` must be a whole number of at least 1",
         ),
         (
+            ["--dataset", "builtin", "--train-weights", "1", "2"],
+            "`--train-weights` must be one number without",
+        ),
+        (
             ["--train-pairs", "a.jsonl", "b.jsonl", "--streaming", "true", "--tokenizer", "x"],
             "`--streaming` must be off with several corpora",
         ),

@@ -103,6 +103,18 @@ def test_id_outside_the_vocabulary_is_refused_before_it_is_dealt_out(make_traine
             use(make_trainer(eval_dataset=wrong))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"bpe_dropout": 1.0}, r"`bpe_dropout` must be in \[0, 1\), .* got 1.0"),
+        ({"bpe_dropout": 0.1, "bpe_dropout_side": "left"}, "`bpe_dropout_side` must be one of both, .* got 'left'"),
+    ],
+)
+def test_bpe_dropout_that_cannot_be_is_refused(make_trainer, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        make_trainer(**wrong)
+
+
 # ---- loss and schedule ----
 
 

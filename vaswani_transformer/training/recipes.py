@@ -8,7 +8,7 @@ import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -541,11 +541,9 @@ def get_recipe(name: str | None, /, **overrides: Any) -> Recipe:
     recipe, given = RECIPES.get(name or "", Recipe()), with_new_names(overrides)
     steps = given.get("max_steps")
     if isinstance(steps, int) and 0 < steps < recipe.max_steps:
-        # Of the sizes given the peak rate follows.
-        others = {name: value for name, value in given.items() if name not in (*LAID_OUT, "max_steps")}
-        short = laid_out(dataclasses.replace(recipe, **others), steps, is_timed=False)
-        names = LAID_OUT if given.keys().isdisjoint(LAID_OUT[4:]) else LAID_OUT[:4]
-        given = {name: getattr(short, name) for name in names} | given
+        own = {name: value for name, value in given.items() if name != "max_steps"}  # the peak rate follows the sizes
+        short = laid_out(dataclasses.replace(recipe, **own), steps, keep=own, is_timed=False)
+        given = {name: getattr(short, name) for name in LAID_OUT} | given
     if {"train_source", "train_pairs"} & given.keys():  # a data set would not be found under other languages
         given = _of_own_data(recipe, given) | given
     made = dataclasses.replace(recipe, **given)
@@ -554,18 +552,18 @@ def get_recipe(name: str | None, /, **overrides: Any) -> Recipe:
     return made
 
 
-def laid_out(recipe: Recipe, max_steps: int, *, is_timed: bool = True) -> Recipe:
+def laid_out(recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_timed: bool = True) -> Recipe:
     """The recipe for so many updates: four validations, the peak rate after a fifth of the updates at most.
 
-    The peak stays where the warm-up gets shorter: the paper's formula would raise it. A training that is not to fit
-    into a time keeps more frequent validations and checkpoints.
+    Values that `keep` names stay. The peak stays where the warm-up gets shorter: the paper's formula would raise it. A
+    training that is not to fit into a time keeps more frequent validations and checkpoints.
     """
     values: dict[str, Any] = {"max_steps": max_steps}
-    for each in LAID_OUT[:4]:
+    for each in set(LAID_OUT[:4]).difference(keep):
         scaled, quarter = max(1, getattr(recipe, each) * max_steps // recipe.max_steps), -(-max_steps // 4)
         is_dear = each in ("eval_steps", "save_steps")
         values[each] = scaled if not is_dear else quarter if is_timed else min(getattr(recipe, each), quarter)
-    if recipe.warmup_steps * 5 > max_steps:
+    if recipe.warmup_steps * 5 > max_steps and not set(LAID_OUT[4:]).intersection(keep):
         values |= {"warmup_steps": max(1, max_steps // 5), "learning_rate": recipe.peak_learning_rate}
     return dataclasses.replace(recipe, **values)
 

@@ -195,8 +195,7 @@ def fit_to_minutes(
         trainer.train()
         del trainer
         clear_device_cache(garbage_collection=True)  # the training measures what is free
-    fitted = laid_out(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)))
-    fitted = dataclasses.replace(fitted, **{name: getattr(recipe, name) for name in keep})
+    fitted = laid_out(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)), keep=keep)
     logger.info(f"One update takes {pace.seconds:.3g} s: {fitted.max_steps:,} updates in about {minutes:g} minutes.")
     return fitted
 
