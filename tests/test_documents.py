@@ -256,6 +256,7 @@ def test_sentence_is_translated_around_what_its_translation_lost(saying, text, e
         ("It cost 1,299.50 euros.", "Cela co\u00fbtait 1 299,50 euros."),
         ("On May 12 100 people came.", "Am 12. Mai kamen 100 Menschen."),
         ("2,500,000 people live there.", "Dort leben 2,5 Millionen Menschen."),  # words for zeros
+        ("12,000 people live there.", "Dort leben 12 Tausend Menschen."),
         ("It costs 1 million dollars.", "Es kostet 1.000.000 Dollar."),
         ("It cost $1,500 and 25.000 more.", "Es kostete 1500 $ und 25000 mehr."),
         ("In 1000 years: 1234,56", "In 1.000 Jahren: 1,234.56"),
@@ -274,6 +275,7 @@ def test_translation_that_lost_nothing_is_the_models(saying, text, said):
         ("Um 13:00 kamen 78 von 42 dort an.", "Um 12:30 kamen 78 von 42 dort an."),
         ("Um 12.30 kamen 42 von 788 dort an.", "Um 12.30 kamen 42 von 78 dort an."),  # one is missing, one too much
         ("Um 12.30 kamen 42 von 7800 dort an.", "Um 12.30 kamen 42 von 78 dort an."),
+        ("Um 12.30 kamen 42 von 12345 dort an.", "Um 12.30 kamen 42 von 78 dort an."),
         ("Um 12:30 kamen 42 von x78 dort an.", "Um 12:30 kamen 42 von x78 dort an."),
         (
             "Um 00:30 kamen 42 von 78 dort an.",
@@ -288,9 +290,27 @@ def test_wrong_numbers_are_replaced_by_those_of_the_sentence(saying, said, expec
     assert seen == [text]
 
 
-def test_number_comes_without_separators_that_mean_a_fraction_elsewhere(saying):
-    pipe, _ = saying({"It costs $1,500.": "Es kostet 1.400 $."}.get)
-    assert pipe("It costs $1,500.") == [{"translation_text": "Es kostet 1500 $."}]
+@pytest.mark.parametrize(
+    ("text", "said", "expected"),
+    [
+        (
+            "It costs $1,500.",
+            "Es kostet 1.400 $.",
+            "Es kostet 1500 $.",
+        ),  # no separators that mean a fraction elsewhere
+        ("It weighs 1234.567 kg.", "Es wiegt 5 kg.", "Es wiegt 1234.567 kg."),
+        ("There are 3 dogs.", "Es gibt 4 Hunde.", "Es gibt 3 Hunde."),
+    ],
+)
+def test_number_that_takes_the_place_of_a_wrong_one(saying, text, said, expected):
+    pipe, seen = saying({text: said}.get)
+    assert pipe(text) == [{"translation_text": expected}]
+    assert seen == [text]
+
+
+def test_number_is_not_replaced_by_a_lost_address(saying):
+    pipe, _ = saying({"See www.a.bc now.": "Siehe 5 jetzt.", "See": "Siehe", "now.": "jetzt."}.get)
+    assert pipe("See www.a.bc now.") == [{"translation_text": "Siehe www.a.bc jetzt."}]
 
 
 def test_of_two_wrong_numbers_none_is_guessed_at(saying):

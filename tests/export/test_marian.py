@@ -125,9 +125,13 @@ def test_search_is_near_the_papers(save_model, tmp_path):
 @pytest.mark.parametrize("num_beams", [1, None])
 def test_greedy_model_stays_one_and_its_card_says_so(save_model, tmp_path, num_beams):
     folder = save_model()[1]
-    GenerationConfig(num_beams=num_beams, pad_token_id=0, bos_token_id=1, eos_token_id=2).save_pretrained(folder)
+    chosen = {"num_beams": num_beams, "length_penalty": 0.6, "early_stopping": "never", "max_length": 20}
+    ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    (folder / "generation_config.json").write_text(json.dumps(chosen | ids), encoding="utf-8")
     stock = export_marian(folder, tmp_path / "stock")
-    assert GenerationConfig.from_pretrained(stock).num_beams == 1
+    search = GenerationConfig.from_pretrained(stock)
+    assert (search.num_beams, search.max_length, search.max_new_tokens) == (1, None, 256)
+    assert search.length_penalty is search.early_stopping is None
     assert "searches greedily" in (stock / "README.md").read_text(encoding="utf-8")
 
 
