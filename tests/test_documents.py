@@ -309,7 +309,7 @@ def test_number_that_takes_the_place_of_a_wrong_one(saying, text, said, expected
 
 
 def test_number_is_not_replaced_by_a_lost_address(saying):
-    pipe, _ = saying({"See www.a.bc now.": "Siehe 5 jetzt.", "See": "Siehe", "now.": "jetzt."}.get)
+    pipe, _ = saying({"See www.a.bc now.": "5 jetzt siehe.", "See": "Siehe", "now.": "jetzt."}.get)
     assert pipe("See www.a.bc now.") == [{"translation_text": "Siehe www.a.bc jetzt."}]
 
 
