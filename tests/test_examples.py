@@ -95,6 +95,12 @@ def test_fine_tuned_model_decodes_as_the_one_it_came_from(checkpoint, tuned):
     assert after == before
 
 
+def test_card_of_a_fine_tuned_model_names_where_it_came_from(checkpoint, texts, tuned):
+    card = (tuned / "README.md").read_text(encoding="utf-8")
+    text = Path(texts["de"]["train_source"]).name
+    assert f"This model was fine-tuned from {checkpoint} on the {text} dataset." in card and "generator\n" not in card
+
+
 def test_fine_tuned_model_translates_in_the_pipeline(tuned):
     assert len(translations(tuned, "translation_en_to_de")) == 2
 

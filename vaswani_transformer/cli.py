@@ -37,7 +37,8 @@ _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
 # What a library function calls an argument that has another name on the command line.
 _OTHER_NAMES = {"folder": "output_dir", "kinds": "kind", "num_best": "n_best", "resume_from_checkpoint": "resume"}
-_OTHER_NAMES |= {"sentences": "files", "source_file": "source", "target_file": "reference", "pairs_file": "pairs"}
+_OTHER_NAMES |= {"sentences": "files", "path": "files"}
+_OTHER_NAMES |= {"source_file": "source", "target_file": "reference", "pairs_file": "pairs"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -128,12 +129,13 @@ def _train(args: argparse.Namespace) -> None:
         if args.resume or args.overwrite:
             raise ValueError("`resume` and `overwrite` must be off with `resume_or_start`, got one of them. Drop it.")
         options |= start_or_resume(args.output_dir, recipe)
-    if args.minutes is not None and not options["resume"]:
-        check_output_dir(args.output_dir, recipe, overwrite=options["overwrite"], resume=False)
+    if args.minutes is not None:
+        check_output_dir(args.output_dir, recipe, overwrite=options["overwrite"], resume=options["resume"])
+    if args.minutes is not None and options["resume"]:
+        print(f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.", file=sys.stderr)
+    elif args.minutes is not None:
         here = {name: options[name] for name in ("bf16", "use_cpu", "num_proc")}
         recipe = fit_to_minutes(recipe, args.minutes, keep=vars(args), **here)
-    elif args.minutes is not None:
-        print(f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.", file=sys.stderr)
     results = train(recipe, args.output_dir, **options)
     if is_main_process():
         print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")
@@ -267,10 +269,12 @@ def _translate(args: argparse.Namespace) -> None:
         model, tokenizer = load_for_inference(args.model, device=args.device, int8=args.int8)
         stream_translations(model, tokenizer, args.input, **options)
         return
-    output = Path(args.output)
+    output, part = Path(args.output), part_of(args.output)
     if output.is_file() and not (args.overwrite or args.resume):
         raise ValueError(f"`output` must be a new file, got {output}. Pass another, or --overwrite.")
-    if output.is_file() and not args.overwrite and not part_of(output).exists():
+    if part.is_file() and part.stat().st_size and not (args.overwrite or args.resume):
+        raise ValueError(f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or --overwrite.")
+    if output.is_file() and not args.overwrite and not part.exists():
         print(f"{output} is whole already; --overwrite translates anew.", file=sys.stderr)
         return
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -511,7 +515,7 @@ _TRANSLATE = {
         "a text may come twice, in other tokens"
     ),
     "--resume": "skip the lines in OUTPUT.part that the same command, interrupted, left",
-    "--overwrite": "replace the output file",
+    "--overwrite": "replace the output file, or what was begun of it",
     "--target-prefixes FILE": "what each translation begins with, line by line as the input; a blank line: nothing",
     "--document": "translate each sentence of a line; white space, list marks, links, numbers and tags are kept",
     "--stream": "write each word to stdout when greedy search finds it; lines are translated as they are typed",

@@ -78,7 +78,9 @@ def main(arguments=None):
     trainer.train()
     trainer.save_model()
     print(trainer.evaluate())
-    trainer.create_model_card(tags=["vaswani_transformer"])  # names a base model that came from the Hub
+    trainer.create_model_card(tags=["vaswani_transformer"], dataset=Path(args.train_source).name, dataset_tags=[])
+    card = Path(args.output_dir, "README.md")  # transformers names only a base model that came from the Hub
+    card.write_text(card.read_text(encoding="utf-8").replace("trained from scratch", f"fine-tuned from {args.model}"))
 
 
 if __name__ == "__main__":

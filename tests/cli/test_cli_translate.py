@@ -200,7 +200,7 @@ def test_two_processes_write_what_one_writes(arguments):
     command = [*arguments, "--n-best", "2", "--output"]
     assert main([*command, "one"]) == 0
     Path("two.part").write_text("old\n")
-    status, _, errors = processes.run([*command, "two"], Path.cwd(), 2)
+    status, _, errors = processes.run([*command, "two", "--overwrite"], Path.cwd(), 2)
     assert status == 0, errors
     assert Path("two").read_bytes() == Path("one").read_bytes()
     assert not list(Path().glob("two.*"))
@@ -222,6 +222,14 @@ def test_interrupted_translation_says_how_to_go_on(arguments, monkeypatch, capsy
         "interrupted",
         f"What is translated is kept in {Path('out.part').resolve()}: the same command with `--resume` goes on.",
     ]
+    kept = Path("out.part").read_bytes()
+    error = refused(capsys, [*arguments, "--output", "out"])
+    assert error.endswith(f"got out, begun in {Path('out.part').resolve()}. Pass --resume, or --overwrite.")
+    assert Path("out.part").read_bytes() == kept
+    monkeypatch.setattr(translate, "_generate", generate)
+    assert main([*arguments, "--output", "out", "--overwrite"]) == 0
+    assert main([*arguments, "--output", "whole"]) == 0
+    assert Path("out").read_bytes() == Path("whole").read_bytes()
 
 
 def test_several_processes_without_accelerate_are_told_the_extra(monkeypatch):

@@ -182,6 +182,9 @@ def test_minutes_become_updates_that_a_resume_keeps(files, capsys):
     options = ["--minutes", "0.02", "--early-stopping-patience", "99", "--load-best-model-at-end", "true"]
     options += ["--validation-source", "train.en", "--validation-target", "train.fr"]
     command = tiny(*options, max_steps=None, snapshot_steps=None, save_steps=None, logging_steps=None)
+    assert main([*command, "--resume", "--recipe", "small"]) == 2
+    said = capsys.readouterr().err
+    assert "must hold the run to resume" in said and "keeps its" not in said
     assert main(command) == 0
     recipe, said = Recipe.load("run"), capsys.readouterr()
     assert f"{recipe.max_steps:,} updates in about 0.02 minutes." in said.err
