@@ -512,6 +512,7 @@ def test_sigterm_saves_a_checkpoint_from_which_the_same_run_goes_on(make_trainer
 
 
 def test_second_stop_signal_stops_at_once(make_trainer, tmp_path):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a script starts with &
     callbacks = {"callbacks": [SignalIn(5), SignalIn(5)]}
     with pytest.raises(KeyboardInterrupt):
         make_trainer(max_steps=9, extra=callbacks).train()
