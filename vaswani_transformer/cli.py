@@ -131,11 +131,11 @@ def _train(args: argparse.Namespace) -> None:
         options |= start_or_resume(args.output_dir, recipe)
     if args.minutes is not None:
         check_output_dir(args.output_dir, recipe, overwrite=options["overwrite"], resume=options["resume"])
-    if args.minutes is not None and options["resume"]:
-        print(f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.", file=sys.stderr)
-    elif args.minutes is not None:
-        here = {name: options[name] for name in ("bf16", "use_cpu", "num_proc")}
-        recipe = fit_to_minutes(recipe, args.minutes, keep=vars(args), **here)
+        if options["resume"]:
+            print(f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.", file=sys.stderr)
+        else:
+            here = {name: options[name] for name in ("bf16", "use_cpu", "num_proc")}
+            recipe = fit_to_minutes(recipe, args.minutes, keep=vars(args), **here)
     results = train(recipe, args.output_dir, **options)
     if is_main_process():
         print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")
@@ -270,10 +270,13 @@ def _translate(args: argparse.Namespace) -> None:
         stream_translations(model, tokenizer, args.input, **options)
         return
     output, part = Path(args.output), part_of(args.output)
-    if output.is_file() and not (args.overwrite or args.resume):
-        raise ValueError(f"`output` must be a new file, got {output}. Pass another, or --overwrite.")
-    if part.is_file() and part.stat().st_size and not (args.overwrite or args.resume):
-        raise ValueError(f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or --overwrite.")
+    if not (args.overwrite or args.resume):
+        if output.is_file():
+            raise ValueError(f"`output` must be a new file, got {output}. Pass another, or --overwrite.")
+        if part.is_file() and part.stat().st_size:
+            raise ValueError(
+                f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or --overwrite."
+            )
     if output.is_file() and not args.overwrite and not part.exists():
         print(f"{output} is whole already; --overwrite translates anew.", file=sys.stderr)
         return
