@@ -183,6 +183,12 @@ def test_train_tokenizer_refuses_a_file_as_its_folder(flags, corpus, capsys):
     assert Path("train.de").is_file()
 
 
+def test_train_tokenizer_names_a_text_that_is_missing_as_it_was_typed(corpus, capsys):
+    error = refused(capsys, ["train-tokenizer", "nope.en", "--output-dir", "tokenizer", "--vocab-size", "270"])
+    assert error == "error: `FILE` must be an existing file, got nope.en. Check the path."
+    assert not Path("tokenizer").exists()
+
+
 def test_train_refuses_a_dataset_of_broken_files(corpus, capsys):
     Path("data").mkdir()
     Path("data/train.json").write_text('{"source": "A dog", "tar')
