@@ -1,11 +1,14 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The tokenizer: lossless, one id space, the same with and without this package."""
+"""The tokenizer: lossless but for white space around a text, one id space, the same with and without this package."""
+
+import unicodedata
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tiny import SENTENCES
+from tiny import SENTENCES, strip_white_space
+from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer, DataCollatorForSeq2Seq, TokenizersBackend
 from transformers.utils import logging
 
@@ -37,7 +40,47 @@ def test_vocabulary_has_the_size_asked_for(tiny_tokenizer):
 @example("A\u0300 \u2581 \u2028 \u200b \r\n\t\x00 \U0001f600")
 def test_any_text_survives_encoding_and_decoding(tiny_tokenizer, text):
     ids = tiny_tokenizer(text)["input_ids"]
-    assert tiny_tokenizer.decode(ids, skip_special_tokens=True) == text
+    assert tiny_tokenizer.decode(ids, skip_special_tokens=True) == strip_white_space(text)
+
+
+@pytest.mark.parametrize("space", ["\t", "\r", " ", "\u00a0", "\u3000", " \n "])
+def test_white_space_around_a_text_changes_no_id(tiny_tokenizer, space):
+    expected = tiny_tokenizer("two words").input_ids
+    assert tiny_tokenizer(f"{space}two words{space}", text_target=f"two words{space}").input_ids == expected
+    assert tiny_tokenizer(text_target=f"{space}two words").input_ids == expected
+
+
+def test_spaces_beside_an_added_token_stay(tiny_tokenizer, tmp_path):
+    tiny_tokenizer.save_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.add_tokens(["<ent>"])
+    ids = tokenizer(" A <ent> runs ").input_ids
+    assert 300 in ids
+    assert tokenizer.decode(ids, skip_special_tokens=True) == "A <ent> runs"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["मैं", " हिन्दी", " बोलता", " हूँ"],
+        ["நான்", " தமிழ்", " பேசுகிறேன்"],
+        ["ฉันไม่รู้"],
+        ["مُحَمَّدٌ", " رَسُولٌ"],
+        ["cafe\u0301", " u\u0308ber"],
+        ["I", "'ll", " go", ",", " x", " 12", "!?"],
+    ],
+)
+def test_a_word_keeps_its_combining_marks(tiny_tokenizer, words):
+    pieces = tiny_tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str("".join(words))
+    assert ["".join(words)[start:end] for _, (start, end) in pieces] == words
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXTS)
+def test_a_text_without_combining_marks_has_the_words_of_gpt2(tiny_tokenizer, text):
+    text = "".join(character for character in text if unicodedata.category(character)[0] != "M")
+    expected = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str(text)
+    assert tiny_tokenizer.backend_tokenizer.pre_tokenizer.pre_tokenize_str(text) == expected
 
 
 def test_literal_special_token_stays_text(tiny_tokenizer):

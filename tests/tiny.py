@@ -28,3 +28,10 @@ def make_model(seed: int = 0, scale: float = 1.0, **overrides) -> VaswaniTransfo
     with torch.no_grad():
         model.lm_head.weight.mul_(scale)
     return model
+
+
+def strip_white_space(text: str) -> str:
+    """A text without Unicode's white space around it, which Python's `strip` takes for more than it is."""
+    return text.strip(
+        "\t\n\x0b\x0c\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+    )

@@ -5,23 +5,33 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers, processors
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE
 from transformers import TokenizersBackend
 from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
+# GPT-2's words, whose letters here include their combining marks: without them Hindi is cut at every vowel sign.
+WORDS = (
+    r"'s|'t|'re|'ve|'m|'ll|'d"
+    r"| ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+"
+    r"|\s+(?!\S)|\s+"
+)
+
 
 class VaswaniTransformerTokenizer(TokenizersBackend):
     """Joint byte-level BPE of both languages; `</s>` ends every sentence, on the source and on the target.
 
-    Any text survives encoding and decoding, byte for byte; a literal `</s>` in a text stays text, until you add a
-    special token: from then on all of them are found in texts. tokenizer.json and tokenizer_config.json hold all: a
-    reader without this package gets the same ids from `AutoTokenizer`.
+    A text survives encoding and decoding byte for byte, except what the normalizer of tokenizer.json changes: white
+    space around the text is dropped, and `train_tokenizer` adds characters that the training text hardly has. A
+    literal `</s>` in a text stays text until you add a special token: from then on all of them are found in texts,
+    and the white space next to them is dropped, too (tokens of `add_tokens` keep it).
+    tokenizer.json and tokenizer_config.json hold everything: a reader without this package gets the same ids from
+    `AutoTokenizer`.
 
-    Deviation: byte-level BPE instead of the paper's byte-pair encoding of pre-tokenised text: it is lossless and
-    needs no language-specific tokeniser.
+    Deviation: byte-level BPE instead of the paper's byte-pair encoding of pre-tokenized text: it needs no
+    language-specific tokenizer.
 
     Args:
         vocab: Token -> id. None makes an untrained tokenizer for `train_new_from_iterator`.
@@ -29,8 +39,7 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         bos_token: First decoder input; never part of an encoded text.
         eos_token: Ends every encoded text.
         pad_token: Fills batches.
-        add_prefix_space: Whether a text gets a space in front, so that its first word is encoded as any other; then
-            encoding is not lossless.
+        add_prefix_space: Whether a text gets a space in front, so that its first word is encoded as any other.
         split_special_tokens: Whether a special token's name inside a text is text; None: unless there are
             `extra_special_tokens`.
 
@@ -64,7 +73,15 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             vocab = {str(token): index for index, token in enumerate((pad_token, bos_token, eos_token))}
         self.add_prefix_space = add_prefix_space
         self._tokenizer = Tokenizer(BPE(vocab=vocab, merges=merges or []))
-        self._tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=add_prefix_space)
+        self._tokenizer.normalizer = normalizers.Sequence(
+            [normalizers.Strip(), normalizers.Prepend(" ")] if add_prefix_space else [normalizers.Strip()]
+        )
+        self._tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Split(Regex(WORDS), behavior="isolated"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        )
         self._tokenizer.decoder = decoders.ByteLevel()
         super().__init__(
             bos_token=bos_token,
@@ -89,6 +106,11 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
             )
             self.split_special_tokens = self.init_kwargs["split_special_tokens"] = False
         return num_added
+
+    @classmethod
+    def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:
+        """Let `__init__` read tokenizer.json, since transformers would keep no more than its vocabulary."""
+        return kwargs
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:

@@ -167,7 +167,7 @@ def test_bytes_of_one_character_carry_its_number():
 
 
 def test_white_space_of_its_own_is_visible():
-    assert readable_tokens(train(SENTENCES), "x  \n")[1] == ["x", "␣", "␣", "\\n", "</s>"]
+    assert readable_tokens(train(SENTENCES), "x  \n.")[1] == ["x", "␣", "␣", "\\n", ".", "</s>"]
 
 
 def test_special_token_in_a_text_is_shown_as_the_text_it_is():

@@ -5,6 +5,7 @@
 import pytest
 from hypothesis import strategies as st
 from nasty import blanks, fuzz, texts
+from tiny import strip_white_space
 from transformers import AutoTokenizer, TokenizersBackend
 
 from vaswani_transformer.data import train_tokenizer
@@ -20,7 +21,7 @@ def reloaded(folder):
 @fuzz(60_000, short=100, text=texts)
 def test_any_text_comes_back_in_ids_of_the_vocabulary(tiny_tokenizer, text):
     ids = tiny_tokenizer(text)["input_ids"]
-    assert tiny_tokenizer.decode(ids, skip_special_tokens=True) == text
+    assert tiny_tokenizer.decode(ids, skip_special_tokens=True) == strip_white_space(text)
     assert ids[-1] == 2
     assert all(3 <= token < 300 for token in ids[:-1])  # special tokens as text are text
 
@@ -38,7 +39,7 @@ def test_a_batch_is_its_texts_one_by_one_on_either_side_and_after_reloading(tiny
         for ids, mask in zip(padded["input_ids"], padded["attention_mask"], strict=True)
     ]
     assert kept == alone
-    assert tiny_tokenizer.batch_decode(alone, skip_special_tokens=True) == some
+    assert tiny_tokenizer.batch_decode(alone, skip_special_tokens=True) == [strip_white_space(text) for text in some]
 
 
 @fuzz(15_000, short=80, text=texts, max_length=st.integers(1, 20))
@@ -49,12 +50,13 @@ def test_truncation_keeps_the_beginning_and_the_end_token(tiny_tokenizer, text, 
 
 
 @fuzz(300, short=5, some=st.lists(texts, min_size=1, max_size=6), vocab_size=st.integers(259, 300))
-def test_a_vocabulary_trained_on_any_text_is_lossless(some, vocab_size):
+def test_a_vocabulary_trained_on_any_text_is_lossless_but_for_its_normalizer(some, vocab_size):
     tokenizer = train_tokenizer(sentences=some, vocab_size=vocab_size, show_progress=False)
     assert 259 <= len(tokenizer) <= vocab_size
-    assert tokenizer.batch_decode(tokenizer(some)["input_ids"], skip_special_tokens=True) == some
+    expected = [tokenizer.backend_tokenizer.normalizer.normalize_str(text) for text in some]
+    assert tokenizer.batch_decode(tokenizer(some)["input_ids"], skip_special_tokens=True) == expected
 
 
 @fuzz(1000, blank=blanks)
-def test_blanks_are_text_to_the_tokenizer(tiny_tokenizer, blank):
-    assert len(tiny_tokenizer(blank)["input_ids"]) == 1 + len(blank.encode())
+def test_blanks_are_no_text_to_the_tokenizer(tiny_tokenizer, blank):
+    assert len(tiny_tokenizer(blank)["input_ids"]) == 1 + len(strip_white_space(blank))

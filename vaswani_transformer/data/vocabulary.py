@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
 import datasets
+from tokenizers import normalizers
 from tokenizers.pre_tokenizers import ByteLevel
 from transformers.utils import logging
 
@@ -19,6 +22,19 @@ logger = logging.get_logger(__name__)
 
 _PAIRS_PER_READ = 1000
 
+# Characters that people type for another one, by the usual one; invisible ones stand for nothing.
+LOOKALIKES = {
+    "'": "\u2018\u2019\u201a\u201b\u02bc\u00b4`",
+    '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb",
+    "-": "\u2010\u2011",
+    " ": "\t\u00a0\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
+    "": "\u00ad\u200b\u200c\u2060\ufeff",
+}
+for _code in range(ord("!"), ord("~") + 1):
+    LOOKALIKES[chr(_code)] = LOOKALIKES.get(chr(_code), "") + chr(_code + 0xFEE0)  # its full-width form
+_RARE = 1 / 200  # of all sentences, at most, have a rare look-alike
+_FREQUENT = 50  # times as many have the usual character
+
 
 def train_tokenizer(
     files: Sequence[str | Path] | None = None,
@@ -27,7 +43,10 @@ def train_tokenizer(
     vocab_size: int,
     show_progress: bool = True,
 ) -> VaswaniTransformerTokenizer:
-    """A tokenizer trained on the sentences of both languages together; they are streamed, not held.
+    """Train a tokenizer on the sentences of both languages together; they are streamed, not held.
+
+    Its normalizer maps look-alikes to the usual character (see `lookalike_normalizers`) and drops the white space
+    around a text, on the source and on the target.
 
     Args:
         files: UTF-8 text files of both languages, one sentence a line.
@@ -57,14 +76,50 @@ def train_tokenizer(
             f"`vocab_size` must be at least {smallest} (256 bytes and {len(untrained)} special tokens), got "
             f"{vocab_size}. Choose a larger vocabulary; the paper's has about 37,000 entries."
         )
+    counts: Counter[str] = Counter()
     tokenizer: VaswaniTransformerTokenizer = untrained.train_new_from_iterator(
-        sentences, vocab_size, show_progress=show_progress
+        _counted(sentences, counts), vocab_size, show_progress=show_progress
     )
+    backend = tokenizer.backend_tokenizer
+    backend.normalizer = normalizers.Sequence([*lookalike_normalizers(counts), backend.normalizer])
     if len(tokenizer) < vocab_size:
         logger.warning(
             f"The text yields a vocabulary of {len(tokenizer)} entries, fewer than `vocab_size` {vocab_size}."
         )
     return tokenizer
+
+
+def _counted(sentences: Iterable[str | list[str]], counts: Counter[str]) -> Iterator[list[str]]:
+    """Yield the sentences in lists, and count those that have each character.
+
+    Under "" all sentences are counted, and under "NFD" those that NFC changes.
+    """
+    for given in sentences:
+        several = [given] if isinstance(given, str) else given
+        for sentence in several:
+            counts.update(set(sentence))
+            counts["NFD"] += not unicodedata.is_normalized("NFC", sentence)
+        counts[""] += len(several)
+        yield several
+
+
+def lookalike_normalizers(counts: Counter[str]) -> list[normalizers.Normalizer]:
+    """Return normalizers that map rare look-alikes to the usual character, so that a model reads both alike.
+
+    A look-alike is mapped if at most one sentence in 200 has it and 50 times as many have the usual character.
+    Decomposed letters (NFD) are composed if at most one sentence in 200 has them.
+
+    Args:
+        counts: Number of sentences with each character; under "" of all, and under "NFD" of those that NFC changes.
+    """
+    most = counts[""] * _RARE
+    found: list[normalizers.Normalizer] = [normalizers.NFC()] if counts["NFD"] <= most else []
+    for usual, lookalikes in LOOKALIKES.items():
+        for lookalike in lookalikes:
+            is_rare = counts[lookalike] <= most and counts[lookalike] * _FREQUENT < counts[usual]
+            if is_rare:
+                found.append(normalizers.Replace(lookalike, usual))
+    return found
 
 
 def corpus_sentences(dataset: datasets.Dataset) -> Iterator[list[str]]:
