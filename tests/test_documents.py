@@ -11,6 +11,7 @@ import torch
 from transformers import TextStreamer, pipeline
 
 from vaswani_transformer import pipeline_vaswani_transformer as code
+from vaswani_transformer.evaluation.translate import translate as translate_sentences
 from vaswani_transformer.pipeline_vaswani_transformer import MAX_TEXT_BYTES, split_text, word_scores
 
 
@@ -74,8 +75,8 @@ def without_figures(text):
         ),
         ("a\nb\r\n\n c ", ["", "a", "\n", "b", "\r\n\n ", "c", " "]),
         (
-            "- one\n* two\n\t1. Three.\n(a) four",
-            ["- ", "one", "\n* ", "two", "\n\t1. ", "Three.", "\n(a) ", "four", ""],
+            "- one\n* two\n\t1. Three.\n2. Four\n(a) four",
+            ["- ", "one", "\n* ", "two", "\n\t1. ", "Three.", "\n2. ", "Four", "\n(a) ", "four", ""],
         ),
         (
             'He said: "Go." Then (he) left.) "So?" Yes',
@@ -94,6 +95,58 @@ def without_figures(text):
 )
 def test_text_is_split_at_lines_and_behind_sentences(text, parts):
     assert split_text(text) == parts
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Это стоит 5 тыс. рублей.",
+        "Das Gebiet inkl. öffentlicher Wege ist groß.",
+        "On viendra av. été ou après.",
+        "Tel mám např. čtyři.",
+        "He left on Jan. 5 and came back on Sept. 3.",
+        "Am 3. Oktober ist Feiertag.",
+        "3. Oktober ist Feiertag.",
+        "A. Lincoln was tall.",
+        "Der Betrag von 3 Mio. Euro ist bezahlt.",
+        "Воду пили в 1999 г. Москва росла.",
+        "Sra. López y el Sr. García.",
+        "他说：“你好。”然后走了。",
+    ],
+)
+def test_a_lone_sentence_is_not_cut(sentence):
+    assert split_text(sentence) == ["", sentence, ""]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["你好。", "再见！", "真的？", "好"],
+        ["今日は。", "「はい。」 ", "元気？"],
+        ["هل أنت هنا؟ ", "نعم."],
+        ["मैं यहाँ हूँ। ", "तुम कहाँ हो।"],
+        ["کیا آپ یہاں ہیں؟ ", "جی ہاں۔ ", "اچھا"],
+        ["저는 갔어요. ", "오늘 왔어요."],
+        ["Он ушёл. ", "Она пришла!"],
+        ["¿Qué? ", "¡Ándale!"],
+    ],
+)
+def test_sentences_end_in_the_marks_of_other_scripts(sentences):
+    assert [part for part in split_text("".join(sentences)) if part.strip()] == [each.strip() for each in sentences]
+    assert "".join(split_text("".join(sentences))) == "".join(sentences)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("1. Eins\n2. Zwei\n\n3. Drei", ["Eins", "Zwei", "Drei"]),
+        ("3. Oktober\n24. Dezember", ["3. Oktober", "24. Dezember"]),
+        ("Termine:\n1. Mai", ["Termine:", "1. Mai"]),
+        ("1) Eins\nb) Zwei", ["Eins", "Zwei"]),
+    ],
+)
+def test_numbers_in_front_of_lines_are_marks_of_a_list_if_they_count(text, sentences):
+    assert split_text(text)[1::2] == sentences
 
 
 SENTENCES = [
@@ -148,8 +201,9 @@ def test_installed_splitter_is_used_with_the_models_language(monkeypatch):
     monkeypatch.setattr(
         code, "_segmenter", lambda: lambda language, text: asked.append(language) or [text[:3], text[3:]]
     )
-    assert split_text("ab cd", "fr") == ["", "ab", " ", "cd", ""]
-    assert asked == ["fr"]
+    assert split_text("ab cd", "fr") == split_text("ab cd", "fr_CA") == ["", "ab", " ", "cd", ""]
+    assert asked == ["fr", "fr"]
+    assert split_text("ab cd") == ["", "ab cd", ""]  # of an unknown language
 
 
 def test_sentencex_makes_up_the_line_again_also_where_it_would_panic(monkeypatch):
@@ -220,124 +274,190 @@ def test_what_is_no_text_is_refused_as_before(translate):
         translate("A.", target_prefix=["Ein"])
 
 
+# ---- white space ----
+
+
+SPACES = ["\t", "\r", " ", "\u00a0", "\u3000", "\n"]
+
+
+@pytest.mark.parametrize("split_sentences", [True, False])
+def test_white_space_around_a_text_is_not_translated_and_comes_back(copying, split_sentences):
+    pipe, seen = copying
+    texts = [f"{before}A dog{after}" for before in ["", *SPACES] for after in ["", *SPACES]]
+    expected = [{"translation_text": text} for text in texts]
+    assert pipe(texts, split_sentences=split_sentences) == expected
+    assert [pipe(text, split_sentences=split_sentences)[0] for text in texts] == expected
+    assert set(seen) == {"A dog"}
+
+
+def test_white_space_around_a_sentence_comes_back_from_translate(copying):
+    pipe, seen = copying
+    texts = [f"{space}A dog{space}" for space in SPACES]
+    assert list(translate_sentences(pipe.model, pipe.tokenizer, texts)) == texts
+    assert set(seen) == {"A dog"}
+
+
 # ---- what stays as it is ----
+
+KEPT = [
+    "https://a.bc/d?e=f&g=1#h",
+    "HTTPS://A.BC/D1",
+    "https://en.wikipedia.org/wiki/Attention_(machine_learning)",
+    "www.a.bc",
+    "ftp://a.bc/d_e~f/",
+    "jo.doe+x@mail.a-b.org",
+    *"{name} {} {0} {user.name} {x!r} {price:.2f} ${count} #{count} %{count}".split(),
+    "{{ name }}",
+    "{{x}}",
+    *"%s %d %1$s %2$d %.2f %(kind)s %(n)d %05d %-3s %@ %lld".split(),
+    "<%= x %>",
+    "<b>",
+    "</b>",
+    "<br/>",
+    "<a href=\"https://a.bc\" title='x'>",
+    '<x id="1"/>',
+    *"&amp; &nbsp; &#160; &#xA0;".split(),
+]
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("around", "said", "expected"),
     [
-        ("See https://a.bc/d?e=f&g=1#h for more.", "sEE https://a.bc/d?e=f&g=1#h FOR MORE."),
-        ("Write to jo.doe+x@mail.a-b.org, please", "wRITE TO jo.doe+x@mail.a-b.org, PLEASE"),
-        ("Dear {name}, you have %d new %(kind)s.", "dEAR {name}, YOU HAVE %d NEW %(kind)s."),
-        ("A <b>red</b> dog<br/>", "a <b>RED</b> DOG<br/>"),
-        ("It costs 1,299.50 on 2026-11-05 at 12:30.", "iT COSTS 1299.50 ON 2026-11-05 AT 12:30."),
-        ("Ask 192.168.100.1 or HTTPS://A.BC/D1 now", "aSK 192.168.100.1 OR HTTPS://A.BC/D1 NOW"),
-        ("Is it ${count} or {{x}}?", "iS IT ${count} OR {{x}}?"),
-        ("There are 13 of them.", "tHERE ARE 13 OF THEM."),
+        ("See KEPT for more.", {"See": "Siehe.", "for more.": "f\u00fcr mehr."}, "Siehe KEPT f\u00fcr mehr."),
+        ("看KEPT吧", {"看": "Look.", "吧": "please。"}, "LookKEPTplease"),
+        ("देखो KEPT अब।", {"देखो": "Schau।", "अब।": "jetzt।"}, "Schau KEPT jetzt।"),
+        ("Смотри, KEPT, сейчас!", {"Смотри,": "Sieh,", "сейчас!": "jetzt!"}, "Sieh, KEPT, jetzt!"),
     ],
 )
-def test_sentence_is_translated_around_what_its_translation_lost(saying, text, expected):
-    pipe, _ = saying(without_figures)
-    assert pipe(text) == [{"translation_text": expected}]
-    assert pipe([text, "so."])[0] == {"translation_text": expected}
-    assert pipe(text, split_sentences=False) == [{"translation_text": without_figures(text)}]
+def test_sentence_is_translated_around_what_its_translation_lost(saying, around, said, expected):
+    pipe, seen = saying(lambda text: said.get(text, "Verloren."))
+    texts = [around.replace("KEPT", kept) for kept in KEPT]
+    for text, kept in zip(texts, KEPT, strict=True):
+        assert pipe(text) == [{"translation_text": expected.replace("KEPT", kept)}]
+    assert set(seen) == {*texts, *said}
+    assert pipe(texts, split_sentences=False) == [{"translation_text": "Verloren."}] * len(texts)
+
+
+def test_translation_that_copied_it_stands(saying):
+    pipe, seen = saying(lambda text: f"Das {text.split(maxsplit=1)[1]} ist gut.")
+    texts = [f"See {kept}" for kept in KEPT]
+    assert pipe(texts) == [{"translation_text": f"Das {kept} ist gut."} for kept in KEPT]
+    assert sorted(seen) == sorted(texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("看https://a.bc/d吧。再见", "https://a.bc/d"),
+        ("写信给jo@a.bc吧", "jo@a.bc"),
+        ("Gehe zu (https://a.bc/d), bitte", "https://a.bc/d"),
+        ("Иди на https://a.bc/d.", "https://a.bc/d"),
+        ("देखो %sमें", "%s"),
+    ],
+)
+def test_what_is_kept_ends_where_its_standard_says(text, kept):
+    assert code._around_kept(text, set())[1] == [kept]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I <3 you and you -> like me.",
+        "If a < b and c > d then x<y.",
+        "It grew by 100% so fast, 5 % did not, %% neither.",
+        "50 %der Leute, 20%s",
+        "AT&T; Q&A",
+        "Take { this } and {that one}.",
+        "me@home and @you",
+        "It costs 1,299.50 on 2026-11-05 at 12:30, see 192.168.100.1.",
+    ],
+)
+def test_nothing_else_is_kept(text):
+    assert code._around_kept(text, set())[1] == []
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("I saw 2 dogs on 12 May.", "Ich sah zwei Hunde am zwölften Mai."),  # words instead of small numbers
-        ("He has 3 dogs and 20 cats.", "Er hat drei Hunde und 20 Katzen."),
-        ("It cost 1,299.50 euros.", "Es kostete 1.299,50 Euro."),  # separators of the other language
-        ("10,000 came and 1,234,567 went.", "10 000 sont venus, 1\u202f234\u00a0567 sont partis."),
-        ("It took from 1990-2000.", "Es dauerte von 1990\u20132000."),
-        ("At 3 p.m. it was open, at 10:30 p.m. shut.", "Um 15 Uhr war es auf, um 22:30 Uhr zu."),  # other clocks
-        ("It closed at 12:30 a.m.", "Es schloss um 00:30 Uhr."),
-        ("It cost 1,299.50 euros.", "Cela co\u00fbtait 1 299,50 euros."),
-        ("On May 12 100 people came.", "Am 12. Mai kamen 100 Menschen."),
-        ("2,500,000 people live there.", "Dort leben 2,5 Millionen Menschen."),  # words for zeros
-        ("12,000 people live there.", "Dort leben 12 Tausend Menschen."),
-        ("It costs 1 million dollars.", "Es kostet 1.000.000 Dollar."),
-        ("It cost $1,500 and 25.000 more.", "Es kostete 1500 $ und 25000 mehr."),
-        ("In 1000 years: 1234,56", "In 1.000 Jahren: 1,234.56"),
-        ("See www.a.bc: {x} of 100%.", "Siehe: www.a.bc {x} von 100%."),  # in their places
+        ("It is 0.125.", "Es ist 0,125."),
+        ("Ask 192.168.100.1 now.", "Frage jetzt 192.168.100."),
+        ("It costs 1.5 billion.", "Cuesta 1500 millones."),
+        ("3亿人", "300 million people"),
+        ("7:30 in the evening", "19:30 Uhr"),
+        ("في عام ٢٠٢٠", "In 2020"),
+        ("In the 21st century.", "Im einundzwanzigsten Jahrhundert."),
+        ("There were 10,000 people.", "Es waren 10 Menschen."),
+        ("Room 101 has 40 lamps.", "14 Lampen hat Zimmer 11."),
+        ("2,5 Millionen", "2.5 million"),
     ],
 )
-def test_translation_that_lost_nothing_is_the_models(saying, text, said):
+def test_numbers_are_the_models_own(saying, text, said):
     pipe, seen = saying({text: said}.get)
     assert pipe(text) == [{"translation_text": said}]
     assert seen == [text]
 
 
+def test_tokens_of_the_tokenizer_are_left_to_the_model(checkpoint):
+    pipe, seen = pipeline("translation", model=str(checkpoint)), []
+    pipe.tokenizer.add_tokens(["<de>", "<bt>"])
+
+    def generate(input_ids, **_):
+        seen.extend(pipe.tokenizer.batch_decode(input_ids, skip_special_tokens=True))
+        return pipe.tokenizer(["Gut."] * len(input_ids), padding=True, return_tensors="pt").input_ids
+
+    pipe.model.generate = generate
+    texts = ["<de>A dog. A book.", " <bt> STOP THAT https://a.bc ", "A <de> dog."]
+    assert [each["translation_text"] for each in pipe(texts)] == ["Gut.", " Gut. ", "Gut."]
+    assert sorted(seen) == sorted(text.strip() for text in texts)
+
+
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("text", "seen", "found"),
     [
-        ("Um 13:00 kamen 78 von 42 dort an.", "Um 12:30 kamen 78 von 42 dort an."),
-        ("Um 12.30 kamen 42 von 788 dort an.", "Um 12.30 kamen 42 von 78 dort an."),  # one is missing, one too much
-        ("Um 12.30 kamen 42 von 7800 dort an.", "Um 12.30 kamen 42 von 78 dort an."),
-        ("Um 12.30 kamen 42 von 12345 dort an.", "Um 12.30 kamen 42 von 78 dort an."),
-        ("Um 12:30 kamen 42 von x78 dort an.", "Um 12:30 kamen 42 von x78 dort an."),
-        (
-            "Um 00:30 kamen 42 von 78 dort an.",
-            "Um 12:30 kamen 42 von 78 dort an.",
-        ),  # twelve more, but no clock is told
+        ("STOP THAT DOG", "Stop that dog", "STOP THAT DOG NOW."),
+        ("ДА, ИДИ СЮДА!", "Да, иди сюда!", "ДА, ИДИ СЮДА! NOW."),
+        ("ΕΛΑ ΕΔΩ", "Ελα εδω", "ΕΛΑ ΕΔΩ NOW."),
+        ("DON’T GO 2 É", "Don’t go 2 é", "DON’T GO 2 É NOW."),
+        ("NATO", "NATO", "NATO now."),
+        ("NATO 2025", "NATO 2025", "NATO 2025 now."),
+        ("The USA", "The USA", "The USA now."),
+        ("저는 어제 USB를 샀어요.", "저는 어제 USB를 샀어요.", "저는 어제 USB를 샀어요. now."),
+        ("我买了 USB 和 DVD", "我买了 USB 和 DVD", "我买了 USB 和 DVD now."),
+        ("هذا USB", "هذا USB", "هذا USB now."),
     ],
 )
-def test_wrong_numbers_are_replaced_by_those_of_the_sentence(saying, said, expected):
-    text = "At 12:30 there came 42 of 78."
-    pipe, seen = saying({text: said}.get)
-    assert pipe(text) == [{"translation_text": expected}]
-    assert seen == [text]
+def test_capitals_alone_are_translated_as_small_letters_and_come_back_as_capitals(saying, text, seen, found):
+    pipe, asked = saying(lambda text: f"{text} now.")
+    assert pipe(text) == [{"translation_text": found}]
+    assert asked == [seen]
+
+
+@pytest.mark.parametrize("side", ["source_language", "target_language"])
+def test_turkish_capitals_are_left_to_the_model(saying, side):
+    pipe, seen = saying(lambda text: "istanbul ve ışık")
+    setattr(pipe.model.config, side, "tr")
+    assert pipe("İSTANBUL VE IŞIK") == [{"translation_text": "istanbul ve ışık"}]
+    assert seen == ["İSTANBUL VE IŞIK"]
+
+
+def test_shouted_pieces_come_back_as_capitals(saying):
+    pipe, seen = saying(without_figures)
+    assert pipe("CALL {NAME} NOW") == [{"translation_text": "CALL {NAME} NOW"}]
+    assert set(seen) == {"Call {name} now", "Call", "Now"}
 
 
 @pytest.mark.parametrize(
     ("text", "said", "expected"),
     [
-        (
-            "It costs $1,500.",
-            "Es kostet 1.400 $.",
-            "Es kostet 1500 $.",
-        ),  # no separators that mean a fraction elsewhere
-        ("It weighs 1234.567 kg.", "Es wiegt 5 kg.", "Es wiegt 1234.567 kg."),
-        ("There are 3 dogs.", "Es gibt 4 Hunde.", "Es gibt 3 Hunde."),
+        ("你好。再见！", {"你好。": "Hello.", "再见！": "Goodbye!"}, "Hello. Goodbye!"),
+        ("「はい。」元気？", {"「はい。」元気？": "Yes. How are you?"}, "Yes. How are you?"),
+        ("你好。再见！", {"你好。": "今日は。", "再见！": "さようなら！"}, "今日は。さようなら！"),
+        ("Hi. Bye!", {"Hi.": "你好。", "Bye!": "再见！"}, "你好。 再见！"),
     ],
 )
-def test_number_that_takes_the_place_of_a_wrong_one(saying, text, said, expected):
-    pipe, seen = saying({text: said}.get)
+def test_sentences_that_touched_have_a_space_between_them_in_other_scripts(saying, text, said, expected):
+    pipe, _ = saying(said.get)
     assert pipe(text) == [{"translation_text": expected}]
-    assert seen == [text]
-
-
-def test_number_is_not_replaced_by_a_lost_address(saying):
-    pipe, _ = saying({"See www.a.bc now.": "5 jetzt siehe.", "See": "Siehe", "now.": "jetzt."}.get)
-    assert pipe("See www.a.bc now.") == [{"translation_text": "Siehe www.a.bc jetzt."}]
-
-
-def test_of_two_wrong_numbers_none_is_guessed_at(saying):
-    said = {"Room 101 has 40 lamps.": "14 Lampen hat Zimmer 11.", "Room": "Zimmer", "has": "hat", "lamps.": "Lampen."}
-    pipe, _ = saying(said.get)
-    assert pipe("Room 101 has 40 lamps.") == [{"translation_text": "Zimmer 101 hat 40 Lampen."}]
-
-
-def test_a_dash_is_no_point(saying):
-    pipe, _ = saying({"It takes 3-4 hours.": "Es dauert 3,4 Stunden."}.get)
-    assert pipe("It takes 3-4 hours.") == [{"translation_text": "Es dauert 3-4 Stunden."}]
-
-
-def test_sentence_is_translated_around_a_number_that_became_part_of_a_word(saying):
-    said = {"I saw 12345 of them.": "Ich sah12344 davon.", "I saw": "Ich sah", "of them.": "von ihnen."}
-    pipe, _ = saying(said.get)
-    assert pipe("I saw 12345 of them.") == [{"translation_text": "Ich sah 12345 von ihnen."}]
-
-
-def test_capitals_are_translated_as_small_letters_and_come_back_as_capitals(saying):
-    pipe, seen = saying(lambda text: f"{text} now.")
-    assert pipe("STOP THAT DOG") == [{"translation_text": "STOP THAT DOG NOW."}]
-    assert pipe("NATO") == [{"translation_text": "NATO now."}]
-    assert seen == ["Stop that dog", "NATO"]
-    pipe, seen = saying(without_figures)
-    assert pipe("CALL 12345 NOW") == [{"translation_text": "CALL 12345 NOW"}]
-    assert set(seen) == {"Call 12345 now", "Call", "Now"}
 
 
 def test_symbols_and_broken_characters_stay_and_are_not_translated(saying):
@@ -358,8 +478,8 @@ def test_text_without_letters_stays_as_it_is(saying):
 
 def test_every_translation_is_completed_and_its_words_have_no_scores_then(saying):
     pipe, _ = saying(without_figures)
-    found = pipe(["Go to 12345.", "Go."], num_return_sequences=2, return_scores=True)
-    assert [each["translation_text"] for each in found[0]] == ["gO TO 12345."] * 2
+    found = pipe(["Go to {x}.", "Go."], num_return_sequences=2, return_scores=True)
+    assert [each["translation_text"] for each in found[0]] == ["gO TO {x}."] * 2
     assert [(each["score"], each["words"]) for each in found[0]] == [(None, [])] * 2
     assert all(each["words"] for each in found[1])
 

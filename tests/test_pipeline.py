@@ -256,6 +256,28 @@ def test_another_architecture_works_as_plain_generate(tiny_tokenizer):
     ]
 
 
+def test_a_text_for_a_model_of_another_package_is_split_only_if_that_is_asked_for(tiny_tokenizer, monkeypatch):
+    config = MarianConfig(
+        vocab_size=300, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, pad_token_id=0, eos_token_id=2,
+        decoder_start_token_id=0, forced_eos_token_id=None,
+    )  # fmt: skip
+    seen, marian = [], MarianMTModel(config).eval()
+    generate = marian.generate
+
+    def noting(input_ids, **options):
+        seen.append(tiny_tokenizer.decode(input_ids[0]))
+        return generate(input_ids, **options)
+
+    monkeypatch.setattr(marian, "generate", noting)
+    translate = pipeline("translation", model=marian, tokenizer=tiny_tokenizer, max_new_tokens=5)
+    text = ">>fra<< A dog runs. Two women read."
+    translate(text)
+    assert seen == [f"{text}</s>"]
+    translate(text, split_sentences=True)
+    assert seen[1:] == [">>fra<< A dog runs.</s>", "Two women read.</s>"]
+
+
 def test_a_tokenizer_that_needs_languages_gets_them(tiny_tokenizer, translate):
     class NeedsLanguages(type(tiny_tokenizer)):
         def _build_translation_inputs(self, text, return_tensors, src_lang, tgt_lang):

@@ -5,7 +5,8 @@
 import functools
 import itertools
 import re
-from collections import deque
+import unicodedata
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import partial
 from typing import Any
@@ -28,48 +29,112 @@ _SPACES = ("\u0120", "\u2581")  # in front of a word's first token, by byte-leve
 _PAIR_TASK = re.compile(r"translation_([\w-]+)_to_([\w-]+)")
 
 # White space in front of a line, with the mark of a list.
-_BEFORE = re.compile(r"\s*(?:(?:[-*+\u2022\u2023\u2013]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s+)?")
-# White space behind the end of a sentence and before a capital, a digit or a quotation mark.
+_BULLET = re.compile(r"\s*(?:(?:[-*+\u2022\u2023\u2013]|\(?(?:\d{1,3}|[a-zA-Z])\))\s+)?")
+_NUMBER = re.compile(r"\s*(\d{1,3})\.\s+")
+
+_ENDS = ".!?\u2026\u061f\u06d4\u0964\u0965"  # of sentences, before white space
+_WIDE_ENDS = "\u3002\uff01\uff1f\uff61"  # of sentences, before anything
+_CLOSING = "\"'\u201c\u201d\u00bb\u2019)\\]\u300d\u300f\uff09\u3011\u300b"
+_OPENING = "\"'\u201e\u201c\u00ab\u00bf\u00a1(\\[\u300c\u300e\uff08\u3010\u300a"
 _BETWEEN = re.compile(
-    r"(?<=[.!?\u2026])[\"'\u201c\u201d\u00bb\u2019)\]]*\s+(?=[\"'\u201e\u201c\u00ab\u00bf\u00a1(\[]*[^\W_a-z])"
+    f"(?<=[{_ENDS}{_WIDE_ENDS}])[{_CLOSING}]*\\s+(?=[{_OPENING}]*([^\\W_]))"
+    f"|(?<=[{_WIDE_ENDS}])(?=[^\\s{_CLOSING}{_ENDS}{_WIDE_ENDS}])"
 )
-_NO_END = re.compile(r"\b(?:[^\W\d]|(?<![.,$])\d{1,2}|Dr|Mrs?|Ms|Mme|Prof|St|Nr|No|Fig|vs|bzw|usw|ca|vgl|etc|cf)\.$")
+_ABBREVIATIONS = (
+    "Dr Mr Mrs Ms Prof Rev Gen Sen Gov Capt Lt Col Sgt Jr Sr St Mt Inc Ltd Corp Co Fig No Vol vs etc cf approx est "
+    "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez Mär "
+    "Hr Hrn Frl Nr Str Tel Abb Abs Art Bd bzw usw ca vgl evtl ggf inkl exkl zzgl Mio Mrd Jh geb gest "
+    "Mme Mlle MM env janv févr avr juill déc Sra Srta Dra núm pág aprox "
+    "Sig Dott dhr mevr bijv např np tzw godz ul "
+    "г гг тыс млн млрд руб ул им"
+)
+_NO_END = re.compile(rf"\b(?:[^\W\d]|(?<![.,$])\d{{1,2}}|{_ABBREVIATIONS.replace(' ', '|')})\.$")
+
 # What no sentence holds: emojis, and characters that are broken or control something.
 _SIGNS = re.compile(
     "([\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\U0001f000-\U0001faff]+)"
 )
-# What stays as it is: addresses, placeholders, tags and numbers.
+
+# What must not be translated.
+_URL = r"[\w.~:/?\#@!$&'*+,;=%-]"
 _KEPT = re.compile(
-    r"((?i:https?://|www\.)[^\s<>]*[\w/]|[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-    r"|\$?\{+[^{}\s]*\}+|%\(\w+\)[sdf]|%[sdif]\b|</?\w[^<>]*>"
-    r"|\d+(?:[.,:/-]\d+)*)"
+    rf"""
+    \b(?i:https?://|ftp://|www\.)(?:{_URL}|\({_URL}*\))*(?:[\w/~\#&=%+-]|\({_URL}*\))  # a URL
+    | \w[\w.%+-]{{0,63}}@(?:[\w-]{{1,63}}\.)+[A-Za-z]{{2,24}}  # an e-mail address
+    | \{{\{{[^{{}}]{{1,100}}\}}\}}  # {{{{ name }}}}
+    | [$\#%]?\{{(?:\w[\w.-]*)?(?:![rsa])?(?::[^{{}}\s]*)?\}}  # {{name}} {{}} {{price:.2f}} ${{name}} %{{name}}
+    | (?<![\d%])(?<!\d\s)%(?:\d+\$|\(\w+\))?[-+\#0,]*\d*(?:\.\d+)?(?:hh?|ll?|[zjt])?[sdifuxXeEgGc@]  # %s %1$s %(x)s
+    | <%[=-]?[^<>%]{{1,100}}%>  # <%= name %>
+    | </?[A-Za-z][\w.:-]*(?:\s+[\w.:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*\s*/?>  # a tag
+    | &(?:[A-Za-z][A-Za-z\d]{{1,31}}|\#\d{{1,7}}|\#[xX][\dA-Fa-f]{{1,6}});  # an entity
+    """,
+    re.ASCII | re.VERBOSE,
 )
-_GROUPED = re.compile(r"\d{1,3}([.,])\d{3}(?:\1\d{3})*(?!\1)(?:[.,]\d+)?")  # digits with separators of thousands
 
 
 def split_text(text: str, language: str | None = None) -> list[str]:
-    """Parts of a text, which they make up: what is no sentence and a sentence in turn, beginning and ending with none.
+    """Split a text into parts that make it up: what is no sentence and a sentence in turn, ending with no sentence.
 
-    Lines end sentences. In a line `sentencex` finds them, where it is installed, else a plain rule: they end in `.`,
-    `!`, `?` or an ellipsis before a capital or a digit, but not behind a number, a letter or a common abbreviation.
+    Lines end sentences. Within a line `sentencex` finds them if it is installed and the language is known, otherwise
+    a plain rule. A sentence then ends in a full stop, an exclamation or question mark or an ellipsis before white
+    space and a digit or a letter that is not small, but not behind a number, a letter or a common abbreviation. It
+    also ends in each full-width full stop, exclamation or question mark.
+
+    A number with a full stop in front of a line is the mark of a list if another line has the number next to it.
     """
+    lines = text.splitlines(keepends=True)
+    numbers = {int(found[1]) for found in map(_NUMBER.match, lines) if found}
     parts = [""]
-    for line in text.splitlines(keepends=True):
-        before: str = _BEFORE.match(line)[0]  # type: ignore[index]  # which may be empty
-        parts[-1] += before
-        for sentence in _sentences(line[len(before) :], language):
-            _add_pieces(parts, _SIGNS.split(sentence))
+    for line in lines:
+        mark: Any = _BULLET.match(line)
+        number = _NUMBER.match(line)
+        if number and {int(number[1]) - 1, int(number[1]) + 1} & numbers:
+            mark = number
+        parts[-1] += mark[0]
+        for sentence in _sentences(line[mark.end() :], language):
+            _add_pieces(parts, _SIGNS.split(sentence)[::2], _SIGNS.findall(sentence))
     return parts
 
 
-def _add_pieces(parts: list[str], pieces: Iterable[str]) -> None:
-    """Adds to parts every second piece as a sentence, if it has a letter, without commas before and white space."""
-    for index, piece in enumerate(pieces):
-        stripped = piece.strip().lstrip(",;:)").lstrip() if index % 2 == 0 and any(map(str.isalpha, piece)) else ""
+def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> None:
+    """Append every piece that has a letter to the parts as a sentence, without white space and commas before it."""
+    for piece, separator in itertools.zip_longest(pieces, separators, fillvalue=""):
+        stripped = piece.strip().lstrip(",;:)\uff0c\uff1b\uff1a\uff09").lstrip()
+        if not any(map(str.isalpha, piece)):
+            stripped = ""
         start = piece.index(stripped) if stripped else len(piece)
         parts[-1] += piece[:start]
         if stripped:
             parts += [stripped, piece[start + len(stripped) :]]
+        parts[-1] += separator
+
+
+def whole_text(text: str) -> list[str]:
+    """Return a text as three parts, of which the first and the last are the white space around it.
+
+    All three of a blank text are empty.
+    """
+    stripped = text.strip()
+    if not stripped:
+        return ["", "", ""]
+    start = text.index(stripped)
+    return [text[:start], stripped, text[start + len(stripped) :]]
+
+
+def put_together(parts: list[str], translations: Iterable[str]) -> str:
+    """Return a text with its sentences translated, from the parts of `split_text`.
+
+    Sentences that touch, as Chinese ones do, get a space between them where the translation does not end as wide.
+    """
+    text, touches = parts[0], False
+    for sentence, after, translation in zip(parts[1::2], parts[2::2], translations, strict=True):
+        text += (" " if touches else "") + translation + after
+        touches = not after and _is_wide(sentence[-1:]) and not _is_wide(translation[-1:])
+    return text
+
+
+def _is_wide(character: str) -> bool:
+    return character != "" and unicodedata.east_asian_width(character) in "FW"
 
 
 def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
@@ -82,99 +147,105 @@ def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
 
 def by_sentence(
     texts: Iterator[Any],
-    split: Callable[[Any], list[str]],
+    model: Any,
+    tokenizer: Any,
+    language: str | None,
     compute: Callable[[Iterator[str]], Iterable[Any]],
     edit: Callable[[Any, Callable[[str], str]], Any],
     again: Callable[[list[str]], Iterable[str]],
 ) -> Iterator[tuple[list[str], list[Any]]]:
-    """Parts of each text, as `split` gives them, and what `compute` finds for its sentences.
+    """Yield the parts of each text (`split_text`) and what `compute` finds for its sentences.
 
-    What has no sentence is the only part, and stays; `compute` sees a blank. Capitals alone are translated in small
-    letters. A wrong number is replaced, and a sentence whose translation lacks an address, a placeholder, a tag or
-    numbers is translated in pieces around them, by `again`. `edit` changes the translations in a result of `compute`.
+    Sentences without letters are not translated, and those in capitals are translated in small letters. A sentence
+    whose translation lacks a URL, an e-mail address, a placeholder, a tag or an entity is translated in pieces around
+    them, by `again`. A text that begins with a token of the tokenizer's own is left to the model as it is.
+
+    Args:
+        texts: Texts; what is no text is left to `compute`.
+        model: Its config tells the languages, if it has them.
+        tokenizer: Its added tokens are never kept out of the model's sight.
+        language: Code of the texts' language; None is that of the model.
+        compute: Results of sentences, in their order.
+        edit: Changes the translations in a result of `compute` by a function of a text.
+        again: Translations of pieces of a sentence.
     """
+    pair = [getattr(model.config, f"{side}_language", None) for side in ("source", "target")]
+    knows_capitals = not {"tr", "az"} & set(map(language_of, pair))  # their i has a capital of its own
+    tokens = set(tokenizer.get_added_vocab())
+    if tokenizer.split_special_tokens:
+        tokens -= set(tokenizer.all_special_tokens)
     pending: deque[list[str]] = deque()
+
+    def is_for_the_model(sentence: Any) -> bool:
+        return not isinstance(sentence, str) or sentence.startswith(tuple(tokens))
+
+    def is_shouted(sentence: str) -> bool:
+        num_words = sum(any(map(str.isalpha, word)) for word in sentence.split())
+        return knows_capitals and num_words > 1 and all(map(str.isupper, filter(str.isalpha, sentence)))
 
     def sentences() -> Iterator[Any]:
         for text in texts:
-            pending.append(split(text))
-            for sentence in pending[-1][1::2] or pending[-1]:
-                has_letter = not isinstance(sentence, str) or any(map(str.isalpha, sentence))
-                yield (sentence.capitalize() if _is_shouted(sentence) else sentence) if has_letter else ""
+            if not isinstance(text, str):
+                parts = ["", text, ""]
+            elif is_for_the_model(text.lstrip()):
+                parts = whole_text(text)
+            else:
+                parts = split_text(text, language or pair[0])
+            pending.append(parts)
+            for sentence in parts[1::2] or [""]:
+                is_loud = not is_for_the_model(sentence) and is_shouted(sentence)
+                yield sentence.capitalize() if is_loud else sentence
 
     def complete(sentence: str, text: str) -> str:
-        if not any(map(str.isalpha, sentence)):
-            return sentence.strip() and sentence
-        shout = str.upper if _is_shouted(sentence) else str
-        if (mended := _mend(sentence, shout(text))) is not None:
-            return mended
+        if is_for_the_model(sentence):
+            return text
+        shouts = is_shouted(sentence)
+        if shouts:
+            text = text.upper()
+        pieces, kept = _around_kept(sentence, tokens)
+        if not Counter(kept) - Counter(_around_kept(text, tokens)[1]):
+            return text
         parts = [""]
-        _add_pieces(parts, map(_ungroup, _KEPT.split(sentence)))
-        if pieces := parts[1::2]:  # which have no full stop of their own
-            found = again([piece.capitalize() if shout is str.upper else piece for piece in pieces])
-            ended = zip(pieces, map(shout, found), strict=True)
-            parts[1::2] = [text.rstrip(".!?") if piece[-1].isalnum() else text for piece, text in ended]
+        _add_pieces(parts, pieces, kept)
+        sources = parts[1::2]
+        found = again([source.capitalize() if shouts else source for source in sources]) if sources else []
+        for number, (source, translation) in enumerate(zip(sources, found, strict=True)):
+            translation = translation.upper() if shouts else translation
+            has_end = source[-1] in _ENDS + _WIDE_ENDS
+            parts[2 * number + 1] = translation if has_end else translation.rstrip(_ENDS + _WIDE_ENDS)
         return "".join(parts)
 
     results = iter(compute(sentences()))
     for first in results:
         parts = pending.popleft()
-        found = [first, *itertools.islice(results, max(0, len(parts) // 2 - 1))]
-        sources = parts[1::2] or parts
-        yield parts, [edit(each, partial(complete, source)) for source, each in zip(sources, found, strict=True)]
+        sources = parts[1::2]
+        if sources:
+            found = [first, *itertools.islice(results, len(sources) - 1)]
+            yield parts, [edit(each, partial(complete, source)) for source, each in zip(sources, found, strict=True)]
+        else:
+            text = parts[0] if parts[0].strip() else ""
+            yield [text, "", ""], [first]  # the result of a blank
 
 
-def _is_shouted(sentence: Any) -> bool:
-    return isinstance(sentence, str) and sentence.isupper() and " " in sentence
+def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]:
+    """Return the pieces around what must not be translated, and what that is; tokens of the model's are never."""
+    pieces, kept, end = [], [], 0
+    for found in _KEPT.finditer(sentence):
+        if found[0] not in tokens:
+            pieces.append(sentence[end : found.start()])
+            kept.append(found[0])
+            end = found.end()
+    return [*pieces, sentence[end:]], kept
 
 
-def _mend(sentence: str, text: str) -> str | None:
-    """A translation with what stays as it is; None if it lacks some, and has no other in its place.
-
-    Separators of digits may change, hours be those of another clock, and numbers up to twelve become words.
-    """
-    joined = [re.sub(r"(?<=\d)[ \u00a0\u202f](?=\d{3}(?!\d))", ".", each) for each in (sentence, text)]
-    missing, spare = min((_unmatched(*each) for each in ((sentence, text), joined)), key=lambda found: len(found[0]))
-    if not any(each[0][0].isdigit() for each in spare):
-        missing = [each for each in missing if not re.fullmatch(r"\d|1[0-2]", each[0])]
-    if not missing:
-        return text
-    is_digit = {each[0][0].isdigit() for each in (*missing, *spare)}
-    if (len(missing), len(spare), len(is_digit)) != (1, 1, 1) or text[: spare[0].start()][-1:].isalpha():
-        return None
-    start, end = spare[0].span()
-    right = sentence[missing[0].start() : missing[0].end()]
-    said, meant = (re.sub(r"\D", "", each) for each in (text[start:end], right))
-    if said.rstrip("0") == meant.rstrip("0") and abs(len(said) - len(meant)) > 2:  # "2,5 Millionen"
-        return text
-    return text[:start] + _ungroup(right) + text[end:]
-
-
-def _ungroup(text: str) -> str:
-    """The number without separators of thousands, which other languages read as a decimal point; else the text."""
-    return text.replace(grouped[1], "") if (grouped := _GROUPED.fullmatch(text)) else text
-
-
-def _unmatched(sentence: str, text: str) -> tuple[list[re.Match[str]], list[re.Match[str]]]:
-    """What should stay as it is and stands in a sentence, or in its translation, alone."""
-    has_clock = re.search(r"\d ?[ap]\.?m\b", f"{sentence} {text}", re.IGNORECASE)
-
-    def key(place: re.Match[str]) -> str:
-        plain = re.sub(r"(?<=\d)[.,:](?=\d)", ".", _ungroup(place[0]))
-        time = has_clock and re.fullmatch(r"([01]?\d|2[0-4])(|\.\d\d)", plain)
-        return f"{int(time[1]) % 12}{time[2]}" if time else plain
-
-    missing, spare = (list(_KEPT.finditer(each.replace("\u2013", "-"))) for each in (sentence, text))
-    for place in spare.copy():
-        if same := [each for each in missing if key(each) == key(place)]:
-            missing.remove(same[0])
-            spare.remove(place)
-    return missing, spare
+def language_of(code: str | None) -> str | None:
+    """Return a language code without its region."""
+    return code and re.split("[-_]", code)[0]
 
 
 @functools.cache
 def _segmenter() -> Any:
-    """`segment` of sentencex; None where that is not installed."""
+    """Return `segment` of sentencex, or None if it is not installed."""
     try:
         from sentencex import segment
     except ImportError:
@@ -183,13 +254,20 @@ def _segmenter() -> Any:
 
 
 def _sentences(line: str, language: str | None) -> list[str]:
-    """Sentences of a line, which they make up."""
-    if (segment := _segmenter()) is None:
-        found = ((each.start(), each.end()) for each in _BETWEEN.finditer(line))
-        ends = [end for start, end in found if not _NO_END.search(line[max(0, start - 12) : start])]
-        return [line[start:end] for start, end in itertools.pairwise([0, *ends, len(line)])]
-    found = segment(language or "en", re.sub(r"[^\S\n]|[\ud800-\udfff]", " ", line))  # it panics at others
-    return [line[start:end] for start, end in itertools.pairwise([0, *itertools.accumulate(map(len, found))])]
+    """Return the sentences of a line, which they make up."""
+    segment = _segmenter()
+    code = language_of(language)
+    if segment is None or code is None:
+        ends = [0]
+        for found in _BETWEEN.finditer(line):
+            goes_on = found[1] is not None and found[1].islower()
+            if not goes_on and not _NO_END.search(line[max(0, found.start() - 12) : found.start()]):
+                ends.append(found.end())
+        ends.append(len(line))
+    else:
+        plain = re.sub(r"[^\S\n]|[\ud800-\udfff]", " ", line)  # it panics at others
+        ends = [0, *itertools.accumulate(map(len, segment(code, plain)))]
+    return [line[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def check_text_length(text: str) -> None:
@@ -213,9 +291,11 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     `batch_size` texts if that is given; texts of a generator come one by one, or are read 16 batches ahead.
 
     A text of several sentences or lines is translated sentence by sentence (`split_text`), each of which then has that
-    limit of bytes, and its white space, blank lines and list marks stay. `split_sentences=False`, at construction or
-    in the call, translates each text as one. `target_prefix` is what every translation begins with; a text is then
-    translated as one sentence.
+    limit of bytes, and its blank lines and list marks stay. `split_sentences=False`, at construction or in the call,
+    translates each text as one. That is the default for models of other packages, whose texts may begin with a prefix
+    for all sentences, and what happens to texts that begin with a token of the tokenizer's own, such as `<2de>`.
+    White space around a text never reaches the model and comes back around the translation. `target_prefix` is what
+    every translation begins with; a text is then translated as one sentence.
 
     `return_scores=True` adds to each dictionary `score`, the mean log-probability of its tokens, and `words`, each
     with the mean of its own; a text of several sentences has the mean of theirs, all words, and `sentences`.
@@ -245,12 +325,13 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     model: Any  # of any architecture
     tokenizer: Any
 
-    def __init__(self, *args: Any, split_sentences: bool = True, **kwargs: Any) -> None:
-        self._splits_sentences = split_sentences
+    def __init__(self, *args: Any, split_sentences: bool | None = None, **kwargs: Any) -> None:
         if getattr(kwargs.get("model"), "quantization_method", "") == "vaswani_int8":
             kwargs.setdefault("device", "cpu")  # whose kernels it has
         super().__init__(*args, **kwargs)
-        if hasattr(self.model, "check_loaded_weights"):
+        self._is_ours = hasattr(self.model, "check_loaded_weights")
+        self._splits_sentences = self._is_ours if split_sentences is None else split_sentences
+        if self._is_ours:
             self.model.check_loaded_weights()
             self.model.check_tokenizer(self.tokenizer)
 
@@ -274,33 +355,32 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         begins = kwargs.get("target_prefix", self._forward_params.get("target_prefix")) is not None
         splits = (self._splits_sentences and not begins) if split_sentences is None else split_sentences
         if isinstance(inputs, str):
-            if splits:
-                return next(self._documents([inputs], **{"batch_size": _ANY_NUMBER, **kwargs}))
-            return super().__call__(inputs, **kwargs)
+            return next(self._documents([inputs], splits, **{"batch_size": _ANY_NUMBER, **kwargs}))
         is_sized, is_list = isinstance(inputs, Sized), isinstance(inputs, Sequence)
         if is_sized and kwargs.get("batch_size") is None and self._batch_size is None:
             kwargs["batch_size"] = _ANY_NUMBER
         if isinstance(inputs, dict) or not (isinstance(inputs, Iterable) or is_sized):
             self.preprocess(inputs)  # type: ignore[arg-type]  # raises TypeError
-        if splits or (is_list and not inputs):  # which transformers does not take
-            find: Any = partial(self._documents, inputs, **kwargs)
-            results: Any = list(find()) if is_list else _Sized(find, len(inputs)) if is_sized else find()
-        else:
-            is_data = isinstance(inputs, torch.utils.data.Dataset)
-            known = list(inputs) if is_list else inputs if is_data else (each for each in _iterator(inputs))
-            results = super().__call__(known, **kwargs)
-        if is_list and all(len(result) == 1 for result in results):
+        find: Any = partial(self._documents, inputs, splits, **kwargs)
+        if not is_list:
+            return _Sized(find, len(inputs)) if is_sized else find()
+        results = list(find())
+        if all(len(result) == 1 for result in results):
             return [result[0] for result in results]
         return results
 
-    def _parts_of(self, text: Any) -> list[str]:
-        """Parts of a text of several sentences or lines, as of `split_text`; the text alone, if it is none."""
-        parts = split_text(text, getattr(self.model.config, "source_language", None)) if isinstance(text, str) else []
-        return parts if len(parts) > 3 or (len(parts) == 3 and re.search(f"\n|{_SIGNS.pattern}", text)) else [text]
-
-    def _documents(self, texts: Any, **kwargs: Any) -> Iterator[list[dict[str, Any]]]:
-        """Results of texts, whose sentences are translated one by one and put in their places."""
+    def _documents(self, texts: Any, splits: bool, **kwargs: Any) -> Iterator[list[dict[str, Any]]]:
+        """Yield the results of texts, whose sentences are translated one by one and put in their places."""
+        language = kwargs.get("src_lang") or self._preprocess_params.get("src_lang")
         compute: Any = partial(super().__call__, **kwargs)
+        if not splits:
+            texts, originals = itertools.tee(_iterator(texts))
+            stripped = (text.strip() if isinstance(text, str) else text for text in texts)
+            for text, result in zip(originals, compute(stripped), strict=True):
+                for each in result:
+                    each["translation_text"] = put_together(whole_text(text), [each["translation_text"]])
+                yield result
+            return
 
         def edit(result: list[dict[str, Any]], change: Callable[[str], str]) -> list[dict[str, Any]]:
             for each in result:
@@ -313,18 +393,18 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         def again(pieces: list[str]) -> list[str]:
             return [result[0]["translation_text"] for result in compute(pieces)]
 
-        for parts, found in by_sentence(_iterator(texts), self._parts_of, compute, edit, again):
+        for parts, found in by_sentence(_iterator(texts), self.model, self.tokenizer, language, compute, edit, again):
             documents = []
-            for translations in zip(*found, strict=True) if len(parts) > 1 else ():
-                parts[1::2] = [each["translation_text"] for each in translations]
-                scored: dict[str, Any] = {}
-                if "score" in translations[0]:
+            for translations in zip(*found, strict=True):
+                text = put_together(parts, [each["translation_text"] for each in translations])
+                document = {**translations[0], "translation_text": text}
+                if len(translations) > 1 and "score" in document:
                     scores = [each["score"] for each in translations if each["score"] is not None]
-                    words = [word for each in translations for word in each["words"]]
-                    mean = sum(scores) / len(scores) if scores else None
-                    scored = {"score": mean, "words": words, "sentences": list(translations)}
-                documents.append({"translation_text": "".join(parts), **scored})
-            yield documents or found[0]
+                    document["score"] = sum(scores) / len(scores) if scores else None
+                    document["words"] = [word for each in translations for word in each["words"]]
+                    document["sentences"] = list(translations)
+                documents.append(document)
+            yield documents
 
     def get_iterator(
         self, inputs: Any, num_workers: int, batch_size: int, *params: dict[str, Any]

@@ -208,7 +208,7 @@ def answer(
         return {"message": f"A sentence has {found:,} tokens; the page takes up to {longest:,}. Try a shorter one."}
     shown: dict[str, Any] = {"message": "", "before": parts[0], "sentences": []}
     try:
-        ((_, hypotheses),) = by_sentence(iter([text]), lambda _: [*parts], search, edit, again)
+        ((_, hypotheses),) = by_sentence(iter([text]), model, tokenizer, None, search, edit, again)
         if not all(hypotheses):
             return {"message": "The model found no translation of this text."}
         aligned = align_pairs(model, tokenizer, sources, [best.text for best, *_ in hypotheses])

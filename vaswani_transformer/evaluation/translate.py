@@ -29,8 +29,9 @@ from ..pipeline_vaswani_transformer import (
     check_text_length,
     length_batches,
     prefix_ids,
-    split_text,
+    put_together,
     token_log_probs,
+    whole_text,
     word_scores,
 )
 from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
@@ -84,11 +85,11 @@ def translate(
     processes: Any = None,
     **generate_kwargs: Any,
 ) -> Iterator[str]:
-    """Translations of the sentences, one for each and in their order.
+    """Yield the translations of the sentences, in their order.
 
-    Sentences are read in chunks, so an endless stream or a large file is never held as a whole. Empty and blank
-    sentences become empty strings. Nothing is truncated: a sentence longer than the budget is translated whole, alone
-    in its batch.
+    Sentences are read in chunks, so an endless stream or a large file is never held as a whole. White space around a
+    sentence comes back around its translation; empty and blank sentences become empty strings. Nothing is truncated: a
+    sentence longer than the budget is translated whole, alone in its batch.
 
     Args:
         model: In eval mode; decodes as its generation config says.
@@ -121,8 +122,11 @@ def translate(
         return texts
 
     share = partial(_share_batches, model, generate_kwargs, compute, processes)
+    sentences, originals = itertools.tee(sentences)
     inputs = sentences if target_prefixes is None else paired(sentences, target_prefixes, "target_prefixes")
-    return _translate(tokenizer, inputs, share, str, processes, progress, max_tokens_per_batch, total)
+    found = _translate(tokenizer, inputs, share, str, processes, progress, max_tokens_per_batch, total)
+    for sentence, translation in zip(originals, found, strict=False):
+        yield put_together(whole_text(sentence), [translation])
 
 
 def translate_n_best(
@@ -223,9 +227,12 @@ def paired(sentences: Iterable[str], others: Iterable[str], name: str) -> Iterat
 
 
 def encode_sentences(tokenizer: PreTrainedTokenizerBase, inputs: list[Any]) -> list[Row]:
-    """Token ids of each sentence, or of a sentence and its prefix; none of a blank one."""
+    """Return the token ids of each sentence without white space around it, or of a sentence and its prefix.
+
+    There are none of a blank sentence.
+    """
     pairs = [each if isinstance(each, tuple) else (each,) for each in inputs]
-    ids = tokenize(tokenizer, [sentence for sentence, *_ in pairs])["input_ids"]
+    ids = tokenize(tokenizer, [sentence.strip() for sentence, *_ in pairs])["input_ids"]
     return [
         (row, *(prefix_ids(tokenizer, prefix) for prefix in prefixes)) if sentence.strip() else ()
         for (sentence, *prefixes), row in zip(pairs, ids, strict=True)
@@ -463,12 +470,11 @@ def _by_sentence(
     model: GenerativeModel, tokenizer: PreTrainedTokenizerBase, lines: Iterator[str], options: dict[str, Any]
 ) -> Iterator[str]:
     """Translations of lines, sentence by sentence."""
-    split = partial(split_text, language=getattr(model.config, "source_language", None))
     compute: Any = partial(translate, model, tokenizer, **{**options, "total": None})
-    for parts, found in by_sentence(lines, split, compute, lambda text, change: change(text), compute):
-        if len(parts) > 1:
-            parts[1::2] = found
-        yield "".join(parts)
+    for parts, found in by_sentence(
+        lines, model, tokenizer, None, compute, lambda text, change: change(text), compute
+    ):
+        yield put_together(parts, found)
 
 
 def stream_translations(
