@@ -14,6 +14,26 @@ from vaswani_transformer import pipeline_vaswani_transformer as code
 from vaswani_transformer.evaluation.translate import translate as translate_sentences
 from vaswani_transformer.pipeline_vaswani_transformer import MAX_TEXT_BYTES, split_text, word_scores
 
+KEPT = [
+    "https://a.bc/d?e=f&g=1#h",
+    "HTTPS://A.BC/D1",
+    "https://en.wikipedia.org/wiki/Attention_(machine_learning)",
+    "www.a.bc",
+    "ftp://a.bc/d_e~f/",
+    "jo.doe+x@mail.a-b.org",
+    *"{name} {} {0} {user.name} {x!r} {price:.2f} ${count} #{count} %{count}".split(),
+    "{{ name }}",
+    "{{x}}",
+    *"%s %d %1$s %2$d %.2f %(kind)s %(n)d %05d %-3s %@ %lld".split(),
+    "<%= x %>",
+    "<b>",
+    "</b>",
+    "<br/>",
+    "<a href=\"https://a.bc\" title='x'>",
+    '<x id="1"/>',
+    *"&amp; &nbsp; &#160; &#xA0;".split(),
+]
+
 
 @pytest.fixture(autouse=True)
 def plain_rule(monkeypatch):
@@ -225,6 +245,56 @@ def test_structure_of_1000_documents_stays_where_the_translator_copies(copying):
     assert pipe(texts[0]) == [{"translation_text": texts[0]}]
 
 
+def random_texts(number):
+    """Pieces of many scripts and what breaks things, put together at random."""
+    draw = random.Random(0)
+    pieces = [*SENTENCES, *BETWEEN, *KEPT, *ODD, *SCRIPTS]
+    for _ in range(number):
+        yield "".join(draw.choice(["", " "]) + draw.choice(pieces) for _ in range(draw.randint(1, 9)))
+
+
+ODD = [
+    *("\x00", "\x0b", "\x1c", "\x85", "\u200b", "\u200d", "\u00ad", "\u3000", "\ufffd", "\u202e", "e\u0301", "\u0301"),
+    *("\U0001f468\u200d\U0001f469", "\U0001f1e9\U0001f1ea", "</s>", "<pad>", "##AT##", "a-b", "'s", "\\", ",", ";"),
+    *("3. ", "- ", "(a) ", "STOP", "\u1e9e", "\u0130", "\u212a", "\uff1b", "\u2019", "\u201c"),
+]
+SCRIPTS = [
+    *(
+        "你好。",
+        "再见！",
+        "「はい。」",
+        "元気？",
+        "저는 어제 USB를 샀어요.",
+        "오늘",
+        "मैं यहाँ हूँ।",
+        "कहाँ",
+        "هل أنت هنا؟",
+        "نعم.",
+    ),
+    *(
+        "Он ушёл.",
+        "5 тыс.",
+        "STOP THAT",
+        "ΕΛΑ ΕΔΩ",
+        "Ńie.",
+        "ฉันไม่รู้",
+        "שלום.",
+        "İSTANBUL VE",
+        "12:30",
+        "٢٠٢٠",
+        "1,500.75",
+    ),
+]
+
+
+@pytest.mark.parametrize("number", [1000, pytest.param(200_000, marks=pytest.mark.heavy)])
+def test_texts_of_every_kind_come_back_where_the_translator_copies(copying, number):
+    pipe, _ = copying
+    texts = list(random_texts(number))
+    expected = [{"translation_text": text if text.strip() else ""} for text in texts]
+    assert pipe(texts) == pipe(texts, split_sentences=False) == expected
+
+
 def test_each_sentence_is_translated_as_it_is_alone(translate):
     first, second = (translate(text)[0]["translation_text"] for text in ("A dog runs.", "Two women read."))
     assert translate("A dog runs.\n\n - Two women read. \n")[0]["translation_text"] == f"{first}\n\n - {second} \n"
@@ -298,26 +368,6 @@ def test_white_space_around_a_sentence_comes_back_from_translate(copying):
 
 
 # ---- what stays as it is ----
-
-KEPT = [
-    "https://a.bc/d?e=f&g=1#h",
-    "HTTPS://A.BC/D1",
-    "https://en.wikipedia.org/wiki/Attention_(machine_learning)",
-    "www.a.bc",
-    "ftp://a.bc/d_e~f/",
-    "jo.doe+x@mail.a-b.org",
-    *"{name} {} {0} {user.name} {x!r} {price:.2f} ${count} #{count} %{count}".split(),
-    "{{ name }}",
-    "{{x}}",
-    *"%s %d %1$s %2$d %.2f %(kind)s %(n)d %05d %-3s %@ %lld".split(),
-    "<%= x %>",
-    "<b>",
-    "</b>",
-    "<br/>",
-    "<a href=\"https://a.bc\" title='x'>",
-    '<x id="1"/>',
-    *"&amp; &nbsp; &#160; &#xA0;".split(),
-]
 
 
 @pytest.mark.parametrize(

@@ -181,7 +181,8 @@ def by_sentence(
 
     def is_shouted(sentence: str) -> bool:
         num_words = sum(any(map(str.isalpha, word)) for word in sentence.split())
-        return knows_capitals and num_words > 1 and all(map(str.isupper, filter(str.isalpha, sentence)))
+        is_loud = num_words > 1 and all(map(str.isupper, filter(str.isalpha, sentence)))
+        return is_loud and knows_capitals and sentence.capitalize().upper() == sentence
 
     def sentences() -> Iterator[Any]:
         for text in texts:

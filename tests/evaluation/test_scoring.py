@@ -58,15 +58,13 @@ def test_words_have_the_mean_of_their_tokens(tiny_model, tiny_tokenizer):
     logits = tiny_model(torch.tensor([source]), labels=torch.tensor([target])).logits[0]
     each = logits.log_softmax(-1)[range(len(target)), target].tolist()
     (score,) = score_pairs(tiny_model, tiny_tokenizer, ["A dog runs."], ["Ein Hund liest."])
-    start = 0
-    for found, word in zip(score.words, ["Ein", " Hund", " liest."], strict=True):
-        length = len(tiny_tokenizer(word)["input_ids"]) - 1
-        assert found == {
-            "word": word.strip(),
-            "score": pytest.approx(sum(each[start : start + length]) / length, abs=1e-5),
-        }
-        start += length
-    assert start == len(target) - 1
+    start, words = 0, ["Ein", "Hund", "liest."]
+    for number, found in enumerate(score.words):
+        end = len(tiny_tokenizer(" ".join(words[: number + 1]))["input_ids"]) - 1
+        mean = sum(each[start:end]) / (end - start)
+        assert found == {"word": words[number], "score": pytest.approx(mean, abs=1e-5)}
+        start = end
+    assert start == len(target) - 1 and len(score.words) == 3
 
 
 def test_score_tokens_equals_the_scores_of_beam_search(tiny_tokenizer):
