@@ -224,8 +224,7 @@ def by_sentence(
             found = [first, *itertools.islice(results, len(sources) - 1)]
             yield parts, [edit(each, partial(complete, source)) for source, each in zip(sources, found, strict=True)]
         else:
-            text = parts[0] if parts[0].strip() else ""
-            yield [text, "", ""], [first]  # the result of a blank
+            yield [*parts, "", ""], [first]  # the result of a blank
 
 
 def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]:
@@ -398,7 +397,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             documents = []
             for translations in zip(*found, strict=True):
                 text = put_together(parts, [each["translation_text"] for each in translations])
-                document = {**translations[0], "translation_text": text}
+                document = {**translations[0], "translation_text": "" if text.isspace() else text}
                 if len(translations) > 1 and "score" in document:
                     scores = [each["score"] for each in translations if each["score"] is not None]
                     document["score"] = sum(scores) / len(scores) if scores else None
