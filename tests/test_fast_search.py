@@ -23,6 +23,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from transformers import (
     AutoModelForSeq2SeqLM,
     AutoTokenizer,
+    GenerationMixin,
     LogitsProcessor,
     LogitsProcessorList,
     MaxLengthCriteria,
@@ -164,6 +165,10 @@ OPTIONS = {
     "forced first token": {"forced_bos_token_id": 5},
     "forced end": {"forced_eos_token_id": 2, "max_new_tokens": 4},
     "sequence_bias": {"sequence_bias": [[[5], 2.0]]},
+    "ends ever more likely": {"exponential_decay_length_penalty": (4, 1.5)},
+    "ends ever more likely, early stopping": {"exponential_decay_length_penalty": (4, 1.5), "early_stopping": True},
+    "ends ever more likely, never early": {"exponential_decay_length_penalty": (4, 1.5), "early_stopping": "never"},
+    "greedy, ends ever more likely": {"num_beams": 1, "exponential_decay_length_penalty": (4, 1.5)},
     "renormalized": {"renormalize_logits": True, "suppress_tokens": [3]},
     "two ends": {"eos_token_id": [2, 5]},
     "three ends more likely than all else": {
@@ -398,6 +403,41 @@ def test_search_with_a_processor_of_the_callers_equals_the_librarys(searches, nu
         processors = LogitsProcessorList([NoWordTwice(len(sentences) * num_beams)])
         outputs = both(searches, random_model(seed), pad(sentences), num_beams=num_beams, logits_processor=processors)
         assert_equal(*outputs)
+
+
+class LikesSevens(LogitsProcessor):
+    """A processor of the user's own that lifts scores above 0."""
+
+    def __call__(self, input_ids, scores):
+        return scores.index_add(1, torch.tensor([7, 2]), scores.new_tensor([[1.5, 0.5]]).expand(len(scores), -1))
+
+
+RAISING = {
+    "ends ever more likely": {"exponential_decay_length_penalty": (4, 1.5)},
+    "ends ever more likely from the start": {"exponential_decay_length_penalty": (0, 1.1)},
+    "more likely ends": {"sequence_bias": [[[2], 3.0]]},
+    "more likely word": {"sequence_bias": [[[7], 1.5]]},
+    "decay and bias": {"exponential_decay_length_penalty": (2, 1.3), "sequence_bias": [[[7], 1.0]]},
+    "a processor of the user's own": {"logits_processor": LogitsProcessorList([LikesSevens()])},
+}
+
+
+@pytest.mark.parametrize("is_ours", [True, False], ids=["own search", "loop under our rule"])
+@pytest.mark.parametrize(
+    "search", [{"early_stopping": "never", "length_penalty": 1.0}, {"length_penalty": 0.0}], ids=str
+)
+@pytest.mark.parametrize("options", RAISING.values(), ids=RAISING)
+def test_search_stops_as_transformers_does_when_scores_may_rise(searches, monkeypatch, options, search, is_ours):
+    options = {**options, **search, "num_beams": 4, "max_new_tokens": 40}
+    searches.is_allowed, cases = is_ours, [(random_model(seed), pad(random_sentences(seed))) for seed in range(3)]
+    found = [model.generate(**batch, length_penalty_offset=0, **copy.deepcopy(options)) for model, batch in cases]
+    assert searches == [is_ours] * 3
+    for name in ("_beam_search", "_update_finished_beams", "_check_early_stop_heuristic"):
+        own = inspect.getattr_static(GenerationMixin, name)
+        monkeypatch.setattr(VaswaniTransformerForConditionalGeneration, name, own)
+    for (model, batch), sequences in zip(cases, found, strict=True):
+        expected = model.generate(**batch, **copy.deepcopy(options))
+        assert [generated_tokens(row) for row in sequences] == [generated_tokens(row) for row in expected]
 
 
 @pytest.mark.parametrize("num_beams", [1, 4])

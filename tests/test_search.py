@@ -311,7 +311,7 @@ class FirstEndThenRaise(LogitsProcessor):
         return scores
 
 
-def test_a_processor_that_can_raise_scores_switches_the_bound_off():
+def test_search_waits_for_every_beam_when_a_processor_can_raise_scores():
     model = make_model(scale=2.5, vocab_size=20)
     source = torch.randint(3, 20, (1, 5))
     options = {"suppress_tokens": [0], "return_dict_in_generate": True, "output_scores": True}

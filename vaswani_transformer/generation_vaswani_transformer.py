@@ -376,7 +376,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         length_penalty: SearchRule,
         **state: Any,
     ) -> torch.Tensor:
-        """(B, 1) True while a sentence's result can still change: a bound, not a heuristic."""
+        """(B, 1) True while a sentence's result can still change, as `SearchRule.can_improve` says."""
         return is_early_stop_heuristic_unsatisfied & length_penalty.can_improve(
             running_beam_scores, beam_scores, cur_len - decoder_prompt_len
         )

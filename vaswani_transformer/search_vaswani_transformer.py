@@ -116,12 +116,12 @@ class SearchRule:
     def can_improve(self, running: torch.Tensor, finished: torch.Tensor, length: int) -> torch.Tensor:
         """(B, 1) True where a running hypothesis might still beat the `num_wanted`-th best finished one.
 
-        `running` (B, N) are log-probabilities of `length` tokens, `finished` (B, N) are scores, both best first.
+        `running` (B, N) are log-probabilities of `length` tokens, `finished` (B, N) are scores, both best first. If a
+        processor may lift scores, no bound is sure. The search then stops as in transformers, by the N-th best.
         """
-        best_running, worst_wanted = running[:, :1], finished[:, self.num_wanted - 1 : self.num_wanted]
+        num_compared = self.num_wanted if self.is_bounded else finished.shape[1]
+        best_running, worst_wanted = running[:, :1], finished[:, num_compared - 1 : num_compared]
         is_running = best_running > NO_HYPOTHESIS
-        if not self.is_bounded:
-            return is_running
         # Log-probabilities only fall. Under alpha >= 0 the best that can come is the same one at the limit; under
         # alpha < 0 length is punished, and the best is the shortest.
         best_length = self.limits.to(running.dtype) if self.alpha >= 0 else length + 1
