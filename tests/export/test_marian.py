@@ -117,7 +117,7 @@ def test_search_is_near_the_papers(save_model, tmp_path):
     assert isinstance(stock, MarianMTModel)
     search = stock.generation_config
     assert (search.num_beams, search.early_stopping) == (4, "never")
-    assert search.max_new_tokens == 256
+    assert (search.max_length, search.max_new_tokens) == (257, None)  # with `<s>`
     # at twelve tokens both penalties grow alike: d/dn of log((5 + n) / 6)^0.6 and of log n^penalty
     assert search.length_penalty / 12 == pytest.approx(model.generation_config.length_penalty / (5 + 12), rel=0.01)
 
@@ -130,19 +130,45 @@ def test_greedy_model_stays_one_and_its_card_says_so(save_model, tmp_path, num_b
     (folder / "generation_config.json").write_text(json.dumps(chosen | ids), encoding="utf-8")
     stock = export_marian(folder, tmp_path / "stock")
     search = GenerationConfig.from_pretrained(stock)
-    assert (search.num_beams, search.max_length, search.max_new_tokens) == (1, None, 256)
+    assert (search.num_beams, search.max_length, search.max_new_tokens) == (1, 257, None)
     assert search.length_penalty is search.early_stopping is None
     assert "searches greedily" in (stock / "README.md").read_text(encoding="utf-8")
 
 
 def test_other_options_of_the_search_are_kept(save_model, tmp_path):
     model, folder = save_model()
-    chosen = {"no_repeat_ngram_size": 3, "repetition_penalty": 1.2, "bad_words_ids": [[5]], "max_new_tokens": 400}
+    chosen = {"no_repeat_ngram_size": 3, "repetition_penalty": 1.2, "bad_words_ids": [[5]]}
     model.generation_config.update(**chosen)
     model.save_pretrained(folder)
     search = GenerationConfig.from_pretrained(export_marian(folder, tmp_path / "stock"))
     assert {name: getattr(search, name) for name in chosen} == chosen
     assert not hasattr(search, "length_penalty_offset") and not hasattr(search, "max_new_tokens_over_source")
+
+
+@pytest.fixture
+def endless_stock(save_model, tmp_path):
+    """Function that exports a model that never ends by itself, and loads the export as bare transformers does."""
+
+    def make(**chosen):
+        model, folder = save_model()
+        model.generation_config.update(suppress_tokens=[2], **chosen)
+        model.save_pretrained(folder)
+        return AutoModelForSeq2SeqLM.from_pretrained(export_marian(folder, tmp_path / "stock"))
+
+    return make
+
+
+@pytest.mark.parametrize("num_beams", [1, 4])
+@pytest.mark.parametrize(("limit", "length"), [({"max_length": 6}, 6), ({"max_new_tokens": 6}, 7)], ids=str)
+@pytest.mark.parametrize("is_config", [False, True], ids=["argument", "config"])
+def test_limit_of_the_call_wins(endless_stock, limit, length, num_beams, is_config):
+    stock, source = endless_stock(max_new_tokens=17), torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
+    options = {"generation_config": GenerationConfig(**limit)} if is_config else limit
+    assert stock.generate(source, num_beams=num_beams, **options).shape == (2, length)
+
+
+def test_limit_of_the_model_holds_without_one_in_the_call(endless_stock):
+    assert endless_stock(max_new_tokens=17).generate(torch.tensor([[5, 6, 7, 2]]), num_beams=1).shape == (1, 18)
 
 
 def test_beams_that_were_chosen_as_in_transformers_are_kept(save_model, tmp_path):

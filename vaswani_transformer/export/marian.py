@@ -255,7 +255,9 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
     chosen = model.generation_config.to_diff_dict()
     for name in "max_new_tokens_over_source longest_training_source length_penalty_offset max_length".split():
         chosen.pop(name, None)
-    values = {"max_new_tokens": MAX_NEW_TOKENS, **chosen, "num_beams": own.num_beams}
+    # `<s>` counts in max_length. A max_new_tokens here would win over a max_length in the call.
+    max_length = 1 + chosen.pop("max_new_tokens", MAX_NEW_TOKENS)
+    values = {**chosen, "max_length": max_length, "num_beams": own.num_beams}
     if own.num_beams > 1:
         # log((5 + n) / 6) grows with log(n) as n / (5 + n) says: 0.7 for the sentences of 12 tokens
         penalty = own.length_penalty * (1.0 if own.length_penalty_offset == 0 else 0.7)
@@ -280,6 +282,6 @@ def _card(model: str, name: str, stock: MarianMTModel) -> str:
         origin=_ORIGIN,
         attribution=f" Its data: {attribution[1]}." if attribution else "",
         search=(_BEAMS if search.num_beams > 1 else _GREEDY).format(**search.to_dict()),
-        new_tokens=search.max_new_tokens,
+        new_tokens=search.max_length - 1,
         positions=stock.config.max_position_embeddings,
     )
