@@ -16,6 +16,8 @@ from transformers import (
 )
 
 from vaswani_transformer.evaluation.loading import load_for_inference
+from vaswani_transformer.evaluation.translate import translate_n_best
+from vaswani_transformer.export import Translator, export_ctranslate2, export_marian
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Model has `tie_word_embeddings=True`", "ignore:Setting `save_embedding_layers` to `True`"
@@ -128,6 +130,77 @@ def test_saved_adapter_with_trained_tokens_is_taken_for_whole(adapt, base, tiny_
     again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "adapter")
     assert torch.equal(again(**tiny_batch).logits, model(**tiny_batch).logits)
     again.check_loaded_weights()
+
+
+COPIES = [["embed_tokens", "lm_head"], ["lm_head"], ["embed_tokens"], ["shared"]]
+
+
+@pytest.fixture(params=COPIES, ids=" ".join)
+def with_copies(adapt, request):
+    """A LoRA model of a tied model, with trained copies of embeddings."""
+    model = adapt(make_model(scale=2.5), ["q_proj"], modules_to_save=request.param).float()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "modules_to_save" in name:
+                parameter += 0.1 * torch.randn_like(parameter)
+    return model
+
+
+@pytest.mark.parametrize("num_saves", [1, 2])
+def test_merged_copies_of_embeddings_survive_save_and_reload(
+    with_copies, tiny_batch, tiny_tokenizer, tmp_path, num_saves
+):
+    merged = with_copies.merge_and_unload()
+    model, logits = merged, merged(**tiny_batch).logits
+    for _ in range(num_saves):
+        model.save_pretrained(tmp_path / "merged")
+        model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "merged")
+        assert torch.equal(model(**tiny_batch).logits, logits)
+    tiny_tokenizer.save_pretrained(tmp_path / "merged")
+    assert torch.equal(load_for_inference(tmp_path / "merged", device="cpu")[0](**tiny_batch).logits, logits)
+    assert torch.equal(merged(**tiny_batch).logits, logits)
+
+
+def test_merged_copies_of_embeddings_are_exported_whole_or_refused(with_copies, tiny_tokenizer, tmp_path, recwarn):
+    with_copies.merge_and_unload().save_pretrained(tmp_path / "merged")
+    tiny_tokenizer.save_pretrained(tmp_path / "merged")
+    with pytest.raises(ValueError, match=r"tied embeddings .* got \{'tie_word_embeddings': False\}"):
+        export_marian(tmp_path / "merged", tmp_path / "marian")
+    assert not (tmp_path / "marian").exists()
+    pytest.importorskip("ctranslate2", reason="the extra export is not installed")
+    model, texts = load_for_inference(tmp_path / "merged", device="cpu")[0], ["A dog runs.", "Two women."]
+    found = Translator(export_ctranslate2(tmp_path / "merged", tmp_path / "ct2")).n_best(texts, 1)
+    for ours, theirs in zip(translate_n_best(model, tiny_tokenizer, texts, 1), found, strict=True):
+        assert [each.text for each in theirs] == [each.text for each in ours]
+        assert theirs[0].score == pytest.approx(ours[0].score, abs=1e-4)
+
+
+def test_saving_a_merged_model_leaves_its_weights_in_place(with_copies, tmp_path):
+    merged = with_copies.merge_and_unload()
+    before = dict(merged.named_parameters(remove_duplicate=False))
+    merged.save_pretrained(tmp_path / "merged")
+    after = dict(merged.named_parameters(remove_duplicate=False))
+    assert after.keys() == before.keys() and all(after[name] is before[name] for name in before)
+    assert merged.config.tie_word_embeddings is False
+
+
+def test_output_projection_of_its_own_survives_save_and_reload(tiny_batch, tmp_path):
+    model = make_model(scale=2.5)
+    model.lm_head.weight = torch.nn.Parameter(1.1 * model.lm_head.weight.detach())
+    model.save_pretrained(tmp_path / "saved")
+    again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved")
+    again.check_loaded_weights()
+    assert torch.equal(again(**tiny_batch).logits, model(**tiny_batch).logits)
+
+
+def test_saved_adapter_with_copies_loads_as_a_model_of_the_library(with_copies, base, tiny_batch, tmp_path):
+    with_copies.peft_config["default"].base_model_name_or_path = str(base)
+    with_copies.save_pretrained(tmp_path / "adapter", save_embedding_layers=False)
+    again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "adapter")
+    assert torch.equal(again(**tiny_batch).logits, with_copies(**tiny_batch).logits)
+    again.check_loaded_weights()
+    again.save_pretrained(tmp_path / "again")
+    assert (tmp_path / "again" / "adapter_model.safetensors").is_file()
 
 
 @each_target

@@ -394,7 +394,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         if got:
             raise ValueError(
                 f"Checkpoint `{self.name_or_path}` must hold exactly this model's tensors, got {got[:999]}. Its "
-                "translations would be wrong: save it again, or load it with its own class."
+                "translations may be wrong: save it again, or load it with its own class."
             )
 
     def check_tokenizer(self, tokenizer: Any) -> None:
@@ -728,7 +728,19 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         return moved
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json."""
+        """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json.
+
+        A tied model becomes an untied one if its embeddings differ, as after peft merged trained copies.
+        """
+        tied = ("shared.weight", "embed_tokens.weight", "lm_head.weight")
+        parameters = self.named_parameters(remove_duplicate=False)
+        embeddings = {parameter for name, parameter in parameters if name.endswith(tied)}
+        if hasattr(self.model, "shared") and len(embeddings) > 1:
+            self.config.tie_word_embeddings = False
+            weights = dict(kwargs.get("state_dict") or self.state_dict())
+            weights.pop("model.shared.weight", None)
+            # transformers would keep one name of two weights in the same memory
+            kwargs["state_dict"] = {name: weight.clone() for name, weight in weights.items()}
         own, self.generation_config = self.generation_config, copy.deepcopy(self.generation_config)
         self.set_default_search()
         if self.generation_config.num_beams == 1 and self.generation_config.length_penalty != 1.0:
