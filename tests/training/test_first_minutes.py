@@ -148,10 +148,22 @@ def test_fewer_updates_have_a_shorter_warm_up_to_the_same_peak_unless_one_is_giv
     assert get_recipe("small", max_steps=500, d_model=150, num_heads=5).d_model == 150
 
 
-@pytest.mark.parametrize("given", [{}, {"max_steps": 1000}])
-def test_every_validation_has_a_checkpoint_where_the_best_one_is_loaded(given):
-    recipe = get_recipe("multi30k-tiny", load_best_model_at_end=True, **given)
-    assert (recipe.eval_steps, recipe.save_steps) == (65, 65)
+@pytest.mark.parametrize("max_steps", [{}, {"max_steps": 1000}])
+@pytest.mark.parametrize(("given", "interval"), [({}, 65), ({"eval_steps": 7}, 7), ({"save_steps": 9}, 9)])
+def test_every_validation_has_a_checkpoint_where_the_best_one_is_loaded(given, interval, max_steps):
+    recipe = get_recipe("multi30k-tiny", load_best_model_at_end=True, **given, **max_steps)
+    assert (recipe.eval_steps, recipe.save_steps) == (interval, interval)
+
+
+@pytest.mark.parametrize("given", ["eval_steps", "save_steps"])
+def test_a_training_that_is_laid_out_validates_and_saves_by_the_given_interval_when_the_best_is_loaded(given):
+    recipe = get_recipe("small", load_best_model_at_end=True, **{given: 7})
+    for max_steps in (100, 40_000):
+        fitted = laid_out(recipe, max_steps, keep=[given])
+        assert (fitted.eval_steps, fitted.save_steps) == (7, 7)
+    for max_steps in (100, 40_000):
+        fitted = laid_out(get_recipe("multi30k-tiny", load_best_model_at_end=True), max_steps)
+        assert fitted.eval_steps == fitted.save_steps == max_steps // 4
 
 
 def test_validations_without_a_checkpoint_are_refused_where_the_best_one_is_loaded(files, capsys):
@@ -206,6 +218,17 @@ def test_minutes_leave_the_values_that_were_given(files, capsys):
     assert main(tiny(*options, max_steps=None, save_steps=None, logging_steps=None, warmup_steps=None)) == 0
     recipe = Recipe.load("run")
     assert (recipe.save_steps, recipe.logging_steps, recipe.warmup_steps, recipe.learning_rate) == (7, 5, 400, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", ["--eval-steps", "--save-steps"])
+def test_minutes_take_the_given_interval_for_validations_and_checkpoints_when_the_best_is_loaded(files, given):
+    options = ["--minutes", "0.02", "--load-best-model-at-end", "true", given, "5", "--generation-num-beams", "0"]
+    options += ["--metric-for-best-model", "nll", "--validation-source", "train.en", "--validation-target", "train.fr"]
+    assert main(tiny("--recipe", "small", *options, max_steps=None, save_steps=None)) == 0
+    recipe = Recipe.load("run")
+    assert (recipe.eval_steps, recipe.save_steps) == (5, 5)
+    assert json.loads(Path("run/train_results.json").read_text(encoding="utf-8"))["best_checkpoint"]
 
 
 @pytest.mark.slow

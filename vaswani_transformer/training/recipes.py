@@ -546,10 +546,7 @@ def get_recipe(name: str | None, /, **overrides: Any) -> Recipe:
         given = {name: getattr(short, name) for name in LAID_OUT} | given
     if {"train_source", "train_pairs"} & given.keys():  # a data set would not be found under other languages
         given = _of_own_data(recipe, given) | given
-    made = dataclasses.replace(recipe, **given)
-    if made.load_best_model_at_end and "save_steps" not in overrides:  # what is not saved is not the best
-        made = dataclasses.replace(made, save_steps=made.eval_steps)
-    return made
+    return _with_equal_intervals(dataclasses.replace(recipe, **given), overrides)
 
 
 def laid_out(recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_timed: bool = True) -> Recipe:
@@ -565,7 +562,18 @@ def laid_out(recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_t
         values[each] = scaled if not is_dear else quarter if is_timed else min(getattr(recipe, each), quarter)
     if recipe.warmup_steps * 5 > max_steps and not set(LAID_OUT[4:]).intersection(keep):
         values |= {"warmup_steps": max(1, max_steps // 5), "learning_rate": recipe.peak_learning_rate}
-    return dataclasses.replace(recipe, **values)
+    return _with_equal_intervals(dataclasses.replace(recipe, **values), keep)
+
+
+def _with_equal_intervals(recipe: Recipe, given: Collection[str]) -> Recipe:
+    """Let a recipe that loads the best model save at each validation; of the two intervals the given one counts."""
+    if not recipe.load_best_model_at_end:
+        return recipe
+    if "save_steps" not in given:
+        return dataclasses.replace(recipe, save_steps=recipe.eval_steps)
+    if "eval_steps" not in given:
+        return dataclasses.replace(recipe, eval_steps=recipe.save_steps)
+    return recipe
 
 
 def _of_own_data(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
