@@ -63,9 +63,10 @@ def sweep(choice, folder, corpus, *, values=None, device=None, **options):
 
 def format_sweep(choice, results):
     """Scores over a choice as text, with what they are of."""
-    rows = [(choice, *COLUMNS.values(), "length ratio", "seconds")]
+    metrics = [metric for metric in COLUMNS if metric in results[0]]
+    rows = [(choice, *(COLUMNS[metric] for metric in metrics), "length ratio", "seconds")]
     for each in results:
-        scores = (f"{each[metric]:.2f}" for metric in COLUMNS)
+        scores = (f"{each[metric]:.2f}" for metric in metrics)
         rows.append((f"{each[choice]:g}", *scores, f"{length_ratio(each):.3f}", f"{each['test_runtime']:.1f}"))
     varied = {"num_beams": {"test_num_beams": "N"}, "length_penalty": {"test_length_penalty": "alpha"}}
     first = {**results[0], **varied.get(choice, {})}
@@ -81,7 +82,8 @@ def draw_sweep(choice, results):
     values = [each[choice] for each in results]
     figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
     for metric, style in (("test_sacrebleu", "-"), ("test_paper_bleu", "--")):
-        axes.plot(values, [each[metric] for each in results], style, marker="o", label=COLUMNS[metric])
+        if metric in results[0]:
+            axes.plot(values, [each[metric] for each in results], style, marker="o", label=COLUMNS[metric])
     for value in CHOICES[choice][1]:
         if min(values) <= value <= max(values):
             axes.axvline(value, color="#888888", linestyle=":", label="the paper's choice")

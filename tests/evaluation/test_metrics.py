@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import sacrebleu
 from test_paper_bleu import naive_bleu
 from transformers import EvalPrediction
 
@@ -68,6 +69,100 @@ def test_scores_carry_their_signatures():
     }
     assert list(starts) == list(METRICS)
     assert all(scores[f"{name}_signature"].startswith(start) for name, start in starts.items())
+
+
+# ---- languages whose words have no spaces between them ----
+
+# Nearly right translations: one word of each differs.
+WITHOUT_SPACES = {
+    "zh": ("那个男人在公园里看一本旧书", "那个男人在公园里看一本新书", "zh"),
+    "zh-CN": ("两只狗在河边跑", "两只猫在河边跑", "zh"),
+    "zh_Hant": ("這個女孩騎著自行車去學校", "這個男孩騎著自行車去學校", "zh"),
+    "ZH_TW": ("兩個孩子在海邊玩球", "兩個孩子在河邊玩球", "zh"),
+    "zho_Hans": ("孩子们在雪地里玩", "孩子们在草地里玩", "zh"),
+    "cmn": ("孩子们在雪地里玩", "孩子们在草地里玩", "zh"),
+    "yue_Hant": ("佢哋喺公園度踢波", "我哋喺公園度踢波", "zh"),
+    "th": ("ผู้ชายคนหนึ่งกำลังอ่านหนังสือ", "ผู้หญิงคนหนึ่งกำลังอ่านหนังสือ", "char"),
+    "tha_Thai": ("หมาสองตัววิ่งอยู่ในสวน", "แมวสองตัววิ่งอยู่ในสวน", "char"),
+    "lo": ("ຜູ້ຊາຍກຳລັງອ່ານປຶ້ມ", "ຜູ້ຍິງກຳລັງອ່ານປຶ້ມ", "char"),
+    "km-KH": ("បុរសម្នាក់កំពុងអានសៀវភៅ", "ស្ត្រីម្នាក់កំពុងអានសៀវភៅ", "char"),
+    "my": ("လူတစ်ယောက်စာအုပ်ဖတ်နေသည်", "မိန်းမတစ်ယောက်စာအုပ်ဖတ်နေသည်", "char"),
+    "mya": ("လူတစ်ယောက်စာအုပ်ဖတ်နေသည်", "မိန်းမတစ်ယောက်စာအုပ်ဖတ်နေသည်", "char"),
+}
+
+
+@pytest.mark.parametrize("language", WITHOUT_SPACES)
+def test_sacrebleu_counts_characters_when_the_target_has_no_spaces_between_words(language):
+    hypothesis, reference, tokenizer = WITHOUT_SPACES[language]
+    scores = score_translations([hypothesis], [reference], language)
+    expected = naive_bleu([" ".join(hypothesis)], [[" ".join(reference)]])
+    assert scores["sacrebleu"] == pytest.approx(expected)
+    assert scores["sacrebleu"] > 40
+    assert f"|tok:{tokenizer}|" in scores["sacrebleu_signature"]
+    assert (scores["hypothesis_length"], scores["reference_length"]) == (len(hypothesis), len(reference))
+    assert score_translations([hypothesis], [reference])["sacrebleu"] < 1
+    assert scores["chrf"] == score_translations([hypothesis], [reference])["chrf"]
+
+
+@pytest.mark.parametrize("language", WITHOUT_SPACES)
+def test_scores_leave_out_what_needs_spaces_when_the_target_has_none(language, tiny_tokenizer):
+    hypothesis, reference, _ = WITHOUT_SPACES[language]
+    names = {"sacrebleu", "chrf"}
+    assert set(METRICS) & score_translations([hypothesis], [reference], language).keys() == names
+    ids = np.array([[1, 2]])
+    assert make_compute_metrics(tiny_tokenizer, language)(EvalPrediction(ids, ids)).keys() == names
+
+
+@pytest.mark.parametrize("language", [None, "", "de", "deu", "fra_Latn", "pt-BR", "ru", "ar", "hi", "el", "vi", "tr"])
+def test_scores_are_those_of_13a_when_words_have_spaces_between_them(language):
+    hypotheses, references = ["Это новая книга, не так ли?"], ["Это старая книга, не так ли?"]
+    scores = score_translations(hypotheses, references, language)
+    expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="13a")
+    assert scores["sacrebleu"] == expected.score
+    assert "|tok:13a|" in scores["sacrebleu_signature"]
+    assert set(METRICS) <= scores.keys()
+
+
+@pytest.mark.parametrize(("long", "short"), [("deu_Latn", "de"), ("ger", "de"), ("fra", "fr"), ("fre-CA", "fr")])
+def test_paper_bleu_is_that_of_the_language_when_its_code_is_long(long, short):
+    pair = ["Das Text-Format ist's."], [["Das Bild-Format ist's."]]
+    assert corpus_paper_bleu(*pair, long) == corpus_paper_bleu(*pair, short)
+
+
+@pytest.fixture
+def no_mecab(monkeypatch):
+    """As without the extras of sacrebleu."""
+    for name in ("ja", "ko"):
+        monkeypatch.setattr(f"sacrebleu.tokenizers.tokenizer_{name}_mecab.MeCab", None)
+
+
+@pytest.mark.parametrize(
+    ("language", "extra"),
+    [("ja", "ja"), ("ja_JP", "ja"), ("jpn_Jpan", "ja"), ("ko", "ko"), ("ko-KR", "ko"), ("kor", "ko")],
+)
+def test_scores_name_the_extra_when_the_tokeniser_is_missing(language, extra, no_mecab):
+    with pytest.raises(ImportError, match=rf"`target_language` {language} must .*'sacrebleu\[{extra}\]'") as caught:
+        score_translations(["本"], ["本"], language)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("package", "language", "hypothesis", "reference"),
+    [
+        ("MeCab", "ja-JP", "男の人が公園で古い本を読んでいる", "男の人が公園で新しい本を読んでいる"),
+        ("mecab_ko", "kor_Hang", "남자가 공원에서 오래된 책을 읽고 있다", "남자가 공원에서 새로운 책을 읽고 있다"),
+    ],
+)
+def test_sacrebleu_counts_the_words_of_mecab(package, language, hypothesis, reference):
+    pytest.importorskip(package, reason="needs an extra of sacrebleu")
+    scores = score_translations([hypothesis], [reference], language)
+    tokenizer = f"{language[:2]}-mecab"
+    assert scores["sacrebleu"] == sacrebleu.corpus_bleu([hypothesis], [[reference]], tokenize=tokenizer).score > 20
+    assert f"|tok:{tokenizer}-" in scores["sacrebleu_signature"]
+    assert set(METRICS) & scores.keys() == {"sacrebleu", "chrf"}
+
+
+# ---- references ----
 
 
 def test_scores_take_the_better_of_several_references():

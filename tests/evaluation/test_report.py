@@ -77,6 +77,27 @@ def test_evaluate_model_scores_in_the_language_of_the_model(tiny_tokenizer, eval
     assert "|tok:moses-de|punct:unicode-replaced|compounds:split|" in results["test_paper_bleu_signature"]
 
 
+@pytest.mark.parametrize("language", ["ja", "ko_KR"])
+def test_evaluate_model_names_a_missing_tokeniser_before_it_translates(
+    tiny_tokenizer, evaluation_set, language, monkeypatch
+):
+    monkeypatch.setattr(f"sacrebleu.tokenizers.tokenizer_{language[:2]}_mecab.MeCab", None)
+    monkeypatch.delattr(report, "translate")
+    with pytest.raises(ImportError, match=r"pip install 'sacrebleu\[(ja|ko)\]'"):
+        evaluate_model(make_model(target_language=language), tiny_tokenizer, evaluation_set)
+
+
+def test_baselines_are_scored_as_the_translations_are(tiny_tokenizer, monkeypatch):
+    source, target = "那个男人在公园里看书", "那个女人在公园里看书"
+    same = EvaluationSet("same", [source], [target], training_pairs=([source], [target]))
+    monkeypatch.setattr(report, "translate", lambda *args, **options: [source])
+    results, _ = evaluate_model(make_model(target_language="zh"), tiny_tokenizer, same)
+    assert results["test_baselines"] == {
+        "copy": results["test_sacrebleu"],
+        "nearest_training_pair": pytest.approx(100),
+    }
+
+
 def test_evaluate_model_scores_with_all_references(tiny_model, tiny_tokenizer, monkeypatch):
     """By sacreBLEU itself, with the missing references filled up by the first, which changes no count."""
     references = [["Ein Hund rennt im Wald .", REFERENCES[0]], ["Zwei Frauen lesen ein Buch ."], REFERENCES[2:]]
@@ -125,6 +146,14 @@ def test_report_says_which_metric_is_which(language, paper):
     ]
     for metric, line in zip(("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu"), lines.values(), strict=True):
         assert line.endswith(f"{scores[f'test_{metric}']:6.2f}  {scores[f'test_{metric}_signature']}")
+
+
+def test_report_has_no_line_of_a_metric_that_is_absent():
+    scores = results_of(["那个男人在公园里看书。"], ["那个女人在公园里看书。"], "zh_CN")
+    lines = format_report(scores).splitlines()[4:7]
+    assert [line.split()[0] for line in lines[:2]] == ["sacreBLEU", "chrF"]
+    assert lines[0].endswith(scores["test_sacrebleu_signature"]) and "|tok:zh|" in lines[0]
+    assert lines[2] == ""
 
 
 def test_report_tells_the_length_ratio_and_the_brevity_penalty():

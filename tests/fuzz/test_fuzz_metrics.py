@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from nasty import fuzz, texts
 
 from vaswani_transformer.evaluation import METRICS
-from vaswani_transformer.evaluation.metrics import corpus_sacrebleu, score_translations, tokenize_for_paper_bleu
+from vaswani_transformer.evaluation.metrics import score_translations, tokenize_for_paper_bleu
 
 pytestmark = pytest.mark.slow
 
 PAIRS = st.lists(st.tuples(texts, texts), min_size=1, max_size=5)
-LANGUAGES = st.sampled_from([None, "de", "fr", "en", "zh", "ga", "de-AT", "xx", ""])
+LANGUAGES = st.sampled_from([None, "de", "fr", "en", "zh", "th-TH", "ga", "de-AT", "xx", ""])
 
 
 def split(pairs):
@@ -27,9 +27,11 @@ def split(pairs):
 def test_scores_lie_between_0_and_100_and_equal_sacrebleus(pairs, language):
     hypotheses, references = split(pairs)
     scores = score_translations(hypotheses, references, language)
-    assert all(math.isfinite(scores[name]) and 0 <= scores[name] <= 100 + 1e-9 for name in METRICS)
-    expected = sacrebleu.corpus_bleu(hypotheses, [references], force=True).score
-    assert scores["sacrebleu"] == expected == corpus_sacrebleu(hypotheses, references)
+    found = METRICS.keys() & scores.keys()
+    assert all(math.isfinite(scores[name]) and 0 <= scores[name] <= 100 + 1e-9 for name in found)
+    tokenizer = {"zh": "zh", "th-TH": "char"}.get(language, "13a")
+    expected = sacrebleu.corpus_bleu(hypotheses, [references], force=True, tokenize=tokenizer).score
+    assert scores["sacrebleu"] == expected
     assert scores["chrf"] == sacrebleu.corpus_chrf(hypotheses, [references]).score
     assert score_translations(hypotheses, [[reference] for reference in references], language) == scores
 
@@ -38,16 +40,16 @@ def test_scores_lie_between_0_and_100_and_equal_sacrebleus(pairs, language):
 def test_scores_do_not_depend_on_the_order_of_sentences(pairs, language, seed):
     scores = score_translations(*split(pairs), language)
     shuffled = score_translations(*split(random.Random(seed).sample(pairs, len(pairs))), language)
-    assert all(scores[name] == pytest.approx(shuffled[name]) for name in METRICS)
+    assert all(scores[name] == pytest.approx(shuffled[name]) for name in METRICS.keys() & scores.keys())
 
 
 @fuzz(1500, short=20, some=st.lists(texts, min_size=1, max_size=5), language=LANGUAGES)
 def test_nothing_is_better_than_the_reference_itself(some, language):
     scores = score_translations(some, some, language)
     words = [line.split() for line in tokenize_for_paper_bleu(some, language)]
-    if any(len(line) >= 4 for line in words):
+    if "paper_bleu" in scores and any(len(line) >= 4 for line in words):
         assert scores["paper_bleu"] == pytest.approx(100)
-    assert all(scores[name] <= 100 + 1e-9 for name in METRICS)
+    assert all(scores[name] <= 100 + 1e-9 for name in METRICS.keys() & scores.keys())
 
 
 @fuzz(4000, short=30, text=texts, language=LANGUAGES)

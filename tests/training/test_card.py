@@ -251,6 +251,24 @@ def test_model_index_holds_every_figure_exactly_with_signature_and_search(folder
         }
 
 
+def test_card_has_only_the_metrics_that_were_measured_and_a_dash_for_one_of_an_older_version(folder):
+    finish(folder)
+    evaluate(folder)
+    absent = [name for name in TEST_RESULTS if name.startswith(("test_paper_bleu", "test_tokenized_bleu"))]
+    tested = json.loads((folder / "test_results.json").read_text(encoding="utf-8"))
+    for name in absent:
+        del tested[name]
+    (folder / "test_results.json").write_text(json.dumps(tested), encoding="utf-8")
+    text = make_card(folder)
+    assert rows(text)["test set"] == ["sentences", "sacreBLEU", "chrF", "search"]
+    assert rows(text)["`builtin, split test`"][1:3] == ["41.02", "63.50"]
+    assert [each.metric_type for each in ModelCard(text).data.eval_results] == METRICS[:2]
+    evaluate(folder, "test_results_old.json", corpus=files("a.en", "a.de"))
+    text = make_card(folder)
+    assert rows(text)["`builtin, split test`"][1:5] == ["41.02", "63.50", "-", "-"]
+    assert rows(text)["`a.en, a.de`"][1:5] == ["41.02", "63.50", "0.00", "40.00"]
+
+
 def test_results_of_two_test_sets_are_told_apart(folder):
     finish(folder, get_recipe("quickstart", test_split="2016"))
     evaluate(folder, corpus={"dataset": "builtin", "split": "2016"})

@@ -18,7 +18,7 @@ import torch
 import train_table3
 from measure_speed import describe_speed, measure_speed, synthetic_pairs
 from safetensors.torch import save_file
-from sweep import CHOICES, format_sweep, sweep
+from sweep import CHOICES, draw_sweep, format_sweep, sweep
 from tiny import SENTENCES, make_model
 from toy_language import make_pairs, tiny_recipe
 from train_table3 import ROWS, format_rows, scaled_recipe, train_rows
@@ -242,6 +242,17 @@ def test_search_is_that_of_generate_with_the_value(choice, values, trained, corp
     assert [scores(point) for point in found] == [
         evaluated(make_model(scale=2.5), tiny_tokenizer, corpus, **{choice: value}) for value in values
     ]
+
+
+def test_sweep_shows_only_what_was_measured(trained, corpus):
+    (found,) = sweep("num_beams", trained, corpus, values=[1], **LIMIT)
+    del found["test_paper_bleu"]
+    head, line = (row.split("  ") for row in format_sweep("num_beams", [found]).splitlines()[:2])
+    assert [cell.strip() for cell in head if cell] == ["num_beams", "sacreBLEU", "chrF", "length ratio", "seconds"]
+    assert len([cell for cell in line if cell]) == 5
+    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
+    (line,) = draw_sweep("num_beams", [found]).axes[0].lines
+    assert line.get_label() == "sacreBLEU"
 
 
 def test_sweep_prints_a_line_for_each_value_and_writes_scores_and_picture(trained, corpus, run):

@@ -19,9 +19,19 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import load_corpus
+from vaswani_transformer.evaluation import metrics
+from vaswani_transformer.training import run
 from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
+from vaswani_transformer.training.loading import prepare_data
 from vaswani_transformer.training.recipes import Recipe
-from vaswani_transformer.training.run import best_validation, describe_plan, train
+from vaswani_transformer.training.run import (
+    best_validation,
+    build_trainer,
+    describe_plan,
+    make_model,
+    train,
+    training_arguments,
+)
 
 
 @pytest.fixture(scope="module")
@@ -250,20 +260,26 @@ def test_results_hold_the_best_validation(finished):
 
 
 LOG = [
-    {"step": 1, "eval_sacrebleu": 5.0, "eval_nll": 1.0, "eval_loss": 1.5},
-    {"step": 2, "eval_sacrebleu": 7.0, "eval_nll": 2.0, "eval_loss": 1.2},
-    {"step": 3, "eval_sacrebleu": 7.0, "eval_nll": 3.0, "eval_loss": 1.3},
+    {"step": 1, "eval_sacrebleu": 5.0, "eval_chrf": 20.0, "eval_nll": 1.0, "eval_loss": 1.5},
+    {"step": 2, "eval_sacrebleu": 7.0, "eval_chrf": 30.0, "eval_nll": 2.0, "eval_loss": 1.2},
+    {"step": 3, "eval_sacrebleu": 7.0, "eval_chrf": 40.0, "eval_nll": 3.0, "eval_loss": 1.3},
 ]
 
 
 @pytest.mark.parametrize(
-    ("metric", "names", "step"),
-    [(None, ("sacrebleu", "nll"), 2), (None, ("nll",), 1), ("loss", ("sacrebleu", "loss"), 2), ("nll", ("nll",), 1)],
+    ("metric", "names", "language", "step"),
+    [
+        (None, ("sacrebleu", "chrf", "nll"), "de", 2),
+        (None, ("sacrebleu", "chrf", "nll"), None, 3),
+        (None, ("nll",), "de", 1),
+        ("loss", ("sacrebleu", "loss"), "de", 2),
+        ("nll", ("nll",), "de", 1),
+    ],
 )
-def test_best_validation_is_that_of_the_metric_that_decides_else_bleu_else_nll(metric, names, step):
+def test_best_validation_is_that_of_the_metric_that_decides_else_bleu_else_nll(metric, names, language, step):
     log = [{"step": entry["step"], **{f"eval_{name}": entry[f"eval_{name}"] for name in names}} for entry in LOG]
     args = SimpleNamespace(metric_for_best_model=metric, greater_is_better=False if metric else None)
-    assert best_validation(log, args)["step"] == step
+    assert best_validation(log, args, language)["step"] == step
 
 
 def test_results_without_validation_set_have_no_validations(recipe, tmp_path):
@@ -318,9 +334,61 @@ def test_best_checkpoint_by_a_metric_of_the_callers_becomes_the_final_model(reci
     assert len(seen) == 2 and (seen[0] == seen[1]).all()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("language", "decides", "best"), [(None, "chrf", 12), ("de", "sacrebleu", 6), ("zh", "sacrebleu", 6)]
+)
+def test_chrf_decides_when_no_language_tells_bleus_tokeniser(recipe, tmp_path, monkeypatch, language, decides, best):
+    """BLEU of the wrong tokens is 0.0 at every validation, or falls by chance, while chrF rises."""
+    scores = iter([{"sacrebleu": 0.2, "chrf": 21.8}, {"sacrebleu": 0.0, "chrf": 77.0}])
+    monkeypatch.setattr(metrics, "make_compute_metrics", lambda *args: lambda found: next(scores))
+    chosen = replace(recipe, target_language=language, load_best_model_at_end=True, early_stopping_patience=9)
+    results = train(chosen, tmp_path / "run", use_cpu=True)
+    assert results["best_checkpoint"].endswith(f"checkpoint-{best}")
+    assert results["best_eval_step"] == best
+    state = json.loads((tmp_path / "run" / "trainer_state.json").read_text(encoding="utf-8"))
+    assert state["best_metric"] == {"chrf": 77.0, "sacrebleu": 0.2}[decides]
+
+
+def test_a_metric_of_the_callers_decides_when_there_is_no_language(recipe, tmp_path):
+    own = replace(recipe, target_language=None, load_best_model_at_end=True)
+    arguments = training_arguments(own, tmp_path / "run", use_cpu=True)
+    data = prepare_data(own, arguments, None, None)
+    trainer = build_trainer(own, arguments, data, make_model, lambda found: {"sacrebleu": 1.0})
+    assert trainer.args.metric_for_best_model == "sacrebleu"
+
+
+@pytest.mark.parametrize("language", ["ja", "ko-KR"])
+def test_train_names_a_missing_tokeniser_before_it_writes_anything(recipe, tmp_path, monkeypatch, language):
+    monkeypatch.setattr(f"sacrebleu.tokenizers.tokenizer_{language[:2]}_mecab.MeCab", None)
+    monkeypatch.setattr(run, "prepare_data", None)
+    with pytest.raises(ImportError, match=rf"`target_language` {language} must .*'sacrebleu\[(ja|ko)\]'"):
+        train(replace(recipe, target_language=language), tmp_path / "run", use_cpu=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_train_needs_no_tokeniser_when_it_scores_no_translations(recipe, tmp_path, monkeypatch):
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    japanese = replace(recipe, target_language="ja", max_steps=2)
+    for folder, fields in (
+        ("losses", {"generation_num_beams": 0}),
+        ("bare", {"validation_source": None, "validation_target": None}),
+    ):
+        assert train(replace(japanese, **fields), tmp_path / folder, use_cpu=True)["train_steps"] == 2
+    own = train(japanese, tmp_path / "own", use_cpu=True, compute_metrics=lambda found: {"own": 1.0})
+    assert own["average_eval_own"] == 1.0
+
+
+@pytest.mark.parametrize("metric", ["paper_bleu", "tokenized_bleu"])
+def test_train_refuses_a_metric_that_needs_spaces_when_the_target_has_none(recipe, tmp_path, metric):
+    named = replace(recipe, target_language="th", metric_for_best_model=metric)
+    with pytest.raises(ValueError, match=f"must be one of sacrebleu, chrf, loss, nll, perplexity, got '{metric}'"):
+        train(named, tmp_path / "run", use_cpu=True)
+
+
 def test_train_lists_the_metrics_that_can_decide(recipe, tmp_path):
-    metrics = "sacrebleu, chrf, paper_bleu, tokenized_bleu, loss, nll, perplexity"
-    with pytest.raises(ValueError, match=f"must be one of {metrics}, got 'foo'"):
+    known = "sacrebleu, chrf, paper_bleu, tokenized_bleu, loss, nll, perplexity"
+    with pytest.raises(ValueError, match=f"must be one of {known}, got 'foo'"):
         train(replace(recipe, metric_for_best_model="foo"), tmp_path / "run", use_cpu=True)
 
 

@@ -361,6 +361,18 @@ def test_best_model_by_bleu_is_loaded_and_early_stopping_stops(make_trainer, dat
     assert differing(best, last)
 
 
+def test_trainer_names_a_missing_tokeniser_before_the_first_update(make_trainer, dataset, monkeypatch):
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+
+    def japanese(model):
+        model.config.target_language = "ja"
+        return model
+
+    with pytest.raises(ImportError, match=r"'sacrebleu\[ja\]'"):
+        make_trainer(eval_dataset=dataset.select(range(2)), wrap=japanese)
+    assert make_trainer(wrap=japanese).model.config.target_language == "ja"
+
+
 def test_newest_checkpoint_stays_when_one_is_kept_and_another_was_better(make_trainer, dataset, tmp_path):
     scores = iter([3.0, 5.0, 4.0])
     options = {"eval_strategy": "steps", "eval_steps": 2, "save_strategy": "steps", "save_steps": 2}

@@ -3,7 +3,8 @@
 """Translation metrics side by side, each with its signature, as functions and as an offline `evaluate.Metric`.
 
 sacreBLEU and chrF are what other work is compared by; the paper's BLEU compares with the paper's tables; tokenised
-BLEU, lower-cased, compares with work on corpora that come tokenised, and says nothing about raw text.
+BLEU, lower-cased, compares with work on corpora that come tokenised, and says nothing about raw text. These two are
+reported only for languages that sacreBLEU splits by 13a: neither splits text that has no spaces between words.
 
 Paper: Table 2, scored by tensor2tensor's get_ende_bleu.sh: replace-unicode-punctuation.perl, tokenizer.perl, the
 compound split and multi-bleu.perl.
@@ -47,7 +48,11 @@ ReferenceStreams: TypeAlias = list[list[Any]]
 _COMPOUND = re.compile(r"(\S)-(\S)")
 # Python takes these for white space; Perl does not, so that Moses deletes them as it does other control characters.
 _SEPARATORS = dict.fromkeys(range(0x1C, 0x20))
-_SACREBLEU: dict[str, Any] = {"tokenize": "13a", "force": True}
+# No spaces between words, and no tokeniser of their own in sacreBLEU.
+_SPLIT_INTO_CHARACTERS = ("km", "lo", "my", "th")
+# Codes of three letters, for the languages that a metric treats in a way of their own.
+_SHORT_CODES = {"chi": "zh", "cmn": "zh", "yue": "zh", "zho": "zh", "jpn": "ja", "kor": "ko", "khm": "km", "lao": "lo"}
+_SHORT_CODES |= {"bur": "my", "mya": "my", "tha": "th", "deu": "de", "ger": "de", "fra": "fr", "fre": "fr"}
 
 
 def score_translations(
@@ -55,48 +60,65 @@ def score_translations(
     references: Sequence[str] | Sequence[Sequence[str]],
     target_language: str | None = None,
 ) -> dict[str, Any]:
-    """Corpus-level scores of translations by every metric of `evaluation.METRICS`, in points from 0 to 100.
+    """Return the corpus-level scores of translations by `evaluation.METRICS`, in points from 0 to 100.
 
     Args:
         hypotheses: One detokenised translation for each sentence.
         references: One reference for each sentence, or a list of references for each.
-        target_language: Language code, which decides how the paper's BLEU splits words; None means as English.
+        target_language: Language code, which decides how BLEU splits words; None means as English.
 
     Returns:
-        `sacrebleu` (tokeniser 13a, case-sensitive), `sacrebleu_signature` and so on; of sacreBLEU `brevity_penalty`,
-        `hypothesis_length` and `reference_length`, too.
+        `sacrebleu` (case-sensitive), `sacrebleu_signature` and so on, without `paper_bleu` and `tokenized_bleu` if
+        sacreBLEU's tokeniser is not 13a; and `brevity_penalty`, `hypothesis_length` and `reference_length` in
+        sacreBLEU's tokens.
 
     Raises:
         ValueError: There is nothing to score, or a sentence without a reference.
+        ImportError: The tokeniser of the target language is not installed.
 
     Example:
         >>> round(score_translations(["Das ist ein Haus ."], ["Das ist ein Haus ."], "de")["paper_bleu"], 2)
         100.0
     """
     streams = _reference_streams(hypotheses, references)
-    bleu = BLEU(**_SACREBLEU)
+    bleu = make_sacrebleu(target_language)
     whole = bleu.corpus_score(hypotheses, streams)
     found = {
         "sacrebleu": (whole.score, str(bleu.get_signature())),
         "chrf": _score(CHRF(), hypotheses, streams),
-        "paper_bleu": corpus_paper_bleu(hypotheses, streams, target_language),
-        "tokenized_bleu": _score(BLEU(tokenize="none", lowercase=True, force=True), hypotheses, streams),
     }
+    if bleu.tokenizer_signature == "13a":
+        tokenized = BLEU(tokenize="none", lowercase=True, force=True)
+        found["paper_bleu"] = corpus_paper_bleu(hypotheses, streams, target_language)
+        found["tokenized_bleu"] = _score(tokenized, hypotheses, streams)
     scores: dict[str, Any] = {}
-    for metric in METRICS:
-        scores[metric], scores[f"{metric}_signature"] = found[metric]
-    lengths = {"hypothesis_length": whole.sys_len, "reference_length": whole.ref_len}  # in tokens of 13a
+    for metric, (score, signature) in found.items():
+        scores[metric] = score
+        scores[f"{metric}_signature"] = signature
+    lengths = {"hypothesis_length": whole.sys_len, "reference_length": whole.ref_len}
     return {**scores, "brevity_penalty": whole.bp, **lengths}
+
+
+def make_sacrebleu(target_language: str | None = None) -> BLEU:
+    """Return sacreBLEU with its own tokeniser for the target language, or with characters as tokens.
+
+    Raises:
+        ImportError: The tokeniser is not installed; those of Japanese and Korean need an extra of sacrebleu.
+    """
+    language = base_language(target_language)
+    tokenizer = "char" if language in _SPLIT_INTO_CHARACTERS else None
+    try:
+        return BLEU(tokenize=tokenizer, trg_lang=language, force=True)
+    except RuntimeError as error:
+        raise ImportError(
+            f"sacreBLEU's tokeniser for `target_language` {target_language} must be installed, got none. Run: "
+            f"pip install 'sacrebleu[{language}]'"
+        ) from error
 
 
 def _score(scorer: BLEU | CHRF, hypotheses: Sequence[str], streams: ReferenceStreams) -> tuple[float, str]:
     """The score of one of sacreBLEU's metrics, and its signature."""
     return scorer.corpus_score(hypotheses, streams).score, str(scorer.get_signature())
-
-
-def corpus_sacrebleu(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]) -> float:
-    """The `sacrebleu` of `score_translations` alone, eight times as fast; arguments and errors are the same."""
-    return _score(BLEU(**_SACREBLEU), hypotheses, _reference_streams(hypotheses, references))[0]
 
 
 def _reference_streams(
@@ -126,7 +148,7 @@ def tokenize_for_paper_bleu(sentences: Sequence[str], target_language: str | Non
         >>> tokenize_for_paper_bleu(["Das „Rich-Text“-Format."], "de")
         ['Das „ Rich ##AT##-##AT## Text &quot; -Format .']
     """
-    language = moses_language(target_language)
+    language = base_language(target_language)
     replace_punctuation = sacremoses.MosesPunctNormalizer().replace_unicode_punct
     tokenize = sacremoses.MosesTokenizer(language).tokenize
     texts = [replace_punctuation(sentence.translate(_SEPARATORS)) for sentence in sentences]
@@ -161,7 +183,7 @@ def corpus_paper_bleu(
         tokenized = iter(tokenize_for_paper_bleu([line for line in stream if line is not None], target_language))
         streams.append([None if line is None else next(tokenized) for line in stream])
     score: float = bleu.corpus_score(tokenize_for_paper_bleu(hypotheses, target_language), streams).score
-    language, known = moses_language(target_language), bleu.get_signature().info
+    language, known = base_language(target_language), bleu.get_signature().info
     signature = (
         f"nrefs:{known['nrefs']}|case:mixed|tok:moses-{language}|punct:unicode-replaced|"
         f"compounds:{'split' if language == 'de' else 'whole'}|smooth:none|sacremoses:{sacremoses.__version__}|"
@@ -170,9 +192,10 @@ def corpus_paper_bleu(
     return score, signature
 
 
-def moses_language(target_language: str | None) -> str:
-    """The language without its region, as Moses names its rules; English for None."""
-    return re.split("[-_]", (target_language or "en").lower())[0]
+def base_language(target_language: str | None) -> str:
+    """Return the language code without region and script, in two letters where a metric needs them; en for None."""
+    language = re.split("[-_]", (target_language or "en").lower())[0]
+    return _SHORT_CODES.get(language, language)
 
 
 # ---- for evaluate and the trainer ----
@@ -191,7 +214,7 @@ class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has 
     def _info(self) -> evaluate.MetricInfo:
         text = datasets.Value("string")
         return evaluate.MetricInfo(
-            description="Every metric of `evaluation.METRICS`, each with its signature.",
+            description="The metrics of `evaluation.METRICS`, each with its signature.",
             citation="Post, 2018, A Call for Clarity in Reporting BLEU Scores; Vaswani et al., 2017, section 6.",
             inputs_description=score_translations.__doc__,
             features=[
@@ -227,6 +250,6 @@ def make_compute_metrics(
     def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
         ids = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
         scores = score_translations(decode(ids), decode(prediction.label_ids), target_language)
-        return {name: scores[name] for name in METRICS}
+        return {name: scores[name] for name in METRICS if name in scores}
 
     return compute_metrics

@@ -185,8 +185,10 @@ def evaluate_model(
         >>> results, translations = evaluate_model(model, tokenizer, load_evaluation_set(dataset="builtin"))
         >>> results["test_sacrebleu"]
     """
-    from .metrics import score_translations
+    from .metrics import make_sacrebleu, score_translations
 
+    language = getattr(model.config, "target_language", None)
+    make_sacrebleu(language)  # a missing tokeniser is named before anything is translated
     start = time.perf_counter()
     options: Any = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress, "total": len(test_set.sources)}
     translations = list(translate(model, tokenizer, test_set.sources, **options, **generate_kwargs))
@@ -202,12 +204,12 @@ def evaluate_model(
         "data": test_set.name,
         "corpus": test_set.corpus,
         "num_sentences": len(test_set.sources),
-        **score_translations(translations, test_set.references, getattr(model.config, "target_language", None)),
+        **score_translations(translations, test_set.references, language),
         **decoding,
         "runtime": round(seconds, 3),
         "code": code_version(),
     }
-    if baselines := score_baselines(test_set):
+    if baselines := score_baselines(test_set, language):
         results["baselines"] = baselines
     return {f"test_{name}": value for name, value in results.items()}, translations
 
@@ -215,15 +217,18 @@ def evaluate_model(
 # ---- translation without a model, to show what a score is worth ----
 
 
-def score_baselines(test_set: EvaluationSet) -> dict[str, float]:
+def score_baselines(test_set: EvaluationSet, target_language: str | None = None) -> dict[str, float]:
     """BLEU of the translations that need no model, by the name of the baseline; none without training pairs."""
-    from .metrics import corpus_sacrebleu
+    from .metrics import score_translations
 
     if test_set.training_pairs is None:
         return {}
     nearest = nearest_training_pair(test_set.sources, *test_set.training_pairs)
     baselines = {"copy": test_set.sources, "nearest_training_pair": nearest}
-    return {name: corpus_sacrebleu(texts, test_set.references) for name, texts in baselines.items()}
+    return {
+        name: score_translations(texts, test_set.references, target_language)["sacrebleu"]
+        for name, texts in baselines.items()
+    }
 
 
 def nearest_training_pair(
@@ -283,8 +288,8 @@ def format_report(results: dict[str, Any]) -> str:
 
 def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
     """Names for people of the metrics in results, by their keys without `test_`, in the order of the report."""
-    split = ", compounds split" if "|compounds:split|" in results["test_paper_bleu_signature"] else ""
-    return {name: metric.label.format(split=split) for name, metric in METRICS.items()}
+    split = ", compounds split" if "|compounds:split|" in results.get("test_paper_bleu_signature", "") else ""
+    return {name: metric.label.format(split=split) for name, metric in METRICS.items() if f"test_{name}" in results}
 
 
 def describe_search(results: Mapping[str, Any]) -> str:

@@ -55,7 +55,7 @@ def make_card(folder: str | Path) -> str:
     name, recipe = folder.resolve().name, Recipe.load(folder)
     results = read_json(folder / TRAIN_RESULTS_FILE)
     tests = {path.name: read_json(path) for path in sorted(folder.glob(TEST_RESULTS_PATTERN))}
-    metrics = metric_names(next(iter(tests.values()))) if tests else {}
+    metrics = {metric: label for test in tests.values() for metric, label in metric_names(test).items()}
     data = without_folders(recipe.data_arguments("train") or {})
     averaged, best = results["num_averaged_snapshots"], results["best_checkpoint"]
     weights = f"the mean of the last {averaged} snapshots" if averaged else "those of the last update"

@@ -92,7 +92,7 @@ def train(
         Results as written to `train_results.json`: the `train_*` figures of transformers, the training's cost (see
         `measure_cost`) and layout, the number of updates, pairs, parameters and averaged snapshots, and
         what cleaning dropped. Validations are `last_eval_*` (the last during training), `best_eval_*` with
-        `best_eval_step` (the best by `metric_for_best_model` where that decides, else by BLEU, else by nll), and
+        `best_eval_step` (the best by `metric_for_best_model` where that decides, else as `best_validation` says), and
         `average_eval_*` (of the averaged weights, which are the final model's).
 
     Raises:
@@ -237,6 +237,9 @@ def build_trainer(
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
 ) -> VaswaniTransformerTrainer:
     """Trainer with a freshly made model, the recipe's data and its callbacks."""
+    if compute_metrics is None and recipe.target_language is None and arguments.metric_for_best_model == "sacrebleu":
+        logger.info("chrF decides, not sacreBLEU, whose tokeniser depends on --target-language: there is none.")
+        arguments.metric_for_best_model = "chrf"
     set_seed(recipe.seed)
     model, patience = make_model(recipe, data), recipe.early_stopping_patience
     return VaswaniTransformerTrainer(
@@ -318,13 +321,17 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
             f"`early_stopping_patience`, got a recipe ({recipe.name}) without validation data. Pass two text files, "
             "or switch both off (false, none)."
         )
-    if metric not in DECIDING and not has_own_metrics:
+    known = list(DECIDING)
+    if recipe.generation_num_beams > 0 and has_validation and not has_own_metrics:
+        from ..evaluation.metrics import score_translations
+
+        scores = score_translations(["."], ["."], recipe.target_language)  # names a package that is missing
+        known = [name for name in DECIDING if name in scores or name not in METRICS]
+    if metric not in known and not has_own_metrics:
         raise ValueError(
-            f"`metric_for_best_model` must be one of {', '.join(DECIDING)}, got {metric!r}. Pass one of them, or "
+            f"`metric_for_best_model` must be one of {', '.join(known)}, got {metric!r}. Pass one of them, or "
             "`compute_metrics` to `train`."
         )
-    if recipe.generation_num_beams > 0 and has_validation:
-        from ..evaluation import metrics  # noqa: F401  (an extra that is missing is named before a run is deleted)
     if recipe.decides_by_validation and metric in METRICS and recipe.generation_num_beams < 1:
         raise ValueError(
             f"`generation_num_beams` must be at least 1 to decide by {metric}, got 0. Pass 1, or decide by nll."
@@ -487,7 +494,8 @@ def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
     validations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
     if not validations:
         return {}
-    last, best = validations[-1], best_validation(validations, trainer.args)
+    language = trainer.model.config.target_language
+    last, best = validations[-1], best_validation(validations, trainer.args, language)
     times = ("_time", "_second")
     return {
         **{f"last_{name}": value for name, value in last.items() if name.startswith("eval_")},
@@ -496,13 +504,19 @@ def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
     }
 
 
-def best_validation(validations: Sequence[Mapping[str, Any]], args: TrainingArguments) -> Mapping[str, Any]:
-    """The best by `metric_for_best_model`, else by BLEU, else by nll; the earliest of equals, the last of none."""
+def best_validation(
+    validations: Sequence[Mapping[str, Any]], args: TrainingArguments, target_language: str | None
+) -> Mapping[str, Any]:
+    """Return the best by `metric_for_best_model`, else by BLEU (without a language chrF), else by nll.
+
+    Of equals it is the earliest, of none the last.
+    """
     chosen = args.metric_for_best_model
-    for metric in (chosen, "sacrebleu", "nll"):
+    score = "chrf" if target_language is None else "sacrebleu"
+    for metric in (chosen, score, "nll"):
         key = f"eval_{(metric or '').removeprefix('eval_')}"
         if entries := [entry for entry in validations if key in entry]:
-            is_greater_better = args.greater_is_better if metric == chosen else metric == "sacrebleu"
+            is_greater_better = args.greater_is_better if metric == chosen else metric == score
             return (max if is_greater_better else min)(entries, key=lambda entry: entry[key])
     return validations[-1]
 

@@ -184,7 +184,9 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
             self.compute_metrics = score
             if self.eval_dataset is not None:
-                from ..evaluation.metrics import make_compute_metrics  # noqa: F401  (names a missing extra)
+                from ..evaluation.metrics import make_sacrebleu
+
+                make_sacrebleu(language)  # names a package that is missing
         self.add_callback(CostCallback())
         if args.num_averaged_snapshots > 0 and not hasattr(self.model, "peft_config"):  # nothing averages adapters
             self.add_callback(SnapshotCallback(args.snapshot_steps, args.num_averaged_snapshots))
