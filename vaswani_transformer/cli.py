@@ -139,7 +139,8 @@ def _train(args: argparse.Namespace) -> None:
     results = train(recipe, args.output_dir, **options)
     if is_main_process():
         print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")
-        figures = {"sacrebleu": f"BLEU {{:.2f}} ({recipe.validation_search})", "perplexity": "perplexity {:,.3f}"}
+        figures = {"sacrebleu": "BLEU {:.2f}", "chrf": f"chrF {{:.2f}} ({recipe.validation_search})"}
+        figures["perplexity"] = "perplexity {:,.3f}"
         for which in ("best", "last", "average"):
             scores = {form: results.get(f"{which}_eval_{name}") for name, form in figures.items()}
             if text := ", ".join(form.format(value) for form, value in scores.items() if value is not None):

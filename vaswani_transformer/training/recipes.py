@@ -177,7 +177,10 @@ class Recipe:
     load_best_model_at_end: bool = _field(
         False, "the final model is the best checkpoint by metric_for_best_model, instead of the average"
     )
-    metric_for_best_model: str = _field("sacrebleu", f"validation figure that decides: {', '.join(DECIDING)}")
+    metric_for_best_model: str = _field(
+        "sacrebleu",
+        f"validation figure that decides: {', '.join(DECIDING)}; without target_language sacrebleu means chrf",
+    )
     early_stopping_patience: int | None = _field(
         None,
         "validations without a better metric_for_best_model before training stops; none: never",

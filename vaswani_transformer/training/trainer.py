@@ -67,7 +67,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     - `eval_loss`, `eval_nll` and `eval_perplexity` are means per target token over the whole evaluation set, each
       sentence counted once on any number of devices; perplexity is exp(nll).
     - Evaluation translates sentences sorted by length, returns them in their own order and without -100, scores
-      them by every metric of `evaluation.METRICS` (`eval_sacrebleu` and so on) if there is no `compute_metrics`, and
+      them by `evaluation.METRICS` (`eval_sacrebleu` and so on) if there is no `compute_metrics`, and
       leaves the model's generation config as it was.
     - SIGINT and SIGTERM save a resumable checkpoint after the running update, then raise KeyboardInterrupt.
     - A loss or gradient that is no finite number stops the training, unless `logging_nan_inf_filter` is set.
