@@ -151,8 +151,10 @@ def test_json_lines_are_read_in_every_schema(load, write, rows, languages, name)
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_json_list_is_read(load, write, indent):
-    assert load(pairs_file=write("pairs.json", json.dumps(TRANSLATIONS, indent=indent)), **LANGUAGES) == PAIRS
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_json_list_is_read(load, write, indent, mark):
+    content = json.dumps([*TRANSLATIONS, {"translation": {"de": "", "en": "犬", "fr": None}}], indent=indent)
+    assert load(pairs_file=write("pairs.json", mark + content), **LANGUAGES) == [*PAIRS, ("犬", "")]
 
 
 def test_csv_is_read(load, write):
@@ -184,20 +186,17 @@ def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
     ("name", "content", "message"),
     [
         ("p.txt", "x", "`pairs_file` must end in one of .jsonl, .json, .parquet, .csv, .tsv, got .*p.txt"),
-        ("p.jsonl", "\n\n", "p.jsonl` must hold pairs that can be read, got an error: .* no data"),
+        ("p.jsonl", "\n\n", "p.jsonl` must hold at least one pair, got none"),
         ("p.csv", "source,target\n", "p.csv` must hold at least one pair, got none"),
         ("p.jsonl", '{"source": "a", "target": "b"}\n{"source"\n', "p.jsonl` must hold pairs that can be read"),
         ("p.jsonl", '{"source": "a", "target": "b"}\n' + "[" * 5000, "p.jsonl` must hold pairs that can be read"),
-        ("p.jsonl", '{"source": "a", "target": "b\\ud800"}\n', "p.jsonl` must hold pairs that can be read"),
+        ("p.jsonl", '{"source": "a", "target": "b\\ud800"}\n', r"row of 'target', got 'b\\ud800' in line 1"),
         ("p.json", "[" * 5000, "p.json` must hold pairs that can be read"),
-        ("p.jsonl", "3\n", "p.jsonl` must hold pairs that can be read"),
+        ("p.jsonl", "3\n", "The columns must be .*. The first row of .*p.jsonl has: none"),
         ("p.jsonl", '{"source": "a", "target": null}\n', "must hold text in every row of 'target', got"),
-        ("p.jsonl", '{"source": "a", "target": "b"}\n{"source": "a"}\n', "row of 'target', got .* 1 of them missing"),
-        (
-            "p.jsonl",
-            b'{"source": "a", "target": "\xff"}\n',
-            "p.jsonl` must hold pairs that can be read, got an error: .*UTF8",
-        ),
+        ("p.jsonl", '{"source": "a", "target": "b"}\n{"source": "a"}\n', "row of 'target', got None in line 2"),
+        ("p.jsonl", b'{"source": "a", "target": "\xff"}\n', "p.jsonl` must be UTF-8 text, got byte 0xff in line 1"),
+        ("p.json", b'[{"source": "a", "target": "\xff"}]\n', "p.json` must hold pairs .* 'utf-8' .* can't decode"),
         ("p.json", "[{", "p.json` must hold pairs that can be read"),
         ("p.csv", "source,target\na,b,c\n", "got an error in line 2: 3 columns instead of 2"),
         ("p.csv", "source,target\na\n", "got an error in line 2: 1 columns instead of 2"),

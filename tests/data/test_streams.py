@@ -56,7 +56,7 @@ def test_text_files_that_differ_in_lines_are_refused_at_once(text_files):
 
 
 def write_jsonl(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def write_parquet(path, rows):
@@ -77,6 +77,84 @@ def test_files_of_pairs_are_streamed(tmp_path, name, write, row):
     write(tmp_path / name, [row(*pair) for pair in SENTENCES])
     stream = stream_corpus(pairs_file=tmp_path / name, source_language="en", target_language="de")
     assert list(stream) == PAIRS
+
+
+TWO = {"translation": {"en": "A dog.", "de": "Ein Hund."}}
+THREE = {"translation": {"en": "A cat.", "de": "Eine Katze.", "fr": "Un chat."}}
+NULL = {"translation": {"en": "A cow.", "fr": None, "de": "Eine Kuh."}}
+TURNED = {"translation": {"de": "Ein 犬.", "en": "A 犬."}, "id": 7}
+LONG = {"translation": {"en": "A long sentence. " * 60, "de": "Ein langer Satz. " * 60}}  # 6,000 fill 12 MB
+FLAT = {"en": "A fish.", "de": "Ein Fisch."}
+
+
+def read_in_both_ways(path, tmp_path):
+    """Pairs of a file as it is loaded and as it is streamed, or the text of the error."""
+    languages = {"pairs_file": path, "source_language": "en", "target_language": "de"}
+    found = []
+    for read in (lambda: load_corpus(**languages, cache_dir=tmp_path / "cache"), lambda: stream_corpus(**languages)):
+        try:
+            found.append(list(read()))
+        except ValueError as error:
+            found.append(str(error))
+    return found
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [TWO, THREE],
+        [THREE, TWO],
+        [TWO, NULL, THREE],
+        [TURNED, TWO, THREE],
+        [{"id": 1, **TWO}, {"id": "x", **THREE}],
+        [FLAT, {**FLAT, "fr": "Un poisson."}, {"id": [1], **FLAT}],
+        [LONG] * 6000 + [THREE, TURNED],
+        [LONG["translation"]] * 6000 + [{**FLAT, "fr": "Un poisson."}],
+    ],
+    ids=["third", "third_first", "third_null", "order", "other_columns", "flat", "third_late", "flat_late"],
+)
+def test_json_lines_with_different_keys_are_the_same_pairs_in_both_ways(tmp_path, rows):
+    write_jsonl(tmp_path / "pairs.jsonl", rows)
+    inside = [row.get("translation", row) for row in rows]
+    expected = [{"source": row["en"], "target": row["de"]} for row in inside]
+    loaded, streamed = read_in_both_ways(tmp_path / "pairs.jsonl", tmp_path)
+    assert loaded == streamed == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "got"),
+    [
+        ({"translation": {"en": "A."}}, "translation.de", "None"),
+        ({"translation": {"de": "A.", "fr": "B."}}, "translation.en", "None"),
+        ({"translation": {"en": "A.", "de": None}}, "translation.de", "None"),
+        ({"translation": {"en": "A.", "de": 3}}, "translation.de", "3"),
+        ({"translation": ["A.", "B."]}, "translation.en", "None"),
+        ({"en": "A.", "de": "B."}, "translation.en", "None"),
+    ],
+)
+def test_json_line_without_a_text_is_refused_by_its_line_in_both_ways(tmp_path, row, name, got):
+    write_jsonl(tmp_path / "pairs.jsonl", [TWO, THREE, row, TWO])
+    loaded, streamed = read_in_both_ways(tmp_path / "pairs.jsonl", tmp_path)
+    assert loaded == streamed
+    assert f"pairs.jsonl` must hold text in every row of {name!r}, got {got} in line 3" in loaded
+
+
+@pytest.mark.parametrize("first", [{"translation": {"en": "A."}}, {"en": "A.", "fr": "B."}, [1], "text"])
+def test_first_json_line_decides_on_the_columns_in_both_ways(tmp_path, first):
+    write_jsonl(tmp_path / "pairs.jsonl", [first, TWO])
+    loaded, streamed = read_in_both_ways(tmp_path / "pairs.jsonl", tmp_path)
+    assert loaded == streamed
+    assert "pairs.jsonl" in loaded
+
+
+def test_folder_of_json_lines_with_a_third_language_is_read_in_both_ways(tmp_path):
+    (tmp_path / "data").mkdir()
+    write_jsonl(tmp_path / "data" / "train.jsonl", [TWO, THREE, TURNED])
+    corpus = {"dataset": tmp_path / "data", "source_language": "en", "target_language": "de"}
+    rows = [row["translation"] for row in (TWO, THREE, TURNED)]
+    expected = [{"source": row["en"], "target": row["de"]} for row in rows]
+    assert list(load_corpus(**corpus, cache_dir=tmp_path / "cache")) == expected
+    assert list(stream_corpus(**corpus)) == expected
 
 
 def test_folder_of_saved_data_is_streamed_in_shards(tmp_path):

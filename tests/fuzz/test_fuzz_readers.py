@@ -7,7 +7,6 @@ import io
 import json
 import tempfile
 
-import hypothesis
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -159,7 +158,6 @@ def test_any_bytes_as_a_file_of_pairs_are_pairs_of_text_or_refused_by_name(place
 
 @fuzz(8000, rows=st.lists(json_texts(["source", "target", "translation", "en"]), min_size=1, max_size=3))
 def test_any_json_is_pairs_of_text_or_refused_by_file_and_line(place, rows):
-    hypothesis.assume("null" not in map(str.strip, rows))  # which crashes pyarrow 26
     path = place / "any.jsonl"
     path.write_text("\n".join(rows))
     check_pairs_or_error(path, "en", "source")
@@ -168,7 +166,7 @@ def test_any_json_is_pairs_of_text_or_refused_by_file_and_line(place, rows):
 @fuzz(500, short=5, text=surrogates)
 def test_half_a_character_in_json_is_refused_by_file_and_line(place, text):
     path = write_jsonl(place / "half", [("a", "b"), (text, "c")])
-    with pytest.raises(ValueError, match="half.jsonl` must hold pairs that can be read"):
+    with pytest.raises(ValueError, match="half.jsonl` must hold text in every row of .source., got .* in line 2"):
         read_pairs(path)
 
 

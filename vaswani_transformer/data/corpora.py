@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,11 @@ MAX_BYTES_PER_LINE = 2**20  # to split a longer text into tokens takes gigabytes
 
 _TEXT = datasets.Features({"source": datasets.Value("string"), "target": datasets.Value("string")})
 _TABLES = (".csv", ".tsv")
-_KINDS = {".jsonl": "json", ".json": "json", ".parquet": "parquet"}  # read by `datasets`
+_JSON = (".jsonl", ".json")
 _STREAMED = (".jsonl", ".parquet")
 _LINES_PER_SHARD = 50_000
 _SHARDS_OF_STORED = 64
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can name one, UTF-8 cannot
 
 
 def load_corpus(
@@ -82,11 +85,13 @@ def load_corpus(
     path, suffix = origin[0], origin[0].suffix.lower()
     if suffix in _TABLES:
         return _store(_read_table, origin, cache_dir, languages=languages)
-    if suffix not in _KINDS:
-        formats = ", ".join([*_KINDS, *_TABLES])
+    if suffix in _JSON:
+        return _store(_read_json, origin, cache_dir, languages=languages)
+    if suffix != ".parquet":
+        formats = ", ".join([*_JSON, ".parquet", *_TABLES])
         raise ValueError(f"`pairs_file` must end in one of {formats}, got {path}. Rename or convert it.")
     options = {"data_files": str(path), "split": "train", "cache_dir": cache_dir and str(cache_dir)}
-    return _select(lambda: datasets.load_dataset(_KINDS[suffix], **options), languages, str(path))
+    return _select(lambda: datasets.load_dataset("parquet", **options), languages, str(path))
 
 
 def stream_corpus(
@@ -126,14 +131,18 @@ def stream_corpus(
             shards = index_aligned(source, target, -(-num_lines // len(shards)))
         arguments = {"source": str(source), "target": str(target), "shards": shards}
         return datasets.IterableDataset.from_generator(_read_shards, features=_TEXT, gen_kwargs=arguments)
-    path, kind = origin[0], _KINDS.get(origin[0].suffix.lower())
-    if path.suffix.lower() not in _STREAMED:
+    path, suffix = origin[0], origin[0].suffix.lower()
+    if suffix not in _STREAMED:
         raise ValueError(
             f"`pairs_file` must end in one of {', '.join(_STREAMED)} to be streamed, got {path}. Convert it, or train "
             "without `streaming`."
         )
-    stream = datasets.load_dataset(kind, data_files=str(path), split="train", streaming=True)
-    return _pick(stream.reshard() if kind == "parquet" else stream, languages, str(path))
+    if suffix == ".jsonl":
+        options: dict[str, Any] = {"paths": (str(path),), "languages": languages}
+        next(_read_json(**options))  # refuses wrong columns at once
+        return datasets.IterableDataset.from_generator(_read_json, features=_TEXT, gen_kwargs=options)
+    stream = datasets.load_dataset("parquet", data_files=str(path), split="train", streaming=True)
+    return _pick(stream.reshard(), languages, str(path))
 
 
 # ---- origins ----
@@ -214,7 +223,7 @@ def _find_columns(columns: Sequence[str], languages: tuple[str | None, str | Non
     raise ValueError(
         "The columns must be `source` and `target`, or `source_language` and `target_language` must be two of the "
         f"columns or of the keys of `translation`, got {languages[0]!r} and {languages[1]!r}. {origin} has: "
-        f"{', '.join(str(name).removeprefix(prefix) for name in columns)}."
+        f"{', '.join(str(name).removeprefix(prefix) for name in columns) or 'none'}."
     )
 
 
@@ -234,6 +243,8 @@ def _select(
             f"`{origin}` must hold pairs that can be read, got an error: {cause} Correct its files, or what was asked "
             "of them."
         ) from error
+    if isinstance(loaded.features.get("translation"), datasets.Json):  # rows with different languages
+        return _pick(loaded, languages, origin)
     if "translation" in loaded.column_names:
         loaded = loaded.select_columns("translation").flatten()
     names = _find_columns(loaded.column_names, languages, origin)
@@ -248,29 +259,41 @@ def _select(
     return loaded.rename_columns(dict(zip(names, _TEXT, strict=True)))
 
 
-def _pick(
-    stream: datasets.IterableDataset, languages: tuple[str | None, str | None], origin: str
-) -> datasets.IterableDataset:
-    """The stream with the columns `source` and `target` alone."""
-    row = next(iter(stream))
+def _pick(corpus: Any, languages: tuple[str | None, str | None], origin: str) -> Any:
+    """Return a dataset or a stream with the columns `source` and `target` alone."""
+    row = next(iter(corpus))
+    options = {"names": _find_columns(list(_flatten(row)), languages, origin), "origin": origin}
+    return corpus.map(_pick_columns, batched=True, fn_kwargs=options, remove_columns=list(row), features=_TEXT)
+
+
+def _pick_columns(rows: dict[str, list[Any]], names: list[str], origin: str) -> dict[str, list[str]]:
+    """Return both sides of some rows."""
+    values = zip(*rows.values(), strict=True)
+    pairs = [_pick_pair(dict(zip(rows, row, strict=True)), names, origin, "a row") for row in values]
+    return {side: [pair[side] for pair in pairs] for side in _TEXT}
+
+
+def _pick_pair(row: Any, names: list[str], origin: str, place: str) -> dict[str, str]:
+    """Return both sides of a row; ValueError names its place if one is not text."""
+    columns = _flatten(row)
+    texts = [columns.get(name) for name in names]
+    for name, text in zip(names, texts, strict=True):
+        if not isinstance(text, str) or _HALF_CHARACTER.search(text):
+            raise ValueError(
+                f"`{origin}` must hold text in every row of {name!r}, got {text!r:.40} in {place}. Complete or remove "
+                "such rows, or choose another column."
+            )
+    return dict(zip(_TEXT, texts, strict=True))
+
+
+def _flatten(row: Any) -> dict[str, Any]:
+    """Return the columns of a row, those inside of `translation` as "translation.en"; none if it is no object."""
+    if not isinstance(row, dict):
+        return {}
     inside = row.get("translation")
-    columns = [f"translation.{language}" for language in inside] if isinstance(inside, dict) else list(row)
-    names = _find_columns(columns, languages, origin)
-    return stream.map(
-        _pick_columns, batched=True, fn_kwargs={"names": names}, remove_columns=list(row), features=_TEXT
-    )
-
-
-def _pick_columns(rows: dict[str, list[Any]], names: list[str]) -> dict[str, list[Any]]:
-    """Both sides of some rows."""
-    sides = []
-    for name in names:
-        key = name.removeprefix("translation.")
-        side = rows[name] if key == name else [pair[key] for pair in rows["translation"]]
-        if not all(isinstance(text, str) for text in side):
-            raise ValueError(f"A data set must hold text in every row of {name!r}, got another. Remove such rows.")
-        sides.append(side)
-    return dict(zip(_TEXT, sides, strict=True))
+    if not isinstance(inside, dict):
+        return row
+    return {f"translation.{language}": text for language, text in inside.items()}
 
 
 # ---- files ----
@@ -344,6 +367,39 @@ def _read_table(paths: tuple[str], languages: tuple[str | None, str | None], **_
         raise ValueError(f"`{path}` must be a table, got an error in line {line}: {error}. Correct it.") from error
     if num_pairs == 0:
         raise ValueError(f"`{path}` must hold at least one pair, got none. Check how it was written.")
+
+
+def _read_json(paths: tuple[str], languages: tuple[str | None, str | None], **_: Any) -> Iterator[dict[str, str]]:
+    """Pairs of a JSON file; the first row decides which columns hold them, others may have more."""
+    (path,) = paths
+    names: list[str] = []
+    for place, row in _read_json_rows(path):
+        names = names or _find_columns(list(_flatten(row)), languages, f"The first row of {path}")
+        yield _pick_pair(row, names, path, place)
+    if not names:
+        raise ValueError(f"`{path}` must hold at least one pair, got none. Check how it was written.")
+
+
+def _read_json_rows(path: str) -> Iterator[tuple[str, Any]]:
+    """Rows of a file of JSON lines or of one list, each with its place in the file."""
+    with open(path, "rb") as file:
+        if file.peek().removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+            for number, row in enumerate(_parse_json(file.read(), path, "its list"), start=1):
+                yield f"row {number}", row
+            return
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            yield f"line {number}", _parse_json(line, path, f"line {number}")
+
+
+def _parse_json(content: str | bytes, path: str, place: str) -> Any:
+    """Return the value of JSON; ValueError names its place if it is broken."""
+    try:
+        return json.loads(content)
+    except (RecursionError, ValueError) as error:
+        raise ValueError(
+            f"`{path}` must hold pairs that can be read, got an error in {place}: {error}. Correct it."
+        ) from error
 
 
 def _read_shards(source: str, target: str, shards: Sequence[tuple[int, int, int, int]]) -> Iterator[dict[str, str]]:
