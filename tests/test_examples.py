@@ -263,7 +263,7 @@ def test_files_of_unequal_length_are_refused(checkpoint, texts, french_tokenizer
 
 
 def test_text_that_gives_no_new_entries_is_refused(checkpoint, tmp_path, capsys):
-    (tmp_path / "empty.fr").write_text("")
+    (tmp_path / "empty.fr").write_text("\n")
     with pytest.raises(SystemExit):
         run_example("extend_tokenizer", tokenizer=checkpoint, text=tmp_path / "empty.fr", output_dir=tmp_path / "out")
     assert "must give the vocabulary new entries, got none" in capsys.readouterr().err

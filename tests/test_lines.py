@@ -37,6 +37,23 @@ def test_a_line_may_be_as_long_as_the_limit_and_no_longer(ends):
         lines_of(b"a\n" + b"a" * 101 + ends)
 
 
+MAC = "`some.txt` must have lines that end in line feeds, got the line ends of an old Mac, carriage returns alone"
+
+
+@pytest.mark.parametrize("content", [b"a\rb", b"a\rb\r", b"\r\r", b"\xef\xbb\xbfa\r\xe4", b"a\r" * 100])
+def test_old_mac_line_ends_are_named(content):
+    with pytest.raises(ValueError, match=MAC):
+        lines_of(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [(b"\r", [""]), (b"a\r", ["a"]), (b"a\rb\n", ["a\rb"]), (b"a\nb\rc", ["a", "b\rc"]), (b"a\r\r\n", ["a\r"])],
+)
+def test_a_carriage_return_in_a_line_is_text(content, lines):
+    assert lines_of(content) == lines
+
+
 def test_a_stream_without_line_ends_is_not_read_as_a_whole():
     class Endless(io.RawIOBase):
         def readline(self, size=-1):

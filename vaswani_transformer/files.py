@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
 import json
 import os
 import shutil
 import sys
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from filelock import FileLock, Timeout
 
@@ -39,6 +41,7 @@ PROGRESS_FILES = "progress_*.json"  # one file for each process
 
 STANDARD_STREAM = "-"  # stdin of what is read, stdout of what is written
 _BYTE_ORDER_MARK = "\ufeff".encode()
+_GZIP_MARK = b"\x1f\x8b"  # no UTF-8 text begins so
 
 
 class RunFile(NamedTuple):
@@ -241,6 +244,30 @@ def check_no_link_out(path: Path, folder: Path) -> None:
 # ---- lines and other files that a user names ----
 
 
+def text_suffix(path: str | Path) -> str:
+    """Return the suffix of a file's name in lower case, without the last .gz."""
+    return Path(str(path).lower().removesuffix(".gz")).suffix
+
+
+@contextlib.contextmanager
+def open_text(path: str | Path) -> Iterator[BinaryIO]:
+    """Open a file to read its bytes; a gzip file is decompressed.
+
+    Raises:
+        ValueError: The gzip file is broken.
+    """
+    with open(path, "rb") as file:
+        if not file.peek().startswith(_GZIP_MARK):
+            yield file
+            return
+        try:
+            yield cast("BinaryIO", gzip.GzipFile(fileobj=file))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(
+                f"`{path}` must be a whole gzip file, got a broken one ({error}). Copy it again."
+            ) from error
+
+
 def decode_lines(stream: BinaryIO, name: str, max_bytes: int, *, offset: int = 0, line: int = 1) -> Iterator[str]:
     r"""Lines of a binary stream of UTF-8 text, without their ends.
 
@@ -254,11 +281,17 @@ def decode_lines(stream: BinaryIO, name: str, max_bytes: int, *, offset: int = 0
         line: Number of the line that begins there, from 1.
 
     Raises:
-        ValueError: A line is longer or holds bytes that are not UTF-8; names stream, line and byte offset.
+        ValueError: A line is longer or holds bytes that are not UTF-8; names stream, line and byte offset. Or carriage
+            returns alone end the lines.
     """
     # As much as a line may have: byte order mark, text, both bytes of its end, and the one that is too much.
     for number, raw in enumerate(iter(partial(stream.readline, max_bytes + 6), b""), start=line):
         content = raw.removesuffix(b"\n").removesuffix(b"\r")
+        if number == 1 and b"\r" in content and not raw.endswith(b"\n"):
+            raise ValueError(
+                f"`{name}` must have lines that end in line feeds, got the line ends of an old Mac, carriage returns "
+                "alone. Convert them, for example with `tr '\\r' '\\n'`."
+            )
         begin = len(_BYTE_ORDER_MARK) if number == 1 and content.startswith(_BYTE_ORDER_MARK) else 0
         if len(content) - begin > max_bytes:
             raise ValueError(

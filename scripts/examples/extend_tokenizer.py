@@ -11,12 +11,11 @@ old id keeps its meaning, the pieces a text had before are only joined further, 
 
 import argparse
 import json
-from pathlib import Path
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer
 
-import vaswani_transformer  # noqa: F401  (registers the tokenizer with AutoTokenizer)
+from vaswani_transformer.data import read_lines  # the package registers the tokenizer with AutoTokenizer, too
 
 FIRST_CHARACTER = 0xF0000  # of Unicode's private use: it stands for id 0, the next one for id 1, ...
 
@@ -63,7 +62,7 @@ def main(arguments=None):
 
     tokenizer = AutoTokenizer.from_pretrained(args.tokenizer)
     num_old = len(tokenizer)
-    extend(tokenizer, Path(args.text).read_text(encoding="utf-8-sig").split("\n"), args.num_entries)
+    extend(tokenizer, read_lines(args.text), args.num_entries)
     if len(tokenizer) == num_old:
         parser.error("--text and --num-entries must give the vocabulary new entries, got none")
     tokenizer.save_pretrained(args.output_dir)

@@ -105,6 +105,15 @@ def test_bytes_that_are_not_utf8_are_refused_with_line_and_offset(load, aligned,
         load(**{**aligned, "target_file": path})
 
 
+@pytest.mark.parametrize("side", ["source_file", "target_file"])
+def test_old_mac_line_ends_of_one_file_are_named_instead_of_its_line_count(load, aligned, side):
+    aligned[side].write_bytes(aligned[side].read_bytes().replace(b"\n", b"\r"))
+    with pytest.raises(
+        ValueError, match=f"{aligned[side]}` must have lines that end in line feeds, got the line ends of"
+    ):
+        load(**aligned)
+
+
 # ---- cache ----
 
 

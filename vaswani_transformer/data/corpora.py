@@ -7,13 +7,14 @@ from __future__ import annotations
 import csv
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import datasets
 
-from ..files import decode_lines
+from ..files import decode_lines, open_text, text_suffix
 from . import builtin
 
 BUILTIN = "builtin"
@@ -82,7 +83,7 @@ def load_corpus(
         return _select(lambda: _load_split(origin, dataset_config, split, cache_dir), languages, origin)
     if len(origin) == 2:
         return _store(_read_text, origin, cache_dir)
-    path, suffix = origin[0], origin[0].suffix.lower()
+    path, suffix = origin[0], text_suffix(origin[0])
     if suffix in _TABLES:
         return _store(_read_table, origin, cache_dir, languages=languages)
     if suffix in _JSON:
@@ -126,12 +127,15 @@ def stream_corpus(
         return _pick(datasets.load_dataset(origin, dataset_config, split=split, streaming=True), languages, origin)
     if len(origin) == 2:
         source, target = origin
-        shards = index_aligned(source, target, _LINES_PER_SHARD)
-        if (num_lines := sum(lines for _, lines, *_ in shards)) > _LINES_PER_SHARD:  # parts of one size
+        is_packed = ".gz" in (source.suffix, target.suffix)  # each shard would decompress all before it
+        shards = index_aligned(source, target, sys.maxsize if is_packed else _LINES_PER_SHARD)
+        if (
+            not is_packed and (num_lines := sum(lines for _, lines, *_ in shards)) > _LINES_PER_SHARD
+        ):  # parts of one size
             shards = index_aligned(source, target, -(-num_lines // len(shards)))
         arguments = {"source": str(source), "target": str(target), "shards": shards}
         return datasets.IterableDataset.from_generator(_read_shards, features=_TEXT, gen_kwargs=arguments)
-    path, suffix = origin[0], origin[0].suffix.lower()
+    path, suffix = origin[0], text_suffix(origin[0])
     if suffix not in _STREAMED:
         raise ValueError(
             f"`pairs_file` must end in one of {', '.join(_STREAMED)} to be streamed, got {path}. Convert it, or train "
@@ -180,7 +184,7 @@ def find_origin(
         return str(dataset)
     paths = {name: Path(path) for name, path in files.items() if path is not None}
     for (name, path), own, other in zip(paths.items(), languages, reversed(languages), strict=False):
-        if name != pairs and other and own != other and path.suffix == f".{other}":
+        if name != pairs and other and own != other and text_suffix(path) == f".{other}":
             raise ValueError(f"`{name}` must be text in {own}, got {path}. Exchange the two files, or the languages.")
     if len({str(path) for path in paths.values()}) < len(paths):
         raise ValueError(f"`{target}` must be another file than `{source}`, got {files[source]} for both. Name both.")
@@ -192,8 +196,9 @@ def existing_file(path: str | Path, name: str) -> Path:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"`{name}` must be an existing file, got {path}. Check the path.")
-    if path.stat().st_size == 0:
-        raise ValueError(f"`{name}` must hold text, got the empty file {path}. Check how it was written.")
+    with open_text(path) as file:
+        if not file.read(1):
+            raise ValueError(f"`{name}` must hold text, got the empty file {path}. Check how it was written.")
     return path
 
 
@@ -334,21 +339,21 @@ def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[
             file, line and byte offset.
     """
     path = existing_file(path, "path")
-    with open(path, "rb") as file:
+    with open_text(path) as file:
         file.seek(offset)
         yield from decode_lines(file, str(path), MAX_BYTES_PER_LINE, offset=offset, line=line)
 
 
 def _read_text(paths: tuple[str, str], **_: Any) -> Iterator[dict[str, str]]:
     """Pairs of two text files, whose line counts are compared first."""
-    yield from _read_shards(*paths, index_aligned(*paths, _LINES_PER_SHARD))
+    yield from _read_shards(*paths, index_aligned(*paths, sys.maxsize))
 
 
 def _read_table(paths: tuple[str], languages: tuple[str | None, str | None], **_: Any) -> Iterator[dict[str, str]]:
     """Pairs of a CSV or TSV file with a header; quotation marks in TSV are text."""
     (path,) = paths
     rows: Any = (line.split("\t") if line else [] for line in read_lines(path))
-    if path.lower().endswith(".csv"):
+    if text_suffix(path) == ".csv":
         rows = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
     header, number, num_pairs = None, 0, 0
     try:
@@ -382,8 +387,9 @@ def _read_json(paths: tuple[str], languages: tuple[str | None, str | None], **_:
 
 def _read_json_rows(path: str) -> Iterator[tuple[str, Any]]:
     """Rows of a file of JSON lines or of one list, each with its place in the file."""
-    with open(path, "rb") as file:
-        if file.peek().removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+    with open_text(path) as file:
+        if file.read(100).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+            file.seek(0)
             for number, row in enumerate(_parse_json(file.read(), path, "its list"), start=1):
                 yield f"row {number}", row
             return
@@ -419,8 +425,9 @@ def index_aligned(source: str | Path, target: str | Path, lines_per_part: int) -
     """
     counts, offsets = [], []
     for path in (source, target):
+        next(read_lines(path))  # refuses what is no text
         offset, starts, number = 0, [], -1
-        with open(path, "rb") as file:
+        with open_text(path) as file:
             for number, raw in enumerate(file):
                 if number % lines_per_part == 0:
                     starts.append(offset)

@@ -22,7 +22,7 @@ from transformers import BatchEncoding, GenerationConfig, PreTrainedTokenizerBas
 
 from ..cpu_kernels_vaswani_transformer import is_int8
 from ..extras import requiring
-from ..files import STANDARD_STREAM, check_outputs, decode_lines, is_stream, line_bytes, write_lines
+from ..files import STANDARD_STREAM, check_outputs, decode_lines, is_stream, line_bytes, open_text, write_lines
 from ..pipeline_vaswani_transformer import (
     MAX_TEXT_BYTES,
     by_sentence,
@@ -561,5 +561,5 @@ def open_lines(file: str | Path) -> Iterator[Iterator[str]]:
     if str(file) == STANDARD_STREAM:
         yield decode_lines(sys.stdin.buffer, "stdin", MAX_TEXT_BYTES)
     else:
-        with Path(file).open("rb") as stream:
+        with open_text(file) as stream:
             yield decode_lines(stream, str(file), MAX_TEXT_BYTES)

@@ -19,7 +19,7 @@ from transformers.utils import logging
 from ..analysis.cost import VARIATIONS
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation import METRICS
-from ..files import RECIPE_FILE, read_json, write_json
+from ..files import RECIPE_FILE, read_json, text_suffix, write_json
 from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA, PAPER_BEAMS, PAPER_OVER_SOURCE
 from .schedule import paper_peak_learning_rate
 
@@ -585,7 +585,7 @@ def _of_own_data(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
     for side in ("source", "target"):
         value = given.get(f"{side}_language")
         files = given.get(f"train_{side}")
-        suffix = Path(files if isinstance(files, (str, Path)) else files[0]).suffix[1:] if files else ""
+        suffix = text_suffix(files if isinstance(files, (str, Path)) else files[0])[1:] if files else ""
         if f"{side}_language" not in given and re.fullmatch("[a-z]{2}", suffix):
             value = suffix
             logger.info(f"The {side} language is {suffix}, by the name of its file.")
