@@ -1,5 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -33,14 +35,43 @@ def test_arguments_default_to_the_paper(tmp_path, name, value):
     assert getattr(make_arguments(tmp_path), name) == value
 
 
-@pytest.mark.parametrize(("name", "value"), [("warmup_steps", 0), ("warmup_steps", 0.1)])
-def test_arguments_refuse_values_out_of_range(tmp_path, name, value):
-    with pytest.raises(ValueError, match=f"`{name}` must be .*got {value}"):
-        make_arguments(tmp_path, **{name: value})
+@pytest.mark.parametrize("options", [{}, {"lr_scheduler_type": "linear"}, {"learning_rate": 1e-3}])
+@pytest.mark.parametrize("value", [0, -1, -0.5])
+def test_arguments_refuse_the_papers_schedule_or_rate_without_warmup(tmp_path, options, value):
+    with pytest.raises(ValueError, match=f"`warmup_steps` must be .*got {value}"):
+        make_arguments(tmp_path, warmup_steps=value, **options)
 
 
-def test_warmup_below_1_is_a_share_of_the_training(tmp_path):
-    assert make_arguments(tmp_path, warmup_steps=0.1, max_steps=25).warmup_steps == 3
+def set_in_the_call(arguments, **values):
+    arguments.set_lr_scheduler("inverse_sqrt", **values)
+
+
+def set_as_attributes(arguments, *, num_epochs=3, **values):
+    for name, value in {"num_train_epochs": num_epochs, **values}.items():
+        setattr(arguments, name, value)
+
+
+@pytest.mark.parametrize("set_values", [set_in_the_call, set_as_attributes])
+@pytest.mark.parametrize("length", [{"max_steps": 11}, {"num_epochs": 2, "max_steps": -1}])
+def test_warmup_below_1_is_a_share_of_the_training_however_it_is_given(make_trainer, set_values, length):
+    trainer = make_trainer()
+    set_values(trainer.args, warmup_steps=0.3, **length)
+    trainer.train()
+    updates = trainer.state.global_step
+    warmup = math.ceil(0.3 * updates)  # as transformers counts it
+    peak = (trainer.model.config.d_model * warmup) ** -0.5
+    expected = [peak * min(step / warmup, math.sqrt(warmup / step)) for step in range(1, updates + 1)]
+    logged = [entry["learning_rate"] for entry in trainer.state.log_history if "learning_rate" in entry]
+    assert 1 < warmup < updates == len(logged)
+    assert logged == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("warmup_steps", [{}, {"warmup_steps": 0}])
+def test_training_refuses_a_schedule_that_was_set_without_warmup(make_trainer, warmup_steps):
+    trainer = make_trainer()
+    trainer.args.set_lr_scheduler("inverse_sqrt", max_steps=4, **warmup_steps)
+    with pytest.raises(ValueError, match="`warmup_steps` must be .*got 0. The paper uses 4000"):
+        trainer.train()
 
 
 def test_arguments_accept_another_schedule_without_warmup(tmp_path):

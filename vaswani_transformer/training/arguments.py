@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import torch
@@ -32,7 +31,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     Paper: section 5.
 
     Raises:
-        ValueError: If `warmup_steps` is neither a whole number of at least 1 nor a share of `max_steps`.
+        ValueError: If `warmup_steps` is 0 or less.
     """
 
     output_dir: str = field(default="trainer_output", metadata={"help": "Folder of the run."})
@@ -44,7 +43,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         metadata={"help": "`inverse_sqrt` is the paper's schedule; others are those of transformers."},
     )
     warmup_steps: float = field(
-        default=4000, metadata={"help": "Updates of the linear warm-up; below 1, a share of max_steps."}
+        default=4000, metadata={"help": "Updates of the linear warm-up; below 1, a share of the training."}
     )
     adam_beta2: float = field(default=0.98, metadata={"help": "Adam's decay of the second moment."})
     adam_epsilon: float = field(default=1e-9, metadata={"help": "Adam's epsilon."})
@@ -85,18 +84,26 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
 
     def __post_init__(self) -> None:
         """Checks the warm-up, then lets transformers derive the rest."""
-        if 0 < self.warmup_steps < 1 and self.max_steps > 0:
-            self.warmup_steps = math.ceil(self.warmup_steps * self.max_steps)  # as transformers counts it
-        uses_the_papers_rate = self.lr_scheduler_type == "inverse_sqrt" or self.learning_rate is None
-        if uses_the_papers_rate and (self.warmup_steps < 1 or self.warmup_steps != int(self.warmup_steps)):
-            raise ValueError(
-                "`warmup_steps` must be a whole number of updates of at least 1, or a share of `max_steps`, got "
-                f"{self.warmup_steps}. The paper uses 4000."
-            )
+        self.get_warmup_steps(num_training_steps=1)
         falling = ("nll", "perplexity", *(name for name, metric in METRICS.items() if metric.lower_is_better))
         if self.greater_is_better is None and (self.metric_for_best_model or "").endswith(falling):
             self.greater_is_better = False
         super().__post_init__()
+
+    def get_warmup_steps(self, num_training_steps: int) -> int:
+        """Return the updates of the warm-up, as transformers counts them.
+
+        Raises:
+            ValueError: There are none for the paper's schedule or peak.
+        """
+        warmup_steps: int = super().get_warmup_steps(num_training_steps)
+        needs_warmup = self.lr_scheduler_type == "inverse_sqrt" or self.learning_rate is None
+        if needs_warmup and warmup_steps < 1:
+            raise ValueError(
+                "`warmup_steps` must be at least 1 update, or a share of the training below 1, got "
+                f"{self.warmup_steps}. The paper uses 4000."
+            )
+        return warmup_steps
 
 
 def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_by_tokens: bool) -> None:

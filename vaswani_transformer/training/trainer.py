@@ -236,10 +236,17 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
     # ---- an update ----
 
+    def set_initial_training_values(self, args: TrainingArguments, dataloader: DataLoader[Any]) -> tuple[Any, ...]:
+        """Counts the updates of the training, and those of a warm-up that is a share of it."""
+        *values, max_steps = super().set_initial_training_values(args, dataloader)
+        args.warmup_steps = args.get_warmup_steps(max_steps)
+        return *values, max_steps
+
     def create_scheduler(self, num_training_steps: int, optimizer: Optimizer | None = None) -> LRScheduler:
         """Makes the paper's schedule for "inverse_sqrt", else the one of that name in transformers."""
         if self.lr_scheduler is None and self.args.lr_scheduler_type == "inverse_sqrt":
-            self.lr_scheduler = create_paper_schedule(optimizer or self.optimizer, int(self.args.warmup_steps))
+            warmup_steps = self.args.get_warmup_steps(num_training_steps)
+            self.lr_scheduler = create_paper_schedule(optimizer or self.optimizer, warmup_steps)
             self._created_lr_scheduler = True
         return super().create_scheduler(num_training_steps, optimizer)
 
@@ -248,7 +255,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         """Optimiser class and arguments; the paper's peak learning rate where `learning_rate` is None."""
         optimizer_cls, kwargs = ResumableTrainer.get_optimizer_cls_and_kwargs(args, model)
         if args.learning_rate is None:
-            kwargs["lr"] = paper_peak_learning_rate(model.config.d_model, int(args.warmup_steps))
+            kwargs["lr"] = paper_peak_learning_rate(model.config.d_model, args.get_warmup_steps(args.max_steps))
         return optimizer_cls, kwargs
 
     def get_batch_samples(self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device) -> Any:
