@@ -194,7 +194,7 @@ def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("p.txt", "x", "`pairs_file` must end in one of .jsonl, .json, .parquet, .csv, .tsv, got .*p.txt"),
+        ("p.txt", "x", "`pairs_file` must end in one of .jsonl, .json, .csv, .tsv, .parquet, got .*p.txt"),
         ("p.jsonl", "\n\n", "p.jsonl` must hold at least one pair, got none"),
         ("p.csv", "source,target\n", "p.csv` must hold at least one pair, got none"),
         ("p.jsonl", '{"source": "a", "target": "b"}\n{"source"\n', "p.jsonl` must hold pairs that can be read"),

@@ -21,8 +21,6 @@ BUILTIN = "builtin"
 MAX_BYTES_PER_LINE = 2**20  # to split a longer text into tokens takes gigabytes
 
 _TEXT = datasets.Features({"source": datasets.Value("string"), "target": datasets.Value("string")})
-_TABLES = (".csv", ".tsv")
-_JSON = (".jsonl", ".json")
 _STREAMED = (".jsonl", ".parquet")
 _LINES_PER_SHARD = 50_000
 _SHARDS_OF_STORED = 64
@@ -84,12 +82,11 @@ def load_corpus(
     if len(origin) == 2:
         return _store(_read_text, origin, cache_dir)
     path, suffix = origin[0], text_suffix(origin[0])
-    if suffix in _TABLES:
-        return _store(_read_table, origin, cache_dir, languages=languages)
-    if suffix in _JSON:
-        return _store(_read_json, origin, cache_dir, languages=languages)
+    readers = {".jsonl": _read_json, ".json": _read_json, ".csv": _read_table, ".tsv": _read_table}
+    if suffix in readers:
+        return _store(readers[suffix], origin, cache_dir, languages=languages)
     if suffix != ".parquet":
-        formats = ", ".join([*_JSON, ".parquet", *_TABLES])
+        formats = ", ".join([*readers, ".parquet"])
         raise ValueError(f"`pairs_file` must end in one of {formats}, got {path}. Rename or convert it.")
     options = {"data_files": str(path), "split": "train", "cache_dir": cache_dir and str(cache_dir)}
     return _select(lambda: datasets.load_dataset("parquet", **options), languages, str(path))
@@ -218,17 +215,14 @@ def _is_saved_to_disk(name: str) -> bool:
 
 
 def _find_columns(columns: Sequence[str], languages: tuple[str | None, str | None], origin: str) -> list[str]:
-    """Names of the source and the target column; keys of a column `translation` are named "translation.en"."""
-    prefix = "translation." if any(name.startswith("translation.") for name in columns) else ""
-    if not prefix and {"source", "target"} <= set(columns):
-        return ["source", "target"]
-    wanted = [f"{prefix}{language}" for language in languages]
-    if set(wanted) <= set(columns):
-        return wanted
+    """Return the names of the source and the target column, or key of `translation`."""
+    for names in (("source", "target"), languages):
+        if set(names) <= set(columns):
+            return [str(name) for name in names]
     raise ValueError(
         "The columns must be `source` and `target`, or `source_language` and `target_language` must be two of the "
         f"columns or of the keys of `translation`, got {languages[0]!r} and {languages[1]!r}. {origin} has: "
-        f"{', '.join(str(name).removeprefix(prefix) for name in columns) or 'none'}."
+        f"{', '.join(map(str, columns)) or 'none'}."
     )
 
 
@@ -252,6 +246,7 @@ def _select(
         return _pick(loaded, languages, origin)
     if "translation" in loaded.column_names:
         loaded = loaded.select_columns("translation").flatten()
+        loaded = loaded.rename_columns({name: name.removeprefix("translation.") for name in loaded.column_names})
     names = _find_columns(loaded.column_names, languages, origin)
     loaded = loaded.select_columns(names)
     for name in names:
@@ -267,7 +262,7 @@ def _select(
 def _pick(corpus: Any, languages: tuple[str | None, str | None], origin: str) -> Any:
     """Return a dataset or a stream with the columns `source` and `target` alone."""
     row = next(iter(corpus))
-    options = {"names": _find_columns(list(_flatten(row)), languages, origin), "origin": origin}
+    options = {"names": _find_columns(list(_columns(row)), languages, origin), "origin": origin}
     return corpus.map(_pick_columns, batched=True, fn_kwargs=options, remove_columns=list(row), features=_TEXT)
 
 
@@ -280,7 +275,7 @@ def _pick_columns(rows: dict[str, list[Any]], names: list[str], origin: str) -> 
 
 def _pick_pair(row: Any, names: list[str], origin: str, place: str) -> dict[str, str]:
     """Return both sides of a row; ValueError names its place if one is not text."""
-    columns = _flatten(row)
+    columns = _columns(row)
     texts = [columns.get(name) for name in names]
     for name, text in zip(names, texts, strict=True):
         if not isinstance(text, str) or _HALF_CHARACTER.search(text):
@@ -291,14 +286,12 @@ def _pick_pair(row: Any, names: list[str], origin: str, place: str) -> dict[str,
     return dict(zip(_TEXT, texts, strict=True))
 
 
-def _flatten(row: Any) -> dict[str, Any]:
-    """Return the columns of a row, those inside of `translation` as "translation.en"; none if it is no object."""
+def _columns(row: Any) -> dict[str, Any]:
+    """Return the columns of a row, or the keys of its `translation`; none if it is no object."""
     if not isinstance(row, dict):
         return {}
     inside = row.get("translation")
-    if not isinstance(inside, dict):
-        return row
-    return {f"translation.{language}": text for language, text in inside.items()}
+    return inside if isinstance(inside, dict) else row
 
 
 # ---- files ----
@@ -379,7 +372,7 @@ def _read_json(paths: tuple[str], languages: tuple[str | None, str | None], **_:
     (path,) = paths
     names: list[str] = []
     for place, row in _read_json_rows(path):
-        names = names or _find_columns(list(_flatten(row)), languages, f"The first row of {path}")
+        names = names or _find_columns(list(_columns(row)), languages, f"The first row of {path}")
         yield _pick_pair(row, names, path, place)
     if not names:
         raise ValueError(f"`{path}` must hold at least one pair, got none. Check how it was written.")
