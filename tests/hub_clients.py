@@ -12,6 +12,8 @@ import io
 import json
 import os
 import re
+import runpy
+import shutil
 import sys
 from pathlib import Path
 
@@ -93,8 +95,9 @@ def author(runs):
     done["stock of another's"] = push("main", "fresh", "--stock-repo-id", "stranger/fresh-stock")
     export = command("export", "--to", "marian", "--model", runs / "main", "--output-dir", runs / "stock")
     done["stock as a model"] = push("stock", "fresh") if export["code"] == 0 else export
-    push_by_trainers(runs)
+    done |= push_by_trainers(runs)
     push_by_parts(runs / "main")
+    push_what_is_made_here(runs)
     os.environ["HTTP_PROXY"] = "http://127.0.0.1:9"  # nobody listens there
     from huggingface_hub import close_session
 
@@ -104,7 +107,10 @@ def author(runs):
 
 
 def push_by_trainers(runs):
-    """Trains a little under both trainers: ours pushes at every save and at the end, the library's at the end."""
+    """Trains a little under both trainers: ours pushes at every save and at the end, the library's at the end.
+
+    Adapters are pushed by ours, one of a model on the Hub and one of a model in a folder.
+    """
     from transformers import (
         AutoModelForSeq2SeqLM,
         AutoTokenizer,
@@ -133,14 +139,18 @@ def push_by_trainers(runs):
     trainer.push_to_hub(license="mit")
     trainer.push_to_hub(revision="next", blocking=False).result()
 
+    done = {}
     if importlib.util.find_spec("peft"):
         from peft import LoraConfig, get_peft_model
 
-        model = get_peft_model(model, LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=["q_proj"]))
-        where = {"output_dir": runs / "adapter", "hub_model_id": "author/adapter", "snapshot_steps": 1}
-        trainer = VaswaniTransformerTrainer(model, VaswaniTransformerTrainingArguments(**where, **options), **data)
-        trainer.train()
-        trainer.push_to_hub()
+        for base, name in (("author/model", "adapter"), (runs / "main", "local-adapter")):
+            lora = LoraConfig(task_type="SEQ_2_SEQ_LM", target_modules=["q_proj"])
+            model = get_peft_model(AutoModelForSeq2SeqLM.from_pretrained(base), lora)
+            where = {"output_dir": runs / name, "hub_model_id": f"author/{name}", "snapshot_steps": 1}
+            trainer = VaswaniTransformerTrainer(model, VaswaniTransformerTrainingArguments(**where, **options), **data)
+            trainer.train()
+            done[name] = error_of(trainer.push_to_hub)
+    return done
 
 
 def push_by_parts(folder):
@@ -149,6 +159,51 @@ def push_by_parts(folder):
 
     AutoModelForSeq2SeqLM.from_pretrained(folder).push_to_hub("author/parts")
     AutoTokenizer.from_pretrained(folder).push_to_hub("author/parts")
+
+
+def push_what_is_made_here(runs):
+    """Trains and fine-tunes from files named by their paths, exports the models, and pushes all that comes of it."""
+    from huggingface_hub import HfApi
+    from tiny import SENTENCES
+
+    from vaswani_transformer.export import push_marian
+
+    os.chdir(runs)
+    texts = {}
+    for side, lines in (("source", SENTENCES[::2]), ("target", SENTENCES[1::2])):
+        texts[side] = runs / f"text.{side}"
+        texts[side].write_text("\n".join(lines * 10) + "\n", encoding="utf-8")
+    corpora = [f"--{split}-{side}={path}" for split in ("train", "validation", "test") for side, path in texts.items()]
+    Path("data", "tokens").mkdir(parents=True)
+    for path in (runs / "main").glob("tokenizer*"):
+        shutil.copy(path, Path("data", "tokens"))
+    shape = {"d-model": 16, "d-ff": 32, "num-heads": 2, "num-encoder-layers": 1, "num-decoder-layers": 1}
+    steps = {"max-steps": 2, "eval-steps": 2, "save-steps": 2, "snapshot-steps": 1, "generation-num-beams": 0}
+    options = [f"--{name}={value}" for name, value in {**shape, **steps, "tokenizer": "data/tokens"}.items()]
+    languages = ["--source-language=en", "--target-language=de"]
+    made = [
+        command("train", "--output-dir", runs / "trained", *corpora, *options, *languages),
+        command("evaluate", "--model", runs / "trained", "--source", texts["source"], "--reference", texts["target"]),
+        fine_tune(runs / "main", runs / "tuned", texts),
+        fine_tune("main", runs / "tuned-again", texts),
+        command("push", "--model", "trained", "--repo-id", "author/trained", "--stock"),
+        command("push", "--model", "tuned", "--repo-id", "author/tuned", "--stock"),
+        command("push", "--model", "tuned-again", "--repo-id", "author/tuned-again"),
+        command("export", "--to", "marian", "--model", runs / "tuned", "--output-dir", runs / "marian"),
+        command("export", "--to", "ctranslate2", "--model", runs / "tuned", "--output-dir", runs / "ct2"),
+    ]
+    assert not [each for each in made if each["code"]], made
+    push_marian(runs / "marian", "author/marian")
+    HfApi().create_repo("author/ct2")
+    HfApi().upload_folder(folder_path=runs / "ct2", repo_id="author/ct2")
+
+
+def fine_tune(model, folder, texts):
+    """Runs the example for a few steps."""
+    example = runpy.run_path(str(Path(__file__).parents[1] / "scripts" / "examples" / "fine_tune.py"))
+    files = [f"--{split}-{side}={path}" for split in ("train", "validation") for side, path in texts.items()]
+    example["main"]([f"--model={model}", f"--output-dir={folder}", "--max-steps=2", *files])
+    return {"code": 0}
 
 
 def reader(repos, folder):

@@ -98,7 +98,8 @@ def test_fine_tuned_model_decodes_as_the_one_it_came_from(checkpoint, tuned):
 def test_card_of_a_fine_tuned_model_names_where_it_came_from(checkpoint, texts, tuned):
     card = (tuned / "README.md").read_text(encoding="utf-8")
     text = Path(texts["de"]["train_source"]).name
-    assert f"This model was fine-tuned from {checkpoint} on the {text} dataset." in card and "generator\n" not in card
+    assert f"This model was fine-tuned from {checkpoint.name} on the {text} dataset." in card
+    assert "generator\n" not in card
 
 
 def test_fine_tuned_model_translates_in_the_pipeline(tuned):
@@ -149,6 +150,11 @@ def test_lora_adapter_holds_no_weights_of_the_model(lora):
     from safetensors.torch import load_file
 
     assert all("lora_" in name for name in load_file(lora / "adapter" / "adapter_model.safetensors"))
+
+
+def test_card_of_an_adapter_names_no_folder(checkpoint, lora):
+    card = (lora / "adapter" / "README.md").read_text(encoding="utf-8")
+    assert str(checkpoint) not in card and "base_model" not in card
 
 
 # ---- extend_tokenizer.py and new_language_pair.py ----

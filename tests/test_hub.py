@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -313,6 +314,39 @@ def test_our_trainer_pushes_an_adapter_without_snapshots_and_state(hub, pushed):
     files = set(hub.repos["author/adapter"].files())
     assert {"adapter_config.json", "adapter_model.safetensors", "README.md"} <= files
     assert not [name for name in files if name.startswith(("snapshots", "checkpoint", "training_args"))]
+
+
+def test_adapter_of_a_model_in_a_folder_is_not_pushed(hub, pushed, runs):
+    pytest.importorskip("peft", reason="peft is not installed")
+    assert pushed["adapter"] == ""
+    message = f"adapter_config.json` must name a base model on the Hub, got '{runs}/main'. Push that model first"
+    assert message in pushed["local-adapter"]
+    assert set(hub.repos["author/local-adapter"].files()) == {".gitattributes"}
+
+
+def test_pushed_adapter_names_its_base_model_on_the_hub(hub, pushed):
+    pytest.importorskip("peft", reason="peft is not installed")
+    files = hub.repos["author/adapter"].files()
+    assert json.loads(files["adapter_config.json"])["base_model_name_or_path"] == "author/model"
+    assert ModelCard(files["README.md"].decode()).data.base_model == "author/model"
+
+
+def test_nothing_that_is_pushed_names_a_folder_of_its_author(hub, pushed, runs):
+    places = {str(runs), HOME, str(Path.home()), str(Path.cwd()), tempfile.gettempdir(), "data/tokens"}
+    found = {
+        (repo.name, name, place)
+        for repo in hub.repos.values()
+        for tree in repo.commits.values()
+        for name, content in tree.items()
+        for place in places
+        if place.encode() in content
+    }
+    assert {name for name in hub.repos if name.startswith("author/")} >= {
+        f"author/{name}"
+        for name in ("adapter", "ct2", "both", "hosted", "marian", "model", "ours", "parts", "trained")
+    }
+    # The library's own trainer uploads its pickled arguments, whatever the model is.
+    assert {each[:2] for each in found} <= {("author/plain", "training_args.bin")}
 
 
 def test_library_trainer_pushes_every_file_of_the_model(hub, pushed):

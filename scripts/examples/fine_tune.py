@@ -80,7 +80,8 @@ def main(arguments=None):
     print(trainer.evaluate())
     trainer.create_model_card(tags=["vaswani_transformer"], dataset=Path(args.train_source).name, dataset_tags=[])
     card = Path(args.output_dir, "README.md")  # transformers names only a base model that came from the Hub
-    text = card.read_text(encoding="utf-8").replace("trained from scratch", f"fine-tuned from {args.model}")
+    base = Path(args.model).name  # others have no use for your folders
+    text = card.read_text(encoding="utf-8").replace("trained from scratch", f"fine-tuned from {base}")
     card.write_text(text, encoding="utf-8")
 
 

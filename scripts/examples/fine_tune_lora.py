@@ -7,12 +7,14 @@ python scripts/examples/fine_tune_lora.py --model runs/my-model --train-source t
 
 pipeline("translation", model=...) and AutoModelForSeq2SeqLM.from_pretrained(...) read runs/lora/adapter (while the
 model it was trained on stays where it is) and runs/lora/merged (which stands alone) as they read any model.
+To share the adapter, push that model first and pass its Hub id as --model: adapter_config.json names it.
 """
 
 import argparse
 import copy
 from pathlib import Path
 
+from huggingface_hub import ModelCard
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import (
     AutoModelForSeq2SeqLM,
@@ -70,6 +72,11 @@ def main(arguments=None):
     )
     trainer.train()
     model.save_pretrained(adapter, save_embedding_layers=False)  # the head's own weights are in the model already
+    if Path(args.model).is_dir():  # the base model of a card is an id on the Hub
+        card = ModelCard.load(adapter / "README.md")
+        card.data.pop("base_model")
+        card.data.tags = [tag for tag in card.data.tags if not tag.startswith("base_model:")]
+        card.save(adapter / "README.md")
 
     base = AutoModelForSeq2SeqLM.from_pretrained(args.model)
     if args.adapt_head:

@@ -196,6 +196,16 @@ def test_card_keeps_attribution_and_base_model(save_model, tmp_path):
     assert "Its data: by [many](https://example.org)." in made.text
 
 
+@pytest.mark.parametrize("base", ["/home/me/runs/first", "runs/first", "first"])
+def test_card_leaves_out_a_base_model_that_is_a_folder(save_model, tmp_path, monkeypatch, base):
+    folder = save_model()[1]
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    (folder / "README.md").write_text(f"---\nbase_model: {base}\nlanguage: en\n---\n", encoding="utf-8")
+    made = ModelCard.load(export_marian(folder, tmp_path / "stock") / "README.md").data.to_dict()
+    assert (made["language"], made.get("base_model")) == ("en", None)
+
+
 def test_folder_of_a_run_is_not_pushed_as_a_stock_form(save_model):
     with pytest.raises(ValueError, match="must be one of export_marian, .* of type 'vaswani_transformer'"):
         push_marian(save_model()[1], "me/my-model")

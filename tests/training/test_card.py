@@ -13,6 +13,7 @@ from tiny import make_config, make_model
 from vaswani_transformer import cli
 from vaswani_transformer.cli import chosen_corpus, chosen_recipe
 from vaswani_transformer.evaluation.report import describe_corpus
+from vaswani_transformer.training import card as cards
 from vaswani_transformer.training.card import add_metadata, make_card, refresh_card, write_card
 from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 
@@ -494,3 +495,12 @@ def test_trainer_writes_the_librarys_draft_and_renews_it(make_trainer, tmp_path)
     trainer.create_model_card(model_name="second")
     text = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     assert "# second" in text and "# first" not in text
+
+
+def test_data_set_that_is_a_folder_here_is_no_id_of_the_hub(tmp_path, monkeypatch):
+    (tmp_path / "wmt" / "own").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    values = {"dataset": "wmt/own", "tokenizer": "wmt/own", "test_corpus": {"dataset": "wmt/wmt14", "split": "test"}}
+    cut = {"dataset": "own", "tokenizer": "own", "test_corpus": {"dataset": "wmt/wmt14", "split": "test"}}
+    assert cards.without_folders({**values, "test_data": "mine"}) == {**cut, "test_data": "mine"}
+    assert [cards.hub_datasets({"dataset": name}) for name in ("wmt/own", "wmt/wmt14")] == [None, ["wmt/wmt14"]]

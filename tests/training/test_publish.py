@@ -111,6 +111,33 @@ def test_link_out_of_the_folder_is_not_pushed(name, folder, tmp_path):
         published_files(folder)
 
 
+@pytest.mark.parametrize("base", ["/home/me/runs/first", "runs/first", "../first", "", None])
+def test_adapter_of_a_folder_is_not_pushed(base, folder, tmp_path, monkeypatch):
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": base}))
+    with pytest.raises(
+        ValueError, match=f"adapter_config.json` must name a base model on the Hub, got {base!r}. Push"
+    ):
+        published_files(folder)
+
+
+@pytest.mark.parametrize("base", ["/home/me/runs/first", ["me/first", "runs/first"]])
+def test_card_with_a_base_model_in_a_folder_is_not_pushed(base, folder, tmp_path, monkeypatch):
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    (folder / "README.md").write_text(f"---\nbase_model: {json.dumps(base)}\n---\n")
+    with pytest.raises(ValueError, match="README.md` must name a base model on the Hub, got '.*runs/first'. Push"):
+        published_files(folder)
+
+
+@pytest.mark.parametrize("base", ["me/first", ["me/first", "you/second"]])
+def test_base_model_on_the_hub_is_pushed(base, folder):
+    (folder / "README.md").write_text(f"---\nbase_model: {json.dumps(base)}\n---\n")
+    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "me/first"}))
+    assert names(folder) == PUBLISHED | {"adapter_config.json"}
+
+
 def test_links_of_the_hubs_cache_are_pushed(folder, tmp_path):
     snapshot, blobs = tmp_path / "cache" / "snapshots" / "0a1b", tmp_path / "cache" / "blobs"
     snapshot.mkdir(parents=True)

@@ -22,7 +22,12 @@ from ..cpu_kernels_vaswani_transformer import INT8
 from ..files import CONFIG_FILE, RECIPE_FILE, WEIGHTS_FILE, WEIGHTS_INDEX, read_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
-HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+
+
+def is_hub_id(name: str) -> bool:
+    """Return True if a name can be an id on the Hub and is no folder here."""
+    return _HUB_ID.fullmatch(name) is not None and not Path(name).exists()
 
 
 def load_for_inference(
@@ -90,7 +95,7 @@ def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
 def check_model_path(name_or_path: str | Path) -> None:
     """Raises FileNotFoundError for what is neither a folder nor looks like a model's id on the Hub."""
     path = Path(name_or_path)
-    if not path.is_dir() and (not HUB_ID.fullmatch(str(name_or_path)) or path.parent.is_dir()):
+    if not path.is_dir() and (not _HUB_ID.fullmatch(str(name_or_path)) or path.parent.is_dir()):
         raise FileNotFoundError(
             f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the "
             "path. (A model of the Hub is looked for where there is no folder of its owner's name.)"

@@ -29,7 +29,7 @@ from huggingface_hub import (
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 from transformers.utils.hub import cached_file
 
-from ..evaluation.loading import load_for_inference
+from ..evaluation.loading import is_hub_id, load_for_inference
 from ..evaluation.translate import decoding_config
 from ..files import (
     CARD_FILE,
@@ -273,6 +273,8 @@ def _card(model: str, name: str, stock: MarianMTModel) -> str:
     own = ModelCard.load(path) if path else ModelCard("---\n---\n")
     values, search = own.data.to_dict(), stock.generation_config
     kept = {key: values[key] for key in ("language", "license", "datasets", "base_model") if values.get(key)}
+    if not is_hub_id(str(kept.get("base_model"))):
+        kept.pop("base_model", None)
     data = ModelCardData(library_name="transformers", pipeline_tag="translation", **kept)
     attribution = re.search(r"^\| attribution of the data \| (.*) \|$", own.text, re.MULTILINE)
     return _CARD.format(

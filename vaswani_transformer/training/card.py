@@ -15,9 +15,8 @@ from transformers.utils import logging
 from yaml import YAMLError
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..data.corpora import BUILTIN
 from ..evaluation import DECODING, METRICS
-from ..evaluation.loading import HUB_ID
+from ..evaluation.loading import is_hub_id
 from ..evaluation.report import describe_corpus, describe_search, metric_names
 from ..files import (
     CARD_FILE,
@@ -146,7 +145,7 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict):
             return without_folders(value)
         is_path = name.endswith(("_source", "_target", "_pairs", "_file")) or name == "best_checkpoint"
-        is_path |= name in ("dataset", "tokenizer") and isinstance(value, str) and not HUB_ID.fullmatch(value)
+        is_path |= name in ("dataset", "tokenizer") and isinstance(value, str) and not is_hub_id(value)
         return Path(value).name if is_path and isinstance(value, str) else value
 
     named = {"test_data": test_name(values)} if "test_corpus" in values else {}
@@ -165,8 +164,8 @@ def _changes(recipe: Recipe) -> dict[str, Any]:
 
 def hub_datasets(data: Mapping[str, Any]) -> list[str] | None:
     """The Hub's id of training or test data, by which the Hub links the model to them; None for other data."""
-    name = data.get("dataset", BUILTIN)
-    return [name] if name != BUILTIN and HUB_ID.fullmatch(name) and not Path(name).exists() else None
+    name = data.get("dataset", "")
+    return [name] if is_hub_id(name) else None
 
 
 def _validation(recipe: Recipe, results: Mapping[str, Any], prefix: str) -> str:

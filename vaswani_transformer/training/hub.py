@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import yaml
 from huggingface_hub import (
@@ -22,6 +23,7 @@ from huggingface_hub.errors import HfHubHTTPError
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..evaluation.loading import is_hub_id
 from ..files import (
     CARD_FILE,
     CODE_FILES,
@@ -114,12 +116,28 @@ def published_files(folder: Path) -> list[Path]:
 
     Raises:
         FileNotFoundError: The config names code that the folder lacks.
-        ValueError: A file is a link out of the folder.
+        ValueError: A file is a link out of the folder, or names a base model that is not on the Hub.
     """
     files = _code(folder).union(*(folder.glob(pattern) for pattern in _PUBLISHED if pattern != CODE_FILES))
     for path in files:
         check_no_link_out(path, folder)
+        _check_base_model(path)
     return sorted(files)
+
+
+def _check_base_model(path: Path) -> None:
+    """Raise ValueError if a card or an adapter's config names a base model that is not on the Hub."""
+    bases: Any = []
+    if path.name == "adapter_config.json":
+        bases = [read_json(path).get("base_model_name_or_path")]
+    elif path.name == CARD_FILE:
+        bases = ModelCard.load(path).data.get("base_model") or []
+    for base in [bases] if isinstance(bases, str) else bases:
+        if not is_hub_id(str(base)):
+            raise ValueError(
+                f"`{path}` must name a base model on the Hub, got {base!r}. Push that model first and load it "
+                "by its id, or merge the adapter into it. In a card, delete the line."
+            )
 
 
 def upload(
