@@ -136,7 +136,7 @@ OPTIONS_RUN_ELSEWHERE = {
         "dataset=wmt14",
     ),
     "--source-language en --target-language de": (
-        "training/test_first_minutes.py::test_exchanged_languages_are_warned_of",
+        "training/test_first_minutes.py::test_files_of_the_other_sides_language_are_refused",
         "source_language",
     ),
     "--dataset builtin --source-language en --target-language de": (

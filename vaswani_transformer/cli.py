@@ -256,20 +256,8 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
     from .evaluation.loading import load_for_inference
-    from .evaluation.translate import join_processes, part_of, stream_translations, translate_file
+    from .evaluation.translate import join_processes, part_of, translate_file
 
-    if args.stream:
-        others = ("n_best", "tag", "document", "target_prefixes", "resume")
-        if args.output != "-" or args.num_beams not in (None, 1) or any(getattr(args, name) for name in others):
-            raise ValueError(
-                "`stream` must come without --output, --num-beams and options of files, got one of them. It writes "
-                "greedy translations to stdout while they are found; drop it, or the other."
-            )
-        for name in ("max_tokens_per_batch", "progress"):
-            del options[name]
-        model, tokenizer = load_for_inference(args.model, device=args.device, int8=args.int8)
-        stream_translations(model, tokenizer, args.input, **options)
-        return
     output, part = Path(args.output), part_of(args.output)
     if not (args.overwrite or args.resume):
         if output.is_file():
@@ -286,7 +274,7 @@ def _translate(args: argparse.Namespace) -> None:
     device = args.device or (processes and processes.device)
     model, tokenizer = load_for_inference(args.model, device=device, int8=args.int8)
     options |= {name: getattr(args, name) for name in ("resume", "tag", "document")}
-    options |= {"num_best": args.n_best, "prefixes_file": args.target_prefixes, "processes": processes}
+    options |= {"num_best": args.n_best, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)
     if processes is not None:
         processes.destroy_process_group()
@@ -520,9 +508,7 @@ _TRANSLATE = {
     ),
     "--resume": "skip the lines in OUTPUT.part that the same command, interrupted, left",
     "--overwrite": "replace the output file, or what was begun of it",
-    "--target-prefixes FILE": "what each translation begins with, line by line as the input; a blank line: nothing",
-    "--document": "translate each sentence of a line; white space, list marks, links, numbers and tags are kept",
-    "--stream": "write each word to stdout when greedy search finds it; lines are translated as they are typed",
+    "--document": "translate each sentence of a line; white space, list marks, links, placeholders and tags are kept",
     "--tag TEXT": "write this and a space before each translation, such as <bt> (train has --added-tokens)",
     "#sampling": "Draws translations at random, as back-translation needs them, instead of searching the best.",
     "--sample": "draw each token by its probability; --n-best N draws N translations",
@@ -610,12 +596,20 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], dict[str, str],
 }
 
 
+_GONE = {  # options of 0.2.0, and what to do instead
+    "--stream": "Pass a `TextStreamer` of transformers to pipeline(\"translation\"), as docs/using.md shows.",
+    "--target-prefixes": "Call pipeline(\"translation\") with `target_prefix`, once for each prefix.",
+}
+
+
 def _parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
     """Reads the command line; `--output_dir` is `--output-dir`, an unknown option gets advice."""
     words = [re.sub("^--[^=]*", lambda found: found[0].replace("_", "-"), word) for word in argv]
     args, unknown = parser.parse_known_args(words)
     if unknown:
         option = unknown[0].partition("=")[0]
+        if option in _GONE:
+            parser.error(f"{option} is no option since 0.3.0. {_GONE[option]}")
         close = difflib.get_close_matches(option, set(args.options.values()), n=1)
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{f' (did you mean {close[0]}?)' if close else ''}")
     return args

@@ -11,7 +11,6 @@ import signal
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import processes
 import pytest
@@ -328,38 +327,6 @@ def test_sentences_of_a_line_are_translated_alone_and_their_white_space_stays(ar
     assert main([*arguments, "--output", "best", "--document", "--n-best", "2"]) == 2
 
 
-@pytest.mark.parametrize("beams", ["1", "4"])
-def test_translations_begin_with_their_prefixes(arguments, beams):
-    Path("in").write_text("A dog runs.\n\nTwo women read.\nA bird sings?\nA dog runs.\n")
-    Path("prefixes").write_text("Ein H\nx\n\nWarum nicht, \nEin \U0001f600\n")
-    command = [*arguments, "--num-beams", beams]
-    assert main([*command, "--output", "out", "--target-prefixes", "prefixes"]) == 0
-    assert main([*command, "--output", "plain"]) == 0
-    out, plain = (Path(name).read_bytes().decode().split("\n")[:-1] for name in ("out", "plain"))
-    starts = ["Ein H", "", "", "Warum nicht,", "Ein \U0001f600"]
-    assert [line[: len(start)] for line, start in zip(out, starts, strict=True)] == starts
-    assert out[1] == "" and out[2] == plain[2] and out[0] != out[4]
-
-
-def test_prefixes_that_do_not_fit_are_refused(arguments, capsys):
-    Path("in").write_text("A dog.\nA cat.\n")
-    Path("short").write_text("Ein\n")
-    command = [*arguments, "--output", "out", "--target-prefixes", "short"]
-    assert "`--target-prefixes` must have a line for each of the 2 in in, got 1 in short" in refused(capsys, command)
-    assert "Only one of" in refused(capsys, [*command, "--n-best", "2"])
-    assert not list(Path().glob("out*"))
-
-
-def test_prefixes_and_sentences_may_be_streams_that_must_end_together(arguments, capsys, monkeypatch):
-    Path("in").write_text("A dog.\nA cat.\n")
-    command = [*arguments, "--output", "out", "--target-prefixes"]
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"Ein\n")))
-    assert "`--target-prefixes` must be as many as the sentences" in refused(capsys, [*command, "-"])
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"Ein\nDie\n")))
-    assert main([*command, "-"]) == 0
-    assert [line[:3] for line in Path("out").read_text().splitlines()] == ["Ein", "Die"]
-
-
 def test_resume_of_a_stream_is_refused_and_keeps_what_is_there(arguments, capsys):
     Path("out.part").write_text("Ein Hund.\n")
     command = [*arguments, "--output", "out", "--resume"]
@@ -368,13 +335,11 @@ def test_resume_of_a_stream_is_refused_and_keeps_what_is_there(arguments, capsys
     assert Path("out.part").read_text() == "Ein Hund.\n"
 
 
-def test_stream_writes_greedy_translations_line_by_line(arguments, capsys):
-    Path("in").write_text("A dog runs .\n\nTwo women read a book .\n", encoding="utf-8")
-    assert main([*arguments, "--output", "greedy", "--num-beams", "1"]) == 0
-    assert main([*arguments, "--stream"]) == 0
-    assert capsys.readouterr().out == Path("greedy").read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("options", [["--output", "out"], ["--num-beams", "2"], ["--n-best", "1"], ["--document"]])
-def test_stream_is_refused_with_what_it_cannot_do(options, arguments, capsys):
-    assert "`--stream` must come without" in refused(capsys, [*arguments, "--stream", *options])
+@pytest.mark.parametrize(
+    ("option", "advice"), [("--stream", "TextStreamer"), ("--target-prefixes", "`target_prefix`")]
+)
+def test_options_that_left_say_what_to_do(option, advice, arguments, capsys):
+    with pytest.raises(SystemExit):
+        main([*arguments, option, "x"])
+    error = capsys.readouterr().err
+    assert f"{option} is no option since 0.3.0" in error and advice in error

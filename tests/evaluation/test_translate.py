@@ -48,15 +48,6 @@ def test_translate_gives_one_text_whatever_generate_is_told_to_return(model, tin
     assert list(translate(model, tiny_tokenizer, ["A dog."], **SHORT)) == expected
 
 
-def test_file_of_prefixes_is_no_output(model, tiny_tokenizer, tmp_path):
-    for name in ("in", "prefixes"):
-        (tmp_path / name).write_text("A\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="`output` must"):
-        translate_file(
-            model, tiny_tokenizer, tmp_path / "in", tmp_path / "prefixes", prefixes_file=tmp_path / "prefixes"
-        )
-
-
 def test_translate_gives_nothing_for_nothing(model, tiny_tokenizer):
     assert list(translate(model, tiny_tokenizer, [])) == []
 

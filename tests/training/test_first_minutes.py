@@ -75,18 +75,6 @@ def test_the_start_names_languages_and_shows_a_pair(files, capsys):
     assert (config["source_language"], config["target_language"]) == ("en", "fr")
 
 
-@pytest.mark.parametrize("is_exchanged", [False, True])
-def test_exchanged_languages_are_warned_of(tmp_path, monkeypatch, capsys, is_exchanged):
-    monkeypatch.chdir(tmp_path)
-    Path("train.1").write_text("The man is in the house .\nA dog and a cat .\n" * 20)
-    Path("train.2").write_text("Der Mann ist nicht im Haus .\nEin Hund und eine Katze .\n" * 20)
-    languages = ["de", "en"] if is_exchanged else ["en", "de"]
-    options = dict(zip(("source_language", "target_language"), languages, strict=True))
-    options |= {"train_source": "train.1", "train_target": "train.2"}
-    assert main(train_arguments(**options, max_steps="1", snapshot_steps="1", save_steps="1")) == 0
-    assert ("exchange the files" in capsys.readouterr().err) == is_exchanged
-
-
 def test_one_file_for_both_sides_is_refused(files, capsys):
     error = refused(capsys, train_arguments(train_source="both", train_target="both"))
     assert "`--train-target` must be another file than `--train-source`, got both for both." in error

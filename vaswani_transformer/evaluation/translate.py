@@ -18,7 +18,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 from tqdm.auto import tqdm
-from transformers import BatchEncoding, GenerationConfig, PreTrainedTokenizerBase, TextStreamer
+from transformers import BatchEncoding, GenerationConfig, PreTrainedTokenizerBase
 
 from ..cpu_kernels_vaswani_transformer import is_int8
 from ..extras import requiring
@@ -28,7 +28,6 @@ from ..pipeline_vaswani_transformer import (
     by_sentence,
     check_text_length,
     length_batches,
-    prefix_ids,
     put_together,
     token_log_probs,
     whole_text,
@@ -42,7 +41,7 @@ DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 
 # A `PreTrainedModel` that is a `GenerationMixin`, ours or transformers': a type for both at once cannot be written.
 GenerativeModel: TypeAlias = Any
-# One sentence or pair as lists with an entry for each token; no list at all where there is nothing to compute.
+# A sentence or pair as lists with an entry for each token; no list at all where there is nothing to compute.
 Row: TypeAlias = tuple[list[Any], ...]
 Input = TypeVar("Input")
 Result = TypeVar("Result")
@@ -81,7 +80,6 @@ def translate(
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
     total: int | None = None,
-    target_prefixes: Iterable[str] | None = None,
     processes: Any = None,
     **generate_kwargs: Any,
 ) -> Iterator[str]:
@@ -99,7 +97,6 @@ def translate(
             speed and memory, not what is translated.
         progress: Whether to show a progress bar on stderr.
         total: Number of sentences, if known, for the progress bar.
-        target_prefixes: What each translation begins with; None lets the model begin.
         processes: Accelerate's `PartialState` of processes that share the work, each with the same model and
             sentences; from `join_processes`.
         **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
@@ -113,18 +110,13 @@ def translate(
     options = {**generate_kwargs, "num_return_sequences": 1, "return_dict_in_generate": False}
 
     def compute(rows: list[Row]) -> list[str]:
-        texts = [""] * len(rows)
-        for length in sorted({len(prefix) for _, *prefixes in rows for prefix in prefixes} or {-1}):  # same in a batch
-            places = [place for place, row in enumerate(rows) if length < 0 or len(row[1]) == length]
-            *_, found = _generate(model, tokenizer, [rows[place] for place in places], options)
-            for place, text in zip(places, tokenizer.batch_decode(found, skip_special_tokens=True), strict=True):
-                texts[place] = text
+        *_, found = _generate(model, tokenizer, rows, options)
+        texts: list[str] = tokenizer.batch_decode(found, skip_special_tokens=True)
         return texts
 
     share = partial(_share_batches, model, generate_kwargs, compute, processes)
     sentences, originals = itertools.tee(sentences)
-    inputs = sentences if target_prefixes is None else paired(sentences, target_prefixes, "target_prefixes")
-    found = _translate(tokenizer, inputs, share, str, processes, progress, max_tokens_per_batch, total)
+    found = _translate(tokenizer, sentences, share, str, processes, progress, max_tokens_per_batch, total)
     for sentence, translation in zip(originals, found, strict=False):
         yield put_together(whole_text(sentence), [translation])
 
@@ -226,17 +218,10 @@ def paired(sentences: Iterable[str], others: Iterable[str], name: str) -> Iterat
         yield pair
 
 
-def encode_sentences(tokenizer: PreTrainedTokenizerBase, inputs: list[Any]) -> list[Row]:
-    """Return the token ids of each sentence without white space around it, or of a sentence and its prefix.
-
-    There are none of a blank sentence.
-    """
-    pairs = [each if isinstance(each, tuple) else (each,) for each in inputs]
-    ids = tokenize(tokenizer, [sentence.strip() for sentence, *_ in pairs])["input_ids"]
-    return [
-        (row, *(prefix_ids(tokenizer, prefix) for prefix in prefixes)) if sentence.strip() else ()
-        for (sentence, *prefixes), row in zip(pairs, ids, strict=True)
-    ]
+def encode_sentences(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> list[Row]:
+    """Return the token ids of each sentence without the white space around it; none of a blank one."""
+    ids = tokenize(tokenizer, [sentence.strip() for sentence in sentences])["input_ids"]
+    return [(row,) if sentence.strip() else () for sentence, row in zip(sentences, ids, strict=True)]
 
 
 def tokenize(tokenizer: PreTrainedTokenizerBase, sentences: list[str], **options: Any) -> BatchEncoding:
@@ -253,9 +238,6 @@ def _generate(
 ) -> tuple[torch.Tensor, torch.Tensor, Any]:
     """Rows of token ids as a matrix, its mask, and what `generate` returns for them: a matrix, or what holds one."""
     input_ids, attention_mask = padded([row[0] for row in rows], tokenizer.pad_token_id, model.device)
-    if len(rows[0]) > 1:  # prefixes, of one length
-        start = [[model.config.decoder_start_token_id, *prefix] for _, prefix in rows]
-        generate_kwargs = {**generate_kwargs, "decoder_input_ids": torch.tensor(start, device=model.device)}
     found = model.generate(input_ids=input_ids, attention_mask=attention_mask, **generate_kwargs)
     return input_ids, attention_mask, found
 
@@ -382,7 +364,6 @@ def translate_file(
     resume: bool = False,
     tag: str | None = None,
     document: bool = False,
-    prefixes_file: str | Path | None = None,
     processes: Any = None,
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
@@ -402,7 +383,6 @@ def translate_file(
             alone, as text.
         resume: Whether to skip the lines that OUTPUT.part holds already. Input, model and options must be the same.
         tag: What is written before each translation that is not blank, and a space; for text alone.
-        prefixes_file: What the translation of each line begins with, line by line; None lets the model begin.
         document: Whether lines may hold several sentences, which are translated one by one, and list marks.
 
     Raises:
@@ -411,23 +391,14 @@ def translate_file(
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
     """
-    check_outputs({"output": output_file}, [input_file, prefixes_file])
-    ways = {"num_best": num_best, "document": document or None, "target_prefixes": prefixes_file}
-    if len(given := [f"`{name}`" for name, value in ways.items() if value is not None]) > 1:
-        raise ValueError(
-            f"Only one of `num_best`, `document` and `target_prefixes` can be, got {' and '.join(given)}."
-        )
+    check_outputs({"output": output_file}, [input_file])
+    if num_best is not None and document:
+        raise ValueError("`document` must be off with `num_best`, got both. Drop one.")
     if tag is not None and (num_best is not None or not tag.strip() or len(tag.splitlines()) > 1):
         raise ValueError(
             f"`tag` must be some characters in one line, and `num_best` left out, got {tag!r} and {num_best}."
         )
     total = count_lines(input_file)
-    num_prefixes = None if prefixes_file is None else count_lines(prefixes_file)
-    if None not in (total, num_prefixes) and total != num_prefixes:
-        raise ValueError(
-            f"`target_prefixes` must have a line for each of the {total} in {input_file}, got {num_prefixes} in "
-            f"{prefixes_file}. A blank line leaves the beginning to the model."
-        )
     if processes is not None and total is None:
         raise ValueError(f"`input` must be a file for several processes, got {input_file}, a stream. Save it first.")
     has_part = total is not None and not is_stream(output_file)
@@ -440,10 +411,8 @@ def translate_file(
         num_kept = broadcast_object_list([num_kept])[0]
     options: dict[str, Any] = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress}
     options |= {"processes": processes, "total": total and total - num_kept, **generate_kwargs}
-    with open_lines(input_file) as sentences, open_lines(prefixes_file or os.devnull) as prefixes:
+    with open_lines(input_file) as sentences:
         rest: Iterator[str] = itertools.islice(sentences, num_kept, None)
-        if prefixes_file is not None:
-            options["target_prefixes"] = itertools.islice(prefixes, num_kept, None)
         if num_best is None:
             lines = (
                 _by_sentence(model, tokenizer, rest, options)
@@ -475,31 +444,6 @@ def _by_sentence(
         lines, model, tokenizer, None, compute, lambda text, change: change(text), compute
     ):
         yield put_together(parts, found)
-
-
-def stream_translations(
-    model: GenerativeModel,
-    tokenizer: PreTrainedTokenizerBase,
-    input_file: str | Path = STANDARD_STREAM,
-    **generate_kwargs: Any,
-) -> None:
-    """Translates line by line, as each is read, and writes every word to stdout when it is found.
-
-    Args:
-        model: In eval mode; searches greedily unless it samples. The other arguments are those of `translate`.
-        input_file: UTF-8 text, one sentence a line; "-" is stdin.
-
-    Example:
-        >>> stream_translations(model, tokenizer)  # what is typed until the end of input
-    """
-    streamer = TextStreamer(tokenizer, skip_special_tokens=True)
-    with open_lines(input_file) as lines:
-        for line in lines:
-            if line.strip():
-                rows: list[Row] = [(tokenize(tokenizer, [line])["input_ids"][0],)]
-                _generate(model, tokenizer, rows, {"num_beams": 1, **generate_kwargs, "streamer": streamer})
-            else:
-                print(flush=True)
 
 
 def part_of(output_file: str | Path) -> Path:

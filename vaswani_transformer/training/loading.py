@@ -48,16 +48,6 @@ from .recipes import Recipe
 
 logger = logging.get_logger(__name__)
 
-_LOOKED_AT = 200  # pairs
-_COMMON_WORDS = {  # which no other language of the table has
-    "de": "der das und ist ein nicht mit ich",
-    "en": "the and of is to with are not",
-    "es": "el los las y por del muy como",
-    "fr": "le les et des une est dans du",
-    "it": "il gli di che per sono non anche",
-    "nl": "het een van en niet ik zijn dat",
-    "pt": "os uma com não do da em mais",
-}
 _CPU_BUDGET = 4096  # padded tokens of a micro-batch, both sides together
 
 
@@ -93,7 +83,6 @@ def prepare_data(
     corpora: list[dict[str, Any]] = []
     for origin, weight in recipe.train_corpora():
         texts.append((stream_corpus if recipe.streaming else load_corpus)(**origin))
-        warn_of_exchanged_languages(texts[-1], recipe.source_language, recipe.target_language)
         files = [Path(value).name for name, value in origin.items() if name.endswith("_file")]
         corpora.append({"name": ", ".join(files) or recipe.dataset, "weight": weight, "report": None})
     validation_arguments = recipe.data_arguments("validation")
@@ -128,23 +117,6 @@ def prepare_data(
     train = parts[0] if len(parts) == 1 else datasets.concatenate_datasets(parts)
     validation = tokenize_corpus(validation, tokenizer, num_proc=num_proc) if validation is not None else None
     return RunData(tokenizer, train, validation, corpora)
-
-
-def warn_of_exchanged_languages(corpus: Any, source_language: str | None, target_language: str | None) -> None:
-    """Warns where the first pairs have more of the common words of the other side's language than of their own's."""
-    common = [set(_COMMON_WORDS.get(language or "", "").split()) for language in (source_language, target_language)]
-    if not all(common):
-        return
-    own = other = 0
-    for pair in itertools.islice(corpus, _LOOKED_AT):
-        for side, words in (("source", common), ("target", common[::-1])):
-            text = pair[side].lower().split()
-            own, other = own + sum(word in words[0] for word in text), other + sum(word in words[1] for word in text)
-    if other > own:
-        logger.warning(
-            f"The source text looks like {target_language} and the target text like {source_language}: exchange the "
-            "files, or the languages."
-        )
 
 
 def cleaning_rules(recipe: Recipe) -> CleaningRules:
