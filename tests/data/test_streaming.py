@@ -70,6 +70,20 @@ def first_epoch(loader):
             batches.append(batch)
 
 
+@pytest.mark.parametrize("settings", [{}, {"num_processes": 2}])
+def test_state_of_another_kind_of_stream_is_refused_in_words(make_loader, settings):
+    earlier = make_loader(make_arrow_stream(1).map(lambda rows: rows, batched=True), **settings)
+    batches = iter(earlier)
+    while earlier.state_dict()["readers"][0]["position"] is None:
+        next(batches)
+    loader = make_loader(make_stream(1), **settings)
+    loader.load_state_dict(earlier.state_dict())
+    with pytest.raises(
+        ValueError, match="`state` must be that of the same reader, .* 0.2.0 read JSON lines in another"
+    ):
+        next(iter(loader))
+
+
 @pytest.mark.parametrize("make", [make_stream, make_arrow_stream])
 @pytest.mark.parametrize(("num_processes", "num_shards"), [(1, 1), (2, 4), (3, 4), (3, 2)])
 def test_every_pair_is_read_once_an_epoch_by_one_of_the_processes(make_loader, make, num_processes, num_shards):

@@ -82,7 +82,8 @@ class StreamLoader:
         **loader_options: Further arguments of `DataLoader`, for example `pin_memory`.
 
     Raises:
-        ValueError: While reading: an id is outside the vocabulary, or a reader keeps no pair.
+        ValueError: While reading: an id is outside the vocabulary, a reader keeps no pair, or the state is that of
+            another reader.
 
     Example:
         >>> settings = StreamSettings(max_source_tokens=25_000, max_target_tokens=25_000)
@@ -162,6 +163,14 @@ def _unchanged(item: Any) -> Any:
     return item
 
 
+def _kinds(position: Mapping[str, Any]) -> list[str]:
+    """Return the kinds of iterables, from the outermost, that a stream's state is of."""
+    inside = position.get("examples_iterable")
+    if inside is None:
+        return []
+    return [inside["type"], *_kinds(inside)]
+
+
 @dataclass(frozen=True)
 class _ReaderState:
     """Place of a reader in a stream.
@@ -222,6 +231,11 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     ) -> Generator[tuple[Any, _ReaderState], None, _ReaderState]:
         """The batches of an epoch that are not handed out yet; returns the state in which the next one begins."""
         part.set_epoch(state.epoch)
+        if state.position is not None and _kinds(state.position) != _kinds(part.state_dict()):
+            raise ValueError(
+                "`state` must be that of the same reader, got another's: 0.2.0 read JSON lines in another way. Resume "
+                "with the version that began the training, or begin again."
+            )
         part.load_state_dict(state.position)
         reads = part.iter(batch_size=_ROWS_PER_READ)
         while (pool := self._fill(reads, state, reader)) is not None:
