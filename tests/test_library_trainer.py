@@ -145,11 +145,11 @@ def test_library_label_smoother_gives_our_smoothed_loss(tiny_batch):
 def test_accumulated_gradients_equal_those_of_the_whole_batch(make_library_trainer, smoothing):
     weights = []
     for rows, steps in ((4, 1), (1, 4)):
-        model = make_model()
+        model = make_model().double()
         options = {"max_steps": 2, "optim": "sgd", "learning_rate": 0.5, "max_grad_norm": 0.0}
         options["label_smoothing_factor"] = smoothing
         make_library_trainer(
             model, per_device_train_batch_size=rows, gradient_accumulation_steps=steps, **options
         ).train()
         weights.append(model.model.shared.weight.detach())
-    torch.testing.assert_close(*weights)
+    torch.testing.assert_close(*weights, rtol=0, atol=1e-9)

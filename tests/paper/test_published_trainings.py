@@ -109,6 +109,10 @@ def model_without_weights(recipe, data):
         return make_model(recipe, data)
 
 
+def model_in_float64(recipe, data):
+    return make_model(recipe, data).double()
+
+
 def modules_of(trainer, name):
     """All modules whose own name this is."""
     return [module for path, module in trainer.model.named_modules() if path.rpartition(".")[2] == name]
@@ -316,9 +320,9 @@ def adam_by_hand(model, batch, num_updates):
 def test_training_of_a_recipe_is_the_one_made_by_hand(tiny_tokenizer, tiny_batch, build):
     recipe = Recipe(**{**OWN, "num_averaged_snapshots": 0, "early_stopping_patience": None}, **MODEL)
     sentences = tiny_tokenizer([SENTENCES[0], "A dog."], text_target=[SENTENCES[1], "Ein Hund liest."])
-    trainer = build(recipe, datasets.Dataset.from_dict({**sentences}))
-    by_hand = build(recipe, datasets.Dataset.from_dict({**sentences})).model.train()
+    trainer = build(recipe, datasets.Dataset.from_dict({**sentences}), model_in_float64)
+    by_hand = build(recipe, datasets.Dataset.from_dict({**sentences}), model_in_float64).model.train()
     trainer.train()
     adam_by_hand(by_hand, tiny_batch, num_updates=4)
     for name, weight in trainer.model.named_parameters():
-        torch.testing.assert_close(weight, by_hand.get_parameter(name), rtol=0, atol=1e-5)
+        torch.testing.assert_close(weight, by_hand.get_parameter(name), rtol=0, atol=1e-7)

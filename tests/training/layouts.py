@@ -52,7 +52,7 @@ def main(output_dir, dtype, accumulation_steps):
         dataset,
         output_dir,
         eval_dataset=dataset.select(range(13)),
-        wrap=lambda model: model.to(getattr(torch, dtype)),
+        dtype=dtype,
         gradient_accumulation_steps=accumulation_steps,
         max_steps=STEPS,
         data_seed=1,  # whose first updates give the processes unequal numbers of tokens

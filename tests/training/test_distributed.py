@@ -32,22 +32,22 @@ def run(output_dir, num_processes, **options):
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory):
-    return run(tmp_path_factory.mktemp("one"), 1, max_steps=7)
+    return run(tmp_path_factory.mktemp("one"), 1, max_steps=7, dtype="float64")
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory):
-    return run(tmp_path_factory.mktemp("two"), 2, max_steps=7)
+    return run(tmp_path_factory.mktemp("two"), 2, max_steps=7, dtype="float64")
 
 
 def test_two_processes_train_the_same_model_as_one(one, two):
     assert two[0]["world_size"] == 2
     for name, tensor in one[1].items():
-        torch.testing.assert_close(two[1][name], tensor, rtol=0, atol=2e-5)
+        torch.testing.assert_close(two[1][name], tensor, rtol=0, atol=1e-9)
 
 
 def test_two_processes_log_the_same_nll_as_one(one, two):
-    assert two[0]["nll"] == pytest.approx(one[0]["nll"], rel=1e-4)
+    assert two[0]["nll"] == pytest.approx(one[0]["nll"], rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["train_source_tokens", "train_target_tokens"])
@@ -65,7 +65,7 @@ def test_two_processes_are_two_devices(two):
 
 @pytest.mark.parametrize("name", ["eval_loss", "eval_nll", "eval_perplexity"])
 def test_two_processes_evaluate_the_same_as_one(one, two, name):
-    assert two[0]["metrics"][name] == pytest.approx(one[0]["metrics"][name], rel=1e-4)
+    assert two[0]["metrics"][name] == pytest.approx(one[0]["metrics"][name], rel=1e-6)
 
 
 def test_two_processes_return_one_translation_per_sentence_in_order(one, two):

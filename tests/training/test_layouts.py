@@ -1,6 +1,10 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The same training on any layout: processes x accumulation against one process on whole effective batches."""
+"""The same training on any layout: processes x accumulation against one process on whole effective batches.
+
+Early gradients are compared in both precisions. What many updates lead to is compared in float64 alone: in float32 a
+ReLU near zero turns rounding of 1e-7 into 1e-3.
+"""
 
 from itertools import chain
 from pathlib import Path
@@ -48,6 +52,12 @@ def pair(request, layout, whole):
     return layout[0][request.param], whole[request.param], layout[1]
 
 
+@pytest.fixture
+def exact(layout, whole):
+    """Results of one layout and of one process on whole batches, in float64."""
+    return layout[0]["float64"], whole["float64"]
+
+
 def distance(found, expected):
     """Largest relative distance of two sets of tensors, by the norm of each tensor."""
     return max(((found[name] - expected[name]).norm() / expected[name].norm()).item() for name in expected)
@@ -60,24 +70,24 @@ def test_gradients_before_the_optimiser_equal_those_of_the_whole_batch(pair):
     assert max(distances) < found["tolerance"]
 
 
-def test_weights_are_equal_after_twenty_updates_that_moved_them(pair):
-    found, expected, _ = pair
+def test_weights_are_equal_after_twenty_updates_that_moved_them(exact):
+    found, expected = exact
     moved = [(expected["weights"][name] - start).norm() / start.norm() for name, start in expected["before"].items()]
     assert min(moved) > 0.01
-    assert distance(found["weights"], expected["weights"]) < 10 * found["tolerance"]
+    assert distance(found["weights"], expected["weights"]) < 1e-9
 
 
-def test_logged_losses_are_equal(pair):
-    found, expected, _ = pair
+def test_logged_losses_are_equal(exact):
+    found, expected = exact
     assert len(found["logs"]) == len(expected["logs"]) > 6
     for line, other in zip(found["logs"], expected["logs"], strict=True):
         assert line == pytest.approx(other, rel=1e-5)
 
 
-def test_losses_and_perplexity_of_the_evaluation_are_equal(pair):
-    found, expected, _ = pair
+def test_losses_and_perplexity_of_the_evaluation_are_equal(exact):
+    found, expected = exact
     for name in ("eval_loss", "eval_nll", "eval_perplexity"):
-        assert found["metrics"][name] == pytest.approx(expected["metrics"][name], rel=10 * found["tolerance"])
+        assert found["metrics"][name] == pytest.approx(expected["metrics"][name], rel=1e-9)
 
 
 def test_every_update_has_the_pairs_of_the_whole_batch_and_no_pair_is_seen_twice(pair):
