@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Padding, masks and the dummy row of the collator, and rows that were padded before."""
+"""Padding, masks and the dummy row of the collator."""
 
 import pytest
 import torch
@@ -45,39 +45,6 @@ def test_collator_makes_no_labels_when_rows_have_none(collator):
 def test_collator_accepts_rows_of_tensors(collator):
     rows = [{name: torch.tensor(row[name]) for name in ("input_ids", "labels")} for row in ROWS]
     assert collator(rows)["labels"].equal(collator(ROWS)["labels"])
-
-
-TEXTS = [
-    ("A dog reads.", "Ein Hund liest ein Buch."),
-    ("Собака читает книгу.", "狗在看书。"),
-    ("الكلب يقرأ", "कुत्ता किताब पढ़ता है।"),
-]
-
-
-@pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("is_ignored", [False, True], ids=["padding as labels", "-100 as labels"])
-def test_rows_that_a_map_has_padded_make_the_batch_of_rows_without_padding(collator, tiny_tokenizer, side, is_ignored):
-    def tokenize(**options):
-        columns = tiny_tokenizer([pair[0] for pair in TEXTS], text_target=[pair[1] for pair in TEXTS], **options)
-        return [{name: columns[name][number] for name in columns} for number in range(len(TEXTS))]
-
-    rows = tokenize(padding="max_length", max_length=90, padding_side=side)
-    assert all(len(row["input_ids"]) == len(row["labels"]) == 90 for row in rows)
-    if is_ignored:
-        for row in rows:
-            row["labels"] = [token for token in row["labels"] if token]
-            row["labels"] += [-100] * (90 - len(row["labels"]))
-    batch, expected = collator(rows), collator(tokenize())
-    assert all(batch[name].equal(expected[name]) for name in expected)
-
-
-def test_tokens_that_a_mask_hides_are_left_out(collator):
-    rows = [{"input_ids": [7, 8, 9, 2], "attention_mask": [1, 0, 1, 1]}, {"input_ids": [7, 2]}]
-    assert collator(rows)["input_ids"].tolist() == [[7, 9, 2], [7, 2, 0]]
-
-
-def test_label_that_is_ignored_inside_a_sentence_keeps_its_position(collator):
-    assert collator([{"input_ids": [7, 2], "labels": [-100, 9, -100, 2]}])["labels"].tolist() == [[-100, 9, -100, 2]]
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -36,22 +36,6 @@ def test_lengths_are_those_of_the_rows(kind):
     assert [lengths.tolist() for lengths in pair_lengths(dataset)] == expected
 
 
-@pytest.mark.parametrize("make", [datasets.Dataset.from_list, list], ids=["Arrow", "list"])
-def test_lengths_count_no_padding(make):
-    rows = [
-        {"input_ids": [5, 6, 2, 0, 0], "attention_mask": [1, 1, 1, 0, 0], "labels": [7, 2, 0, 0]},
-        {"input_ids": [0, 0, 0, 5, 2], "attention_mask": [0, 0, 0, 1, 1], "labels": [7, -100, 2, -100]},
-    ]
-    assert [lengths.tolist() for lengths in pair_lengths(make(rows), 0)] == [[3, 2], [2, 3]]
-
-
-def test_lengths_count_the_token_0_of_a_vocabulary_with_other_padding():
-    assert [lengths.tolist() for lengths in pair_lengths([{"input_ids": [0, 2, 9], "labels": [0, 9, 9]}], 9)] == [
-        [2],
-        [1],
-    ]
-
-
 @pytest.mark.parametrize("kind", DATASETS)
 @pytest.mark.parametrize("vocab_size", [8, 10, 12, 20, 30])
 def test_id_outside_the_vocabulary_is_named(kind, vocab_size):

@@ -104,46 +104,6 @@ def test_id_outside_the_vocabulary_is_refused_before_it_is_dealt_out(make_traine
             use(make_trainer(eval_dataset=wrong))
 
 
-@pytest.fixture
-def padded(tokenizer, pairs):
-    """The pairs of `dataset` as a `map` with `padding="max_length"` leaves them."""
-    sources, targets = zip(*pairs, strict=True)
-    columns = tokenizer(list(sources), text_target=list(targets), padding="max_length", max_length=70)
-    return datasets.Dataset.from_dict({**columns})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"bpe_dropout": 0.2}, {"gradient_accumulation_steps": 40}], ids=str)
-def test_rows_that_were_padded_train_as_those_that_were_not(make_trainer, dataset, padded, options):
-    options = {**options, "predict_with_generate": False}
-    trainers = [make_trainer(train_dataset=each, eval_dataset=each, **options) for each in (dataset, padded)]
-    assert [] in list(trainers[0].train_batches) or "gradient_accumulation_steps" not in options
-    for trainer in trainers:
-        trainer.train()
-    assert differing(*map(weights, trainers)) == []
-    nll = [trainer.evaluate()["eval_nll"] for trainer in trainers]
-    assert nll[0] == nll[1]
-
-
-def test_spare_parts_of_an_update_suit_any_collator_when_rows_were_padded(make_trainer, padded, tokenizer):
-    ignored = [[token or -100 for token in labels] for labels in padded["labels"]]
-    rows = padded.remove_columns("labels").add_column("labels", ignored)
-    options = {"train_dataset": rows, "gradient_accumulation_steps": 40, "dtype": "float64"}
-    collators = [{}, {"data_collator": DataCollatorForSeq2Seq(tokenizer)}]
-    trainers = [make_trainer(**options, extra=extra) for extra in collators]
-    for trainer in trainers:
-        trainer.train()
-    for name, tensor in weights(trainers[0]).items():
-        torch.testing.assert_close(trainers[1].model.state_dict()[name], tensor, rtol=0, atol=1e-9)
-
-
-def test_stream_of_rows_that_were_padded_trains_as_one_of_those_that_were_not(make_trainer, dataset, padded):
-    trainers = [make_trainer(train_dataset=each.to_iterable_dataset()) for each in (dataset, padded)]
-    for trainer in trainers:
-        trainer.train()
-    assert differing(*map(weights, trainers)) == []
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -17,7 +17,6 @@ from torch.utils.data import Sampler
 from transformers import PreTrainedTokenizerBase
 
 from ..loss_vaswani_transformer import IGNORE_INDEX
-from .preparation import without_padding
 
 BATCHES_PER_POOL = 100  # effective batches' worth of pairs that are sorted by length together
 _SAMPLED_BATCHES = 100  # effective batches that the share of padding is measured on
@@ -284,8 +283,7 @@ class TranslationCollator:
     """Makes one batch of tokenised pairs: `input_ids` and `attention_mask` (B, S) and `labels` (B, T).
 
     Sources are padded with the tokenizer's padding token and labels with -100, both at the end; `attention_mask` is 1
-    where to attend. Other columns are left out. Rows without `labels` make a batch without them. Rows may be padded
-    already: tokens that their `attention_mask` hides are left out, as is padding at the ends of `labels`.
+    where to attend. Other columns are left out. Rows without `labels` make a batch without them.
 
     Args:
         tokenizer: Gives the padding token.
@@ -295,7 +293,6 @@ class TranslationCollator:
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Batch of int64 tensors."""
-        rows = [without_padding(row, self.tokenizer.pad_token_id) for row in rows]
         source, attended = self._pad([row["input_ids"] for row in rows], self.tokenizer.pad_token_id)
         batch = {"input_ids": source, "attention_mask": attended.long()}
         if rows[0].get("labels") is not None:
@@ -305,7 +302,7 @@ class TranslationCollator:
     def _pad(self, rows: list[Sequence[int]], value: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Rows filled up with `value` at the end, (B, longest row), and where they are not filled up."""
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        real = np.arange(lengths.max(initial=1)) < lengths[:, None]
+        real = np.arange(lengths.max()) < lengths[:, None]
         padded = np.full(real.shape, value, dtype=np.int64)
         padded[real] = np.concatenate(rows)
         return torch.from_numpy(padded), torch.from_numpy(real)

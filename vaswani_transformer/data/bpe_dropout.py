@@ -17,7 +17,7 @@ from tokenizers import decoders, pre_tokenizers
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
-from .preparation import pair_lengths, without_padding
+from .preparation import pair_lengths
 
 SIDES = {"both": ("input_ids", "labels"), "source": ("input_ids",), "target": ("labels",)}
 
@@ -66,14 +66,13 @@ class BpeDropout:
         self._vocab, self._texts = vocab, {token: text for text, token in vocab.items() if token not in added}
         self._starts = {token for text, token in vocab.items() if text.startswith(_SPACES)} | added
         self.rate, self.columns, self.seed = rate, SIDES[side], seed
-        self._pad_token_id = tokenizer.pad_token_id
 
     def __call__(self, row: dict[str, Any], epoch: int, *place: int) -> dict[str, Any]:
         """The row with other `input_ids` and `labels`, as drawn for this place in the data in this epoch."""
-        drawn = without_padding(row, self._pad_token_id)
+        drawn = dict(row)
         for column in self.columns:
             draw = random.Random(" ".join(map(str, (self.seed, epoch, *place, column)))).random
-            drawn[column] = self._draw(drawn[column], draw)
+            drawn[column] = self._draw(row[column], draw)
         return drawn
 
     def mean_lengths(self, dataset: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -84,10 +83,10 @@ class BpeDropout:
         sample = np.linspace(0, len(dataset) - 1, min(len(dataset), _SAMPLED_PAIRS), dtype=int).tolist()
         rows = [dataset[number] for number in sample]
         before, after = (
-            np.sum(pair_lengths(each, self._pad_token_id), axis=1)
+            np.sum(pair_lengths(each), axis=1)
             for each in (rows, [self(row, 0, place) for place, row in enumerate(rows)])
         )
-        lengths = np.stack(pair_lengths(dataset, self._pad_token_id), axis=1)
+        lengths = np.stack(pair_lengths(dataset), axis=1)
         means = np.round(lengths * (after / before)).astype(np.int64)
         is_long = (means > lengths.max(axis=0)).any(axis=1) | (means.sum(axis=1) > lengths.sum(axis=1).max())
         source, target = np.where(is_long[:, None], lengths, means).T

@@ -91,39 +91,11 @@ def _fingerprint(dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase) 
 # ---- lengths and ids ----
 
 
-def without_padding(row: Mapping[str, Any], pad_token_id: int | None) -> dict[str, Any]:
-    """Return a row without its attention mask, and without the padding that `tokenizer(..., padding=...)` added.
-
-    Args:
-        row: `input_ids` and, if known, `labels`; `attention_mask` is 0 where a source token is hidden and so left out.
-        pad_token_id: The padding token, which is never a real one at an end; None if it is unknown.
-    """
-    row = dict(row)
-    mask = row.pop("attention_mask", None)
-    if mask is not None:
-        row["input_ids"] = np.asarray(row["input_ids"])[np.asarray(mask, dtype=bool)]
-    for name in ("input_ids", "labels"):
-        if row.get(name) is not None:
-            row[name] = _trim(row[name], pad_token_id)
-    return row
-
-
-def _trim(ids: Any, pad_token_id: int | None) -> Any:
-    """Return ids without padding tokens at both ends, and without -100 at the end."""
-    start, end = 0, len(ids)
-    while start < end and ids[start] == pad_token_id:
-        start += 1
-    while start < end and ids[end - 1] in (pad_token_id, IGNORE_INDEX):
-        end -= 1
-    return ids[start:end]
-
-
-def pair_lengths(dataset: Any, pad_token_id: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
     """Source and target lengths in tokens, with `</s>`, of every row: from their columns, else counted.
 
     Args:
         dataset: Rows with `input_ids` and `labels`; the columns `source_length` and `target_length` save counting.
-        pad_token_id: The padding token, which is not counted.
 
     Returns:
         Two int64 arrays of one entry a row; a row without `labels` has target length 0.
@@ -132,9 +104,8 @@ def pair_lengths(dataset: Any, pad_token_id: int | None = None) -> tuple[np.ndar
     if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
         lengths = dataset.select_columns(names).with_format("numpy")[:]
         return lengths[names[0]].astype(np.int64), lengths[names[1]].astype(np.int64)
-    rows = (without_padding(row, pad_token_id) for row in _rows(dataset))
-    lengths = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in rows]
-    source, target = np.array(lengths, dtype=np.int64).reshape(-1, 2).T
+    rows = [(len(row["input_ids"]), len(row.get("labels", ()))) for row in _rows(dataset)]
+    source, target = np.array(rows, dtype=np.int64).reshape(-1, 2).T
     return source, target
 
 

@@ -17,15 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from .batching import cut, shape_keys
 from .bpe_dropout import BpeDropout
-from .preparation import (
-    CleaningReport,
-    CleaningRules,
-    check_pairs,
-    check_token_ids,
-    encode_pairs,
-    pair_lengths,
-    without_padding,
-)
+from .preparation import CleaningReport, CleaningRules, check_pairs, check_token_ids, encode_pairs, pair_lengths
 
 _ROWS_PER_READ = 1000
 
@@ -268,12 +260,8 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             has_read = True
             if not {"input_ids", "labels"} <= set(read):
                 read = encode_pairs(read, self.tokenizer)
-            names = [name for name in ("input_ids", "attention_mask", "labels") if name in read]
-            columns = [[np.asarray(values, dtype=np.int32) for values in read[name]] for name in names]
-            pad_token_id = getattr(self.tokenizer, "pad_token_id", None)
-            rows = [
-                without_padding(dict(zip(names, row, strict=True)), pad_token_id) for row in zip(*columns, strict=True)
-            ]
+            sides = [[np.asarray(ids, dtype=np.int32) for ids in read[name]] for name in ("input_ids", "labels")]
+            rows = [{"input_ids": source, "labels": target} for source, target in zip(*sides, strict=True)]
             if self.vocab_size is not None:
                 check_token_ids(rows, self.vocab_size)
             lengths = np.stack(pair_lengths(rows), axis=1)

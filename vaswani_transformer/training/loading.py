@@ -40,7 +40,7 @@ from ..data import (
     train_tokenizer,
 )
 from ..data.bpe_dropout import SIDES, BpeDropout
-from ..data.preparation import pair_lengths, without_padding
+from ..data.preparation import pair_lengths
 from ..evaluation.loading import load_tokenizer
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from .arguments import VaswaniTransformerTrainingArguments
@@ -179,20 +179,13 @@ def _data_seed(args: VaswaniTransformerTrainingArguments) -> int:
 
 
 def plan_batches(
-    args: VaswaniTransformerTrainingArguments,
-    dataset: Any,
-    config: Any = None,
-    bpe_dropout: BpeDropout | None = None,
-    tokenizer: Any = None,
+    args: VaswaniTransformerTrainingArguments, dataset: Any, config: Any = None, bpe_dropout: BpeDropout | None = None
 ) -> TokenBatchSampler:
     """Plans the batches, and raises `gradient_accumulation_steps` to what `max_padded_tokens_per_device` needs.
 
     Where that is None, the memory of the GPU with the least decides, if the model's config is given.
     """
-    if bpe_dropout is None:
-        source_lengths, target_lengths = pair_lengths(dataset, getattr(tokenizer, "pad_token_id", None))
-    else:
-        source_lengths, target_lengths = bpe_dropout.mean_lengths(dataset)
+    source_lengths, target_lengths = (bpe_dropout.mean_lengths if bpe_dropout else pair_lengths)(dataset)
     longest = int((source_lengths + target_lengths).max(initial=0))
     _set_cpu_budget(args, longest)
     is_known = getattr(config, "model_type", None) == VaswaniTransformerConfig.model_type
@@ -230,10 +223,8 @@ def load_batches(
     accelerator: Accelerator,
 ) -> DataLoader[Any]:
     """Makes this process's loader of planned batches."""
-    first = dataset[0]
-    fill = {**first, "input_ids": [int(without_padding(first, None)["input_ids"][0])], "labels": [IGNORE_INDEX]}
-    if "attention_mask" in first:
-        fill["attention_mask"] = [1]
+    fill = {**(first := dataset[0]), "labels": [IGNORE_INDEX]}
+    fill |= {name: first[name][-1:] for name in ("input_ids", "attention_mask") if name in first}
     loader: DataLoader[Any] = accelerator.prepare(
         DataLoader(
             dataset,

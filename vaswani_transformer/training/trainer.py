@@ -116,7 +116,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         self._bpe_dropout = make_bpe_dropout(args, processing_class)
         if train_dataset is not None and has_length(train_dataset):
             config = getattr(model, "config", None)
-            self.train_batches = plan_batches(args, train_dataset, config, self._bpe_dropout, processing_class)
+            self.train_batches = plan_batches(args, train_dataset, config, self._bpe_dropout)
         elif isinstance(train_dataset, datasets.IterableDataset):
             plan_stream(args)
         is_stream = isinstance(train_dataset, datasets.IterableDataset)
@@ -167,9 +167,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         super()._hp_search_setup(trial)
         if self.train_batches is not None and (trial is not None or self.train_dataset is not self._planned_dataset):
             self._planned_dataset = self.train_dataset
-            self.train_batches = plan_batches(
-                self.args, self.train_dataset, self.model.config, self._bpe_dropout, self.processing_class
-            )
+            self.train_batches = plan_batches(self.args, self.train_dataset, self.model.config, self._bpe_dropout)
 
     def _install_defaults(self) -> None:
         """Adds the scores of translations and the callbacks that print, count and snapshot."""
