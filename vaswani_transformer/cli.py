@@ -597,8 +597,8 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], dict[str, str],
 
 
 _GONE = {  # options of 0.2.0, and what to do instead
-    "--stream": "Pass a `TextStreamer` of transformers to pipeline(\"translation\"), as docs/using.md shows.",
-    "--target-prefixes": "Call pipeline(\"translation\") with `target_prefix`, once for each prefix.",
+    "--stream": 'Pass a `TextStreamer` of transformers to pipeline("translation"), as docs/using.md shows.',
+    "--target-prefixes": 'Call pipeline("translation") with `target_prefix`, once for each prefix.',
 }
 
 

@@ -47,6 +47,35 @@ def test_collator_accepts_rows_of_tensors(collator):
     assert collator(rows)["labels"].equal(collator(ROWS)["labels"])
 
 
+TEXTS = [
+    ("A dog reads.", "Ein Hund liest ein Buch."),
+    ("Собака читает книгу.", "狗在看书。"),
+    ("الكلب يقرأ", "कुत्ता किताब पढ़ता है।"),
+]
+
+
+@pytest.mark.parametrize("kept", ["input_ids", "labels", "both"])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_rows_that_a_map_has_padded_are_refused(collator, tiny_tokenizer, side, kept):
+    sources, targets = map(list, zip(*TEXTS, strict=True))
+    options = {"padding": "max_length", "max_length": 90, "padding_side": side}
+    plain, padded = (tiny_tokenizer(sources, text_target=targets, **each) for each in ({}, options))
+    collator([{name: plain[name][row] for name in plain} for row in range(3)])
+    columns = {name: plain[name] if name == kept else padded[name] for name in ("input_ids", "labels")}
+    with pytest.raises(ValueError, match="Rows must hold no padding, got the id 0. Tokenize without `padding`"):
+        collator([{name: columns[name][row] for name in columns} for row in range(3)])
+
+
+def test_mask_that_hides_a_token_is_refused(collator):
+    rows = [{"input_ids": [7, 8, 9, 2], "attention_mask": [1, 0, 1, 1]}, {"input_ids": [7, 2]}]
+    with pytest.raises(ValueError, match="`attention_mask` must be 1 everywhere, got 0"):
+        collator(rows)
+
+
+def test_label_that_is_ignored_inside_a_sentence_keeps_its_position(collator):
+    assert collator([{"input_ids": [7, 2], "labels": [-100, 9, -100, 2]}])["labels"].tolist() == [[-100, 9, -100, 2]]
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_row_without_a_label_has_no_gradient(collator, tiny_model, smoothing):
     output = tiny_model(

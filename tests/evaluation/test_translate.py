@@ -9,7 +9,6 @@ from vaswani_transformer.evaluation.translate import (
     Hypothesis,
     decoding_overrides,
     translate,
-    translate_file,
     translate_n_best,
 )
 

@@ -104,6 +104,20 @@ def test_id_outside_the_vocabulary_is_refused_before_it_is_dealt_out(make_traine
             use(make_trainer(eval_dataset=wrong))
 
 
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_rows_that_a_map_has_padded_are_refused_before_the_first_update(make_trainer, tokenizer, pairs, is_stream):
+    sources, targets = zip(*pairs, strict=True)
+    columns = tokenizer(list(sources), text_target=list(targets), padding="max_length", max_length=70)
+    padded = datasets.Dataset.from_dict({**columns})
+    refused = pytest.raises(ValueError, match="`input_ids` must hold no padding, got the id 0. Tokenize without")
+    trainer = make_trainer(train_dataset=padded.to_iterable_dataset() if is_stream else padded)
+    with refused:
+        trainer.train()
+    assert trainer.state.global_step == 0
+    with refused:
+        make_trainer(eval_dataset=padded).evaluate()
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

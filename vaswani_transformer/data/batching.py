@@ -17,6 +17,7 @@ from torch.utils.data import Sampler
 from transformers import PreTrainedTokenizerBase
 
 from ..loss_vaswani_transformer import IGNORE_INDEX
+from .preparation import UNPADDED
 
 BATCHES_PER_POOL = 100  # effective batches' worth of pairs that are sorted by length together
 _SAMPLED_BATCHES = 100  # effective batches that the share of padding is measured on
@@ -287,12 +288,17 @@ class TranslationCollator:
 
     Args:
         tokenizer: Gives the padding token.
+
+    Raises:
+        ValueError: A row is padded already, or its own `attention_mask` hides a token.
     """
 
     tokenizer: PreTrainedTokenizerBase
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Batch of int64 tensors."""
+        if any(0 in row.get("attention_mask", ()) for row in rows):
+            raise ValueError(f"`attention_mask` must be 1 everywhere, got 0 in a row. {UNPADDED}")
         source, attended = self._pad([row["input_ids"] for row in rows], self.tokenizer.pad_token_id)
         batch = {"input_ids": source, "attention_mask": attended.long()}
         if rows[0].get("labels") is not None:
@@ -303,6 +309,9 @@ class TranslationCollator:
         """Rows filled up with `value` at the end, (B, longest row), and where they are not filled up."""
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         real = np.arange(lengths.max()) < lengths[:, None]
+        ids = np.concatenate(rows)
+        if (ids == self.tokenizer.pad_token_id).any():
+            raise ValueError(f"Rows must hold no padding, got the id {self.tokenizer.pad_token_id}. {UNPADDED}")
         padded = np.full(real.shape, value, dtype=np.int64)
-        padded[real] = np.concatenate(rows)
+        padded[real] = ids
         return torch.from_numpy(padded), torch.from_numpy(real)

@@ -90,6 +90,8 @@ def _fingerprint(dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase) 
 
 # ---- lengths and ids ----
 
+UNPADDED = "Tokenize without `padding`: the collator pads each batch."
+
 
 def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
     """Source and target lengths in tokens, with `</s>`, of every row: from their columns, else counted.
@@ -114,14 +116,15 @@ def _rows(dataset: Any) -> Iterable[Any]:
     return dataset if isinstance(dataset, datasets.Dataset) else map(dataset.__getitem__, range(len(dataset)))
 
 
-def check_token_ids(dataset: Any, vocab_size: int) -> None:
-    """Refuses tokenised pairs with an id outside the vocabulary, before batches are dealt out to processes.
+def check_token_ids(dataset: Any, vocab_size: int, pad_token_id: int | None) -> None:
+    """Refuse tokenised pairs with padding or an id outside the vocabulary, before processes get their batches.
 
     A process that met the id alone would end, and the others wait for it.
 
     Args:
         dataset: Rows with `input_ids` and, if known, `labels`; -100 is no id as a label.
         vocab_size: Size of the model's vocabulary.
+        pad_token_id: Id of padding, which the collator adds.
 
     Raises:
         ValueError: Names the column and the id.
@@ -130,12 +133,14 @@ def check_token_ids(dataset: Any, vocab_size: int) -> None:
     if isinstance(dataset, datasets.Dataset) and dataset.format["type"] != "custom":  # whole columns at once
         columns = [(name, dataset.data.column(name).chunks) for name in names if name in dataset.column_names]
         chunks = ((name, chunk.flatten().to_numpy(zero_copy_only=False)) for name, each in columns for chunk in each)
-        if not any(_outside(ids, name, vocab_size).size for name, ids in chunks):
+        if not any(_wrong(ids, name, vocab_size, pad_token_id).size for name, ids in chunks):
             return
     for row in _rows(dataset):
         for name in names:
             ids = np.asarray(() if row.get(name) is None else row[name])
-            if (wrong := _outside(ids, name, vocab_size)).size:
+            if (wrong := _wrong(ids, name, vocab_size, pad_token_id)).size:
+                if wrong[0] == pad_token_id:
+                    raise ValueError(f"`{name}` must hold no padding, got the id {wrong[0]}. {UNPADDED}")
                 raise ValueError(
                     f"`{name}` must hold token ids in [0, {vocab_size}), got {wrong[0]} in {ids.tolist()!s:.100}. Use "
                     "the tokenizer that was saved with this model, or make room for a larger one: "
@@ -143,10 +148,10 @@ def check_token_ids(dataset: Any, vocab_size: int) -> None:
                 )
 
 
-def _outside(ids: np.ndarray, column: str, vocab_size: int) -> np.ndarray:
-    """The ids outside the vocabulary."""
-    outside: np.ndarray = ids[(ids < 0) | (ids >= vocab_size)]
-    return outside[outside != IGNORE_INDEX] if column == "labels" else outside
+def _wrong(ids: np.ndarray, column: str, vocab_size: int, pad_token_id: int | None) -> np.ndarray:
+    """Return the ids that are padding or outside the vocabulary."""
+    wrong: np.ndarray = ids[(ids < 0) | (ids >= vocab_size) | (ids == pad_token_id)]
+    return wrong[wrong != IGNORE_INDEX] if column == "labels" else wrong
 
 
 # ---- cleaning ----

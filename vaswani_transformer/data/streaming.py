@@ -263,7 +263,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             sides = [[np.asarray(ids, dtype=np.int32) for ids in read[name]] for name in ("input_ids", "labels")]
             rows = [{"input_ids": source, "labels": target} for source, target in zip(*sides, strict=True)]
             if self.vocab_size is not None:
-                check_token_ids(rows, self.vocab_size)
+                check_token_ids(rows, self.vocab_size, getattr(self.tokenizer, "pad_token_id", None))
             lengths = np.stack(pair_lengths(rows), axis=1)
             dropped, counts = check_pairs(lengths[:, 0], lengths[:, 1], self.rules)
             kept = [row for row, drop in zip(rows, dropped.tolist(), strict=True) if not drop]

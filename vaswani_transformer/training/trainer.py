@@ -209,7 +209,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if self.train_batches is None:
             return super().get_train_dataloader()
         dataset: Any = self.train_dataset
-        check_token_ids(dataset, self.model.config.vocab_size)
+        check_token_ids(dataset, self.model.config.vocab_size, self.model.config.pad_token_id)
         collator = self.data_collator
         if hasattr(dataset, "remove_columns"):
             dataset = self._remove_unused_columns(dataset, description="training")
@@ -351,7 +351,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     ) -> DataLoader[Any]:
         """Data loader; outside training the sentences are sorted by length, so that batches hold little padding."""
         if not options.get("is_training") and has_length(dataset):
-            check_token_ids(dataset, self.model.config.vocab_size)
+            check_token_ids(dataset, self.model.config.vocab_size, self.model.config.pad_token_id)
             multiple = batch_size * self.args.world_size if self.args.world_size > 1 else 1
             dataset, options["sampler_fn"] = SortedByLength(dataset, multiple), None  # whose order it keeps
         return super()._get_dataloader(dataset, description, batch_size, **options)
