@@ -151,23 +151,12 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         made: nn.Module = _with_default_search(super().call_model_init(*args))
         return made
 
-    def hyperparameter_search(
-        self, hp_space: Any = None, compute_objective: Any = None, *args: Any, **more: Any
-    ) -> Any:
-        """As in `Trainer`; raises TypeError without `compute_objective`, for which that adds up all metrics."""
-        if compute_objective is None:
-            raise TypeError(
-                "`compute_objective` must be a function of the metrics, got None. Minimise for example the nll: "
-                'hyperparameter_search(compute_objective=lambda metrics: metrics["eval_nll"]).'
-            )
-        return super().hyperparameter_search(hp_space, compute_objective, *args, **more)
-
-    def _hp_search_setup(self, trial: Any) -> None:
-        """Also plans the batches anew, at the beginning of a trial or with another training set."""
-        super()._hp_search_setup(trial)
-        if self.train_batches is not None and (trial is not None or self.train_dataset is not self._planned_dataset):
-            self._planned_dataset = self.train_dataset
-            self.train_batches = plan_batches(self.args, self.train_dataset, self.model.config, self._bpe_dropout)
+    def hyperparameter_search(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse the search, as its trials would all train on the batches of the first."""
+        raise NotImplementedError(
+            "`hyperparameter_search` would not change the batches, which are planned when a trainer is made. Make a "
+            "trainer for each trial, and minimize the `eval_nll` of its `evaluate()`."
+        )
 
     def _install_defaults(self) -> None:
         """Adds the scores of translations and the callbacks that print, count and snapshot."""
@@ -209,6 +198,9 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if self.train_batches is None:
             return super().get_train_dataloader()
         dataset: Any = self.train_dataset
+        if dataset is not self._planned_dataset:
+            self._planned_dataset = dataset
+            self.train_batches = plan_batches(self.args, dataset, self.model.config, self._bpe_dropout)
         check_token_ids(dataset, self.model.config.vocab_size, self.model.config.pad_token_id)
         collator = self.data_collator
         if hasattr(dataset, "remove_columns"):
