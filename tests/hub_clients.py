@@ -62,8 +62,6 @@ def error_of(function, *arguments, **options):
 
 def author(runs):
     """Pushes the runs in a folder in every way there is, after and before pushes that must fail."""
-    from huggingface_hub import HfApi
-
     runs = Path(runs)
 
     def push(run, name, *options):
@@ -81,23 +79,11 @@ def author(runs):
     done["old tag"] = push("dev", "model", "--tag", "v1")
     done["unlucky tag"] = push("main", "tagless", "--tag", "unlucky")
     done["private"] = push("main", "secret", "--private")
-    done["stock"] = push("main", "both", "--stock")
-    done["stock again"] = push("main", "both", "--stock-repo-id", "author/hosted")
     done["private too late"] = push("dev", "model", "--private")
-    for name in ("onnx/config.json", "model-00001-of-00002.safetensors"):  # one of another's, one of a larger model
-        HfApi().upload_file(path_or_fileobj=b"{}", path_in_repo=name, repo_id="author/hosted")
-    done["stock once more"] = push("main", "both", "--stock-repo-id", "author/hosted")
-    done["stock over the model"] = push("main", "model", "--stock-repo-id", "author/model")
-    done["stock over another"] = push("main", "fresh", "--stock-repo-id", "author/secret")
-    done["two stocks"] = push("main", "fresh", "--stock", "--stock-repo-id", "author/fresh-stock")
-    done["stock on its branch"] = push("main", "fresh", "--stock", "--revision", "stock")
-    done["private stock too late"] = push("main", "fresh", "--private", "--stock-repo-id", "author/hosted")
-    done["stock of another's"] = push("main", "fresh", "--stock-repo-id", "stranger/fresh-stock")
-    export = command("export", "--to", "marian", "--model", runs / "main", "--output-dir", runs / "stock")
-    done["stock as a model"] = push("stock", "fresh") if export["code"] == 0 else export
     done |= push_by_trainers(runs)
     push_by_parts(runs / "main")
     push_what_is_made_here(runs)
+    done["Marian export as a model"] = push("tuned-marian", "fresh")
     os.environ["HTTP_PROXY"] = "http://127.0.0.1:9"  # nobody listens there
     from huggingface_hub import close_session
 
@@ -166,8 +152,6 @@ def push_what_is_made_here(runs):
     from huggingface_hub import HfApi
     from tiny import SENTENCES
 
-    from vaswani_transformer.export import push_marian
-
     os.chdir(runs)
     texts = {}
     for side, lines in (("source", SENTENCES[::2]), ("target", SENTENCES[1::2])):
@@ -186,16 +170,18 @@ def push_what_is_made_here(runs):
         command("evaluate", "--model", runs / "trained", "--source", texts["source"], "--reference", texts["target"]),
         fine_tune(runs / "main", runs / "tuned", texts),
         fine_tune("main", runs / "tuned-again", texts),
-        command("push", "--model", "trained", "--repo-id", "author/trained", "--stock"),
-        command("push", "--model", "tuned", "--repo-id", "author/tuned", "--stock"),
+        command("push", "--model", "trained", "--repo-id", "author/trained"),
+        command("push", "--model", "tuned", "--repo-id", "author/tuned"),
         command("push", "--model", "tuned-again", "--repo-id", "author/tuned-again"),
-        command("export", "--to", "marian", "--model", runs / "tuned", "--output-dir", runs / "marian"),
-        command("export", "--to", "ctranslate2", "--model", runs / "tuned", "--output-dir", runs / "ct2"),
     ]
+    exports = ("trained", "marian"), ("tuned", "marian"), ("tuned", "ctranslate2")
+    for model, kind in exports:
+        place = ["--output-dir", runs / f"{model}-{kind}"]
+        made.append(command("export", "--to", kind, "--model", runs / model, *place))
     assert not [each for each in made if each["code"]], made
-    push_marian(runs / "marian", "author/marian")
-    HfApi().create_repo("author/ct2")
-    HfApi().upload_folder(folder_path=runs / "ct2", repo_id="author/ct2")
+    for name in map("-".join, exports):
+        HfApi().create_repo(f"author/{name}")
+        HfApi().upload_folder(folder_path=runs / name, repo_id=f"author/{name}")
 
 
 def fine_tune(model, folder, texts):
@@ -255,17 +241,13 @@ def remote_reader(repos, broken):
     return done
 
 
-def stock_reader(places):
-    """Uses stock forms without this package and without remote code."""
+def marian_reader(repo):
+    """Uses a Marian export without this package and without remote code."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    done = []
-    for repo, revision in places:
-        tokenizer = AutoTokenizer.from_pretrained(repo, revision=revision)
-        model = AutoModelForSeq2SeqLM.from_pretrained(repo, revision=revision)
-        ids = model.generate(**tokenizer(TEXTS[0], return_tensors="pt"), num_beams=1, max_new_tokens=8)
-        done.append([type(model).__name__, tokenizer.decode(ids[0], skip_special_tokens=True)])
-    return done
+    tokenizer, model = AutoTokenizer.from_pretrained(repo), AutoModelForSeq2SeqLM.from_pretrained(repo)
+    ids = model.generate(**tokenizer(TEXTS[0], return_tensors="pt"), num_beams=1, max_new_tokens=8)
+    return [type(model).__name__, tokenizer.decode(ids[0], skip_special_tokens=True)]
 
 
 def offline_reader(repos):

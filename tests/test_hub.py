@@ -221,31 +221,13 @@ def test_pushed_config_names_every_auto_class_and_both_tasks(hub, pushed):
     assert "auto_map" not in json.loads(hub.repos["author/model"].files()["tokenizer_config.json"])
 
 
-def test_stock_form_is_a_branch_or_a_repo_that_plain_transformers_loads(hub, pushed, runs, tmp_path):
-    assert 'stock form: from_pretrained("author/both", revision="stock")' in pushed["stock"]["out"]
-    assert 'stock form: from_pretrained("author/hosted")' in pushed["stock again"]["out"]
-    repo, places = hub.repos["author/both"], [("author/both", "stock"), ("author/hosted", None)]
-    assert set(repo.files("stock")) == MODEL - CODE | {"README.md", ".gitattributes"}
-    assert b'from_pretrained("author/both", revision="stock")' in repo.files("stock")["README.md"]
-    hosted = hub.repos["author/hosted"].files()["README.md"].decode()
-    assert "base_model: author/both" in hosted and "(https://huggingface.co/author/both)" in hosted
-    card = repo.files()["README.md"].decode()
-    assert set(repo.files()) == RUN | {".gitattributes"}
-    assert 0 < card.index('from_pretrained("author/hosted")') < card.index("trust_remote_code")  # of the second push
-
-    model, tokenizer = (
-        AutoModelForSeq2SeqLM.from_pretrained(runs / "main"),
-        AutoTokenizer.from_pretrained(runs / "main"),
-    )
+def test_uploaded_marian_export_loads_without_this_package(hub, pushed, runs, tmp_path):
+    assert set(hub.repos["author/tuned-marian"].files()) == MODEL - CODE | {"README.md", ".gitattributes"}
+    model = AutoModelForSeq2SeqLM.from_pretrained(runs / "tuned")
+    tokenizer = AutoTokenizer.from_pretrained(runs / "tuned")
     ids = model.generate(**tokenizer(TEXTS[0], return_tensors="pt"), num_beams=1, max_new_tokens=8)
     expected = ["MarianMTModel", tokenizer.decode(ids[0], skip_special_tokens=True)]
-    assert run_client(hub, tmp_path, "stock_reader", places, token="stranger") == [expected, expected]
-
-
-def test_another_stock_form_leaves_what_others_have_put_beside_it(hub, pushed):
-    assert pushed["stock once more"]["code"] == 0
-    files = set(hub.repos["author/hosted"].files())
-    assert files == MODEL - CODE | {"README.md", ".gitattributes", "onnx/config.json"}
+    assert run_client(hub, tmp_path, "marian_reader", "author/tuned-marian", token="stranger") == expected
 
 
 def test_private_push_makes_a_private_repo(hub, pushed):
@@ -260,13 +242,7 @@ def test_private_push_makes_a_private_repo(hub, pushed):
         ("refused card", "must be one of"),
         ("old tag", "`--tag` must be new, got 'v1', which author/model has"),
         ("private too late", "`--private` must not be set for a public repo, got author/model"),
-        ("stock over the model", "`--stock-repo-id` must be a repo of its own"),
-        ("two stocks", "`--stock-repo-id` must be a repo of its own and without --stock"),
-        ("stock over another", "`--repo-id` must hold no other model, got author/secret, main, with one of type"),
-        ("stock on its branch", "`--revision` must not be stock with --stock"),
-        ("private stock too late", "`--private` must not be set for a public repo, got author/hosted"),
-        ("stock of another's", "403"),
-        ("stock as a model", "with one of type 'marian'. A stock form goes with the model"),
+        ("Marian export as a model", "type 'marian'. Upload a Marian export with `hf upload author/fresh "),
         ("unreachable", "refused"),
     ],
 )
@@ -343,7 +319,16 @@ def test_nothing_that_is_pushed_names_a_folder_of_its_author(hub, pushed, runs):
     }
     assert {name for name in hub.repos if name.startswith("author/")} >= {
         f"author/{name}"
-        for name in ("adapter", "ct2", "both", "hosted", "marian", "model", "ours", "parts", "trained")
+        for name in (
+            "adapter",
+            "model",
+            "ours",
+            "parts",
+            "trained",
+            "trained-marian",
+            "tuned-ctranslate2",
+            "tuned-marian",
+        )
     }
     # The library's own trainer uploads its pickled arguments, whatever the model is.
     assert {each[:2] for each in found} <= {("author/plain", "training_args.bin")}

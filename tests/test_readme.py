@@ -123,10 +123,6 @@ OPTIONS_RUN_ELSEWHERE = {
         "training/test_trackers.py::test_tensorboard_receives_the_figures_of_the_log_under_their_names",
         "tensorboard",
     ),
-    "--stock-repo-id me/my-model-stock": (
-        "test_hub.py::test_stock_form_is_a_branch_or_a_repo_that_plain_transformers_loads",
-        "author/hosted",
-    ),
     "--dataset wmt/wmt14 --dataset-config de-en": (
         "training/test_wmt14_dry_run.py::test_recipe_asks_the_library_for_wmt14_on_the_hub",
         '"wmt/wmt14"',

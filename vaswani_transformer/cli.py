@@ -21,7 +21,6 @@ import shlex
 import shutil
 import socket
 import sys
-import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -319,32 +318,15 @@ def _compute_pairs(args: argparse.Namespace, compute: Callable[..., int], **opti
 def _push(args: argparse.Namespace) -> None:
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
 
-    from .export.marian import export_marian, place_of, push_marian, usage
     from .training.hub import push_model
 
     options = {name: getattr(args, name) or None for name in ("private", "revision", "tag", "commit_message")}
-    stock_id, branch = stock_place = (args.stock_repo_id, None) if args.stock_repo_id else (args.repo_id, "stock")
-    if args.stock_repo_id and (args.stock or args.stock_repo_id == args.repo_id):
-        raise ValueError(
-            f"`stock_repo_id` must be a repo of its own and without --stock, got {args.stock_repo_id}. --stock "
-            "makes a branch of the model's repo."
-        )
-    if args.stock and args.revision == branch:
-        raise ValueError("`revision` must not be stock with --stock, got stock: that branch is the stock form's.")
     try:
-        with tempfile.TemporaryDirectory() as temporary:
-            stock = None
-            if args.stock or args.stock_repo_id:  # first: the model's card names it
-                stock = export_marian(args.model, Path(temporary) / Path(args.model).resolve().name)
-                options["stock_usage"] = usage(place_of(*stock_place))
-                push_marian(stock, stock_id, revision=branch, private=options["private"], origin=args.repo_id)
-            commit = push_model(args.model, args.repo_id, **options)
+        commit = push_model(args.model, args.repo_id, **options)
     except HTTPError as error:  # of the HTTP client, and no OSError
         raise OSError(f"The Hub did not take the push: {error}") from error
     place = args.tag or args.revision
     print(f"pushed to {commit.repo_url}{f'/tree/{place}' if place else ''}")
-    if stock:
-        print(f"stock form: from_pretrained({place_of(*stock_place)})")
 
 
 # For each engine the function that exports for it, and how the export is used in Python.
@@ -523,8 +505,6 @@ _PUSH = {
     "--revision BRANCH": "branch that receives the commit; made if there is none (default: main)",
     "--tag NAME": "name for this state of the repo, for example v1",
     "--commit-message TEXT": "first line of the commit's message",
-    "--stock": "push the stock form, too, as branch stock (see export --to marian)",
-    "--stock-repo-id USER/NAME": "push the stock form as a repo of its own, which hosted inference serves",
 }
 _SCORE = {
     **_PAIRS,
@@ -597,6 +577,8 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], dict[str, str],
 
 
 _GONE = {  # options of 0.2.0, and what to do instead
+    "--stock": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
+    "--stock-repo-id": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stream": 'Pass a `TextStreamer` of transformers to pipeline("translation"), as docs/using.md shows.',
     "--target-prefixes": 'Call pipeline("translation") with `target_prefix`, once for each prefix.',
 }

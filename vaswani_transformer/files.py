@@ -216,15 +216,6 @@ def locking(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def check_private(api: Any, repo_id: str, private: bool | None) -> None:
-    """Raises ValueError if there is such a repo, and it is public though `private` is asked for."""
-    if api.repo_exists(repo_id) and private and not api.model_info(repo_id).private:
-        raise ValueError(
-            f"`private` must not be set for a public repo, got {repo_id}. Make it private in its settings first, or "
-            "push to another."
-        )
-
-
 def check_no_link_out(path: Path, folder: Path) -> None:
     """Refuses to publish or copy a link out of a model's folder: in a downloaded one it may lead to any file.
 

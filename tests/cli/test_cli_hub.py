@@ -10,6 +10,8 @@ import pytest
 from cli_runs import refused
 from huggingface_hub import RepoUrl
 
+from vaswani_transformer.cli import main
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -28,6 +30,13 @@ def test_push_says_that_offline_mode_is_on(model_folder, monkeypatch, capsys):
     (model_folder / "README.md").write_text("# A model\n")
     error = refused(capsys, ["push", "--model", str(model_folder), "--repo-id", "me/model"])
     assert "unset the `HF_HUB_OFFLINE` environment variable" in error
+
+
+@pytest.mark.parametrize("option", ["--stock", "--stock-repo-id"])
+def test_push_of_a_marian_export_says_what_to_do(option, capsys):
+    with pytest.raises(SystemExit):
+        main(["push", "--model", "run", "--repo-id", "me/model", option, "me/marian"])
+    assert f"{option} is no option since 0.3.0. Export --to marian, then `hf upload" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("failed", "expected"), [(0, ["train", "push"]), (2, ["train"])])

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The stock form computes what the model computes, and needs transformers alone."""
+"""A Marian export computes what the model computes, and needs transformers alone."""
 
 import ast
 import json
@@ -15,7 +15,7 @@ from torch import nn
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig, MarianMTModel
 
 from vaswani_transformer import PRESETS, VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.export import export_marian, push_marian
+from vaswani_transformer.export import export_marian
 from vaswani_transformer.export.marian import to_marian
 
 # Every preset with heads of d_model / num_heads and sinusoids, at a sixteenth of its width.
@@ -108,7 +108,6 @@ print(json.dumps([type(model).__name__, tokenizer.model_max_length, sorted(batch
     assert not list(stock.glob("*.py"))
     card = ModelCard.load(stock / "README.md")
     assert (card.data.license, card.data.language, card.data.library_name) == ("mit", ["en", "de"], "transformers")
-    assert 'from_pretrained("path/to/stock")' in card.text
 
 
 def test_search_is_near_the_papers(save_model, tmp_path):
@@ -183,7 +182,7 @@ def test_code_of_the_card_runs_as_it_stands(save_model, tmp_path, capsys):
     stock = export_marian(save_model()[1], tmp_path / "stock")
     (code,) = re.findall(r"```python\n(.*?)```", (stock / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     capsys.readouterr()
-    exec(code.replace("path/to/stock", str(stock)), {})
+    exec(code.replace("USER/NAME", str(stock)), {})
     assert len(ast.literal_eval(capsys.readouterr().out)) == 2
 
 
@@ -206,6 +205,6 @@ def test_card_leaves_out_a_base_model_that_is_a_folder(save_model, tmp_path, mon
     assert (made["language"], made.get("base_model")) == ("en", None)
 
 
-def test_folder_of_a_run_is_not_pushed_as_a_stock_form(save_model):
-    with pytest.raises(ValueError, match="must be one of export_marian, .* of type 'vaswani_transformer'"):
-        push_marian(save_model()[1], "me/my-model")
+def test_push_marian_says_what_to_do():
+    with pytest.raises(ImportError, match="`hf upload`"):
+        from vaswani_transformer.export import push_marian  # noqa: F401

@@ -1,12 +1,20 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Models for others: transformers' own Marian (the stock form), and CTranslate2 (the extra `[export]`).
+"""Models for others: transformers' own Marian, and CTranslate2 (the extra `[export]`).
 
 Engines are imported when they are used, as each works without the others.
 """
 
+from typing import Any
+
 from .ctranslate2 import export_ctranslate2
-from .marian import export_marian, push_marian
+from .marian import export_marian
 from .translator import Translator
 
-__all__ = ["Translator", "export_ctranslate2", "export_marian", "push_marian"]
+__all__ = ["Translator", "export_ctranslate2", "export_marian"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "push_marian":
+        raise ImportError("`push_marian` is gone since 0.3.0. Upload the folder of `export_marian` with `hf upload`.")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

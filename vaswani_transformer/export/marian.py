@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The stock form: a trained model as `MarianMTModel` of transformers, which loads everywhere without this package.
+"""Marian export: a trained model as `MarianMTModel` of transformers, which loads everywhere without this package.
 
 Marian computes what the paper's model computes, with the entries of d_model in another order: its sinusoids are first
 all sines, then all cosines, where the paper's take turns. So every axis of d_model is reordered, and nothing else.
@@ -12,37 +12,18 @@ stored.
 
 from __future__ import annotations
 
-import re
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from huggingface_hub import (
-    CommitInfo,
-    CommitOperationAdd,
-    CommitOperationDelete,
-    HfApi,
-    ModelCard,
-    ModelCardData,
-)
+from huggingface_hub import ModelCard, ModelCardData
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
 from transformers.utils.hub import cached_file
 
 from ..evaluation.loading import is_hub_id, load_for_inference
 from ..evaluation.translate import decoding_config
-from ..files import (
-    CARD_FILE,
-    CONFIG_FILE,
-    TOKENIZER_FILES,
-    check_private,
-    read_json,
-    write_json,
-    write_text,
-    writing_folder,
-)
+from ..files import CARD_FILE, write_json, write_text, writing_folder
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..version import __version__
 
 MAX_POSITIONS = 2048  # Marian's table ends; a longer text is an IndexError there
 MAX_NEW_TOKENS = 256  # transformers has no limit that grows with the source
@@ -54,26 +35,31 @@ _CARD = """\
 {data}
 ---
 
-# {name}, the stock form
+# {name}
 
 A translation model as `MarianMTModel`: it needs transformers alone, and no `trust_remote_code`.
 
-{usage}
+```python
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+name = "USER/NAME"  # the id of this repository on the Hub, or a folder that holds its files
+tokenizer, model = AutoTokenizer.from_pretrained(name), AutoModelForSeq2SeqLM.from_pretrained(name)
+batch = tokenizer(["A first sentence.", "Another one."], padding=True, truncation=True, return_tensors="pt")
+print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
+```
 
 `vaswani-transformer export --to marian` made it from a model of that package, the Transformer of "Attention Is All You
-Need" (2017). Data, scores and limits are on {origin}.{attribution} What differs:
+Need" (2017). Data, scores and limits are on that model's card.{attribution} What differs:
 
 - {search}, and the output has at most {new_tokens} tokens.
 - A text has at most {positions:,} tokens; a longer one is an error (IndexError) without `truncation=True`. An empty
   text gives some sentence instead of none.
 - LayerNorm's epsilon is 1e-5 instead of 1e-6, which changes logits by about 1e-4.
 """
-_ORIGIN = "that model's card"  # until it is pushed
 _GREEDY = "It searches greedily, as that model does"
 _BEAMS = """\
 Of {num_beams} beams a hypothesis is scored by its log-probability / length^{length_penalty:.2g} instead of the paper's
   ((5 + length) / 6)^alpha (section 6.1)"""
-_FILES = (CARD_FILE, CONFIG_FILE, "generation_config.json", "model*.safetensors*", *TOKENIZER_FILES)
 
 
 def export_marian(model: str | Path, output_dir: str | Path) -> Path:
@@ -108,89 +94,6 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
         )
         write_text(folder / CARD_FILE, _card(str(model), Path(output_dir).name, stock))
     return Path(output_dir)
-
-
-def push_marian(
-    folder: str | Path,
-    repo_id: str,
-    *,
-    revision: str | None = None,
-    private: bool | None = None,
-    token: str | None = None,
-    origin: str | None = None,
-) -> CommitInfo:
-    """Uploads a folder of `export_marian` to the Hub in one commit, in place of the stock form that the branch had.
-
-    The other arguments are those of `training.hub.push_model`.
-
-    Args:
-        folder: The folder.
-        revision: Branch, made if there is none; None is main, which hosted inference and transformers.js serve.
-        origin: Repo of the model that this is the stock form of, which the card then names.
-
-    Raises:
-        ValueError: The folder is no stock form, the branch holds another model, or the repo is public though `private`
-            is asked for.
-        OSError: The Hub cannot be reached or refuses the push.
-    """
-    folder = Path(folder)
-    if (kind := read_json(folder / CONFIG_FILE).get("model_type")) != "marian":
-        raise ValueError(
-            f"`folder` must be one of export_marian, got {folder} with a model of type {kind!r}. Export it first; "
-            "push_model uploads the model itself."
-        )
-    api = HfApi(token=token, library_name="vaswani_transformer", library_version=__version__)
-    check_private(api, repo_id, private)
-    repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
-    is_new = revision is not None and revision not in [each.name for each in api.list_repo_refs(repo_id).branches]
-    if is_new:
-        api.create_branch(repo_id, branch=str(revision))  # with all that main has
-    names = api.list_repo_files(repo_id, revision=revision)
-    if CONFIG_FILE in names and not is_new:
-        kind = read_json(Path(api.hf_hub_download(repo_id, CONFIG_FILE, revision=revision))).get("model_type")
-        if kind != "marian":
-            raise ValueError(
-                f"`repo_id` must hold no other model, got {repo_id}, {revision or 'main'}, with one of type {kind!r}, "
-                "which would be lost. Name another repo."
-            )
-    files = {path.name: path for pattern in _FILES for path in folder.glob(pattern)}
-    card = _as_pushed(files.pop(CARD_FILE).read_text(encoding="utf-8"), repo_id, revision, origin)
-    added = [CommitOperationAdd(CARD_FILE, card.encode()), *(CommitOperationAdd(*each) for each in files.items())]
-    deleted = [
-        CommitOperationDelete(name)
-        for name in names
-        if name not in {*files, CARD_FILE, ".gitattributes"}
-        and (is_new or any(fnmatch(name, each) for each in _FILES))
-    ]
-    return api.create_commit(repo_id, added + deleted, commit_message="Upload the stock form", revision=revision)
-
-
-def _as_pushed(text: str, repo_id: str, revision: str | None, origin: str | None) -> str:
-    """The card as it stands on the Hub: where it loads from, and which model it was made from."""
-    card: Any = ModelCard(re.sub(r'"path/to/[^"]+"', place_of(repo_id, revision), text))
-    if origin is not None:
-        card.text = card.text.replace(_ORIGIN, f"[{_ORIGIN}](https://huggingface.co/{origin})", 1)
-        if origin != repo_id:
-            card.data.base_model = origin
-    return str(card)
-
-
-def place_of(repo_id: str, revision: str | None) -> str:
-    """Arguments of from_pretrained, as code."""
-    return f'"{repo_id}"' + (f', revision="{revision}"' if revision else "")
-
-
-def usage(place: str) -> str:
-    """Code that loads and uses a stock form; `place` is the arguments of from_pretrained, as code."""
-    return f"""\
-```python
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained({place})
-model = AutoModelForSeq2SeqLM.from_pretrained({place})
-batch = tokenizer(["A first sentence.", "Another one."], padding=True, truncation=True, return_tensors="pt")
-print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
-```"""
 
 
 def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTModel:
@@ -276,13 +179,11 @@ def _card(model: str, name: str, stock: MarianMTModel) -> str:
     if not is_hub_id(str(kept.get("base_model"))):
         kept.pop("base_model", None)
     data = ModelCardData(library_name="transformers", pipeline_tag="translation", **kept)
-    attribution = re.search(r"^\| attribution of the data \| (.*) \|$", own.text, re.MULTILINE)
+    attribution = own.text.partition("| attribution of the data | ")[2].partition(" |")[0]
     return _CARD.format(
         data=data.to_yaml(),
         name=name,
-        usage=usage(f'"path/to/{name}"'),
-        origin=_ORIGIN,
-        attribution=f" Its data: {attribution[1]}." if attribution else "",
+        attribution=f" Its data: {attribution}." if attribution else "",
         search=(_BEAMS if search.num_beams > 1 else _GREEDY).format(**search.to_dict()),
         new_tokens=search.max_length - 1,
         positions=stock.config.max_position_embeddings,

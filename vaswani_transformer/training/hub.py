@@ -34,7 +34,6 @@ from ..files import (
     TOKENIZER_FILES,
     TRAIN_RESULTS_FILE,
     check_no_link_out,
-    check_private,
     is_own_card,
     json_text,
     read_json,
@@ -55,7 +54,6 @@ def push_model(
     tag: str | None = None,
     commit_message: str | None = None,
     token: str | None = None,
-    stock_usage: str | None = None,
 ) -> CommitInfo:
     """Uploads the model of a folder to the Hub in one commit, with its code, card, recipe and results.
 
@@ -70,7 +68,6 @@ def push_model(
         tag: Name for this commit, new in the repo.
         commit_message: First line of the commit's message.
         token: Token of the Hub with the right to write; None is that of `hf auth login` or `HF_TOKEN`.
-        stock_usage: How the model's stock form is used (`export.marian.usage`); a generated card begins with it.
 
     Raises:
         FileNotFoundError: The folder lacks a file of the model, its code or its card.
@@ -92,15 +89,20 @@ def push_model(
     api = HfApi(token=token, library_name="vaswani_transformer", library_version=__version__)
     if (kind := read_json(folder / CONFIG_FILE).get("model_type")) != VaswaniTransformerConfig.model_type:
         raise ValueError(
-            f"`model` must be a model of this package, got {folder} with one of type {kind!r}. A stock form goes with "
-            "the model that it was made from: `push --stock` or `--stock-repo-id`."
+            f"`model` must be a model of this package, got {folder} with one of type {kind!r}. Upload a Marian export "
+            f"with `hf upload {repo_id} {folder}`."
         )
-    check_private(api, repo_id, private)
-    if tag and api.repo_exists(repo_id) and tag in [ref.name for ref in api.list_repo_refs(repo_id).tags]:
-        raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Name another.")
+    if api.repo_exists(repo_id):
+        if private and not api.model_info(repo_id).private:
+            raise ValueError(
+                f"`private` must not be set for a public repo, got {repo_id}. Make it private in its settings first, "
+                "or push to another."
+            )
+        if tag and tag in [ref.name for ref in api.list_repo_refs(repo_id).tags]:
+            raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Name another.")
     ModelCard.load(folder / CARD_FILE).validate()
     repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
-    commit: CommitInfo = upload(api, folder, repo_id, commit_message, revision, stock_usage)
+    commit: CommitInfo = upload(api, folder, repo_id, commit_message, revision)
     if tag is not None:
         try:
             api.create_tag(repo_id, tag=tag, revision=commit.oid)
@@ -140,16 +142,9 @@ def _check_base_model(path: Path) -> None:
             )
 
 
-def upload(
-    api: HfApi,
-    folder: Path,
-    repo_id: str,
-    message: str | None,
-    revision: str | None,
-    stock_usage: str | None = None,
-) -> CommitInfo:
+def upload(api: HfApi, folder: Path, repo_id: str, message: str | None, revision: str | None) -> CommitInfo:
     """Commits the published files of a folder, and deletes from the repo those that the folder lacks."""
-    added = [_addition(path, repo_id, stock_usage) for path in published_files(folder)] + _eval_results(folder)
+    added = [_addition(path, repo_id) for path in published_files(folder)] + _eval_results(folder)
     if revision is not None:
         api.create_branch(repo_id, branch=revision, exist_ok=True)
     names = {each.path_in_repo for each in added}
@@ -189,15 +184,11 @@ def _eval_results(folder: Path) -> list[CommitOperationAdd]:
     return [CommitOperationAdd(_EVAL_RESULTS, content)] if entries else []
 
 
-def _addition(path: Path, repo_id: str, stock_usage: str | None) -> CommitOperationAdd:
+def _addition(path: Path, repo_id: str) -> CommitOperationAdd:
     """A file as part of a commit: without your folders, and a generated card loads the model from the repo."""
     content: Path | bytes = path
     if any(fnmatch(path.name, name) for name in (RECIPE_FILE, TRAIN_RESULTS_FILE, TEST_RESULTS_PATTERN)):
         content = json_text(without_folders(read_json(path))).encode()
     if path.name == CARD_FILE and is_own_card(path):
-        text = re.sub(r'"path/to/[^"]+"', f'"{repo_id}"', path.read_text(encoding="utf-8"))
-        if stock_usage:
-            stock = f"By transformers alone (its own search, near the paper's):\n\n{stock_usage}\n\nAs in the paper:"
-            text = text.replace("## Use\n", f"## Use\n\n{stock}\n", 1)
-        content = text.encode()
+        content = re.sub(r'"path/to/[^"]+"', f'"{repo_id}"', path.read_text(encoding="utf-8")).encode()
     return CommitOperationAdd(path_in_repo=path.name, path_or_fileobj=content)
