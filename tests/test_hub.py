@@ -295,7 +295,7 @@ def test_our_trainer_pushes_an_adapter_without_snapshots_and_state(hub, pushed):
 def test_adapter_of_a_model_in_a_folder_is_not_pushed(hub, pushed, runs):
     pytest.importorskip("peft", reason="peft is not installed")
     assert pushed["adapter"] == ""
-    message = f"adapter_config.json` must name a base model on the Hub, got '{runs}/main'. Push that model first"
+    message = f"README.md` must name a base model on the Hub, got '{runs}/main'. Push that model first"
     assert message in pushed["local-adapter"]
     assert set(hub.repos["author/local-adapter"].files()) == {".gitattributes"}
 

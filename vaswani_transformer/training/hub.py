@@ -121,7 +121,7 @@ def published_files(folder: Path) -> list[Path]:
         ValueError: A file is a link out of the folder, or names a base model that is not on the Hub.
     """
     files = _code(folder).union(*(folder.glob(pattern) for pattern in _PUBLISHED if pattern != CODE_FILES))
-    for path in files:
+    for path in sorted(files):
         check_no_link_out(path, folder)
         _check_base_model(path)
     return sorted(files)
