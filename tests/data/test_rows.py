@@ -8,7 +8,12 @@ import pytest
 from vaswani_transformer.data.preparation import check_token_ids, pair_lengths
 
 ROWS = [
-    {"input_ids": list(range(1, n + 1)), "labels": list(range(5, 8 + n % 3)), "source_length": n, "target_length": 3 + n % 3}
+    {
+        "input_ids": list(range(1, n + 1)),
+        "labels": list(range(5, 8 + n % 3)),
+        "source_length": n,
+        "target_length": 3 + n % 3,
+    }
     for n in range(1, 30)
 ]
 

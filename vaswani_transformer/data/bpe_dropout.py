@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import decoders, pre_tokenizers
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
@@ -21,25 +21,20 @@ from .preparation import pair_lengths
 
 SIDES = {"both": ("input_ids", "labels"), "source": ("input_ids",), "target": ("labels",)}
 
-_SPACES = ("\u0120", "\u2581")  # as byte-level and SentencePiece vocabularies write them
-_BYTES = set(pre_tokenizers.ByteLevel.alphabet())
-_PRE_TOKENIZER = pre_tokenizers.ByteLevel(add_prefix_space=False)
-_LONGEST_WORD = 64  # symbols; a longer word keeps its tokens
-_MOST_KNOWN = 2**17  # words that are remembered, in about 100 MB
-
-_Word = tuple[int, ...]
+_KNOWN_MERGES = 2**16  # in about 100 MB
+_NO_MERGE = 2**31  # a rank behind all others
 _SAMPLED_PAIRS = 1000  # that the growth of lengths is measured on
 
 
 class BpeDropout:
     """Draws subwords of a text: wherever a merge of byte-pair encoding could be made, it is left out at random.
 
-    What is drawn depends on the seed, the epoch and the pair alone, so that a resumed run equals an undisturbed one;
-    `tokenizers`' own dropout cannot be seeded. Words are found in the token ids, by the space in front of them. Added
-    tokens, and words of more than 64 bytes, stay as they are.
+    The draws depend on the seed, the epoch and the pair alone, so that a resumed run equals an uninterrupted one;
+    `tokenizers`' own dropout cannot be seeded. Merges stay inside the pieces that the tokenizer's own pre-tokenizer
+    cuts a text into. Added tokens stay as they are, and so does a text that was truncated inside a character.
 
     Args:
-        tokenizer: Of byte-pair encoding.
+        tokenizer: Of byte-level byte-pair encoding.
         rate: Probability that a merge is left out, each time it could be made; the paper on it has 0.1.
         side: "source", "target" or "both".
         seed: Seed of the draws.
@@ -50,29 +45,29 @@ class BpeDropout:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, rate: float, side: str = "both", seed: int = 0) -> None:
         rules = json.loads(tokenizer.backend_tokenizer.to_str()) if tokenizer.is_fast else {"model": {}}
-        model = rules["model"]
-        if model.get("type") != "BPE" or model["continuing_subword_prefix"] or model["end_of_word_suffix"]:
+        model, decoder = rules["model"], rules.get("decoder") or {}
+        is_byte_level = model.get("type") == "BPE" and decoder.get("type") == "ByteLevel"
+        unlike = ("continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")
+        if not is_byte_level or any(model[name] for name in unlike):
             raise ValueError(
-                "`bpe_dropout` needs a vocabulary of byte-pair encoding without marks inside words, got "
-                f"{type(tokenizer).__name__} with {model.get('type', 'a slow one')}. Set it to 0, or train a "
-                "tokenizer with `vaswani-transformer train-tokenizer`."
+                "`bpe_dropout` needs a tokenizer of plain byte-level byte-pair encoding, got one with the model "
+                f"{model.get('type')} and the decoder {decoder.get('type')}. Set it to 0, or train a tokenizer with "
+                "`vaswani-transformer train-tokenizer`."
             )
         vocab = model["vocab"]
-        self._merges = {
-            (vocab[left], vocab[right]): (rank, vocab[left + right])
-            for rank, (left, right) in enumerate(model["merges"])
-        }
+        self._ranks = {tuple(pair): rank for rank, pair in enumerate(model["merges"])}
         added = {token["id"] for token in rules["added_tokens"]}
         self._vocab, self._texts = vocab, {token: text for text, token in vocab.items() if token not in added}
-        self._starts = {token for text, token in vocab.items() if text.startswith(_SPACES)} | added
-        self.rate, self.columns, self.seed = rate, SIDES[side], seed
+        self._backend = tokenizer.backend_tokenizer
+        self._log_of_making = math.log1p(-max(rate, 1e-300))
+        self._columns, self._seed = SIDES[side], seed
 
     def __call__(self, row: dict[str, Any], epoch: int, *place: int) -> dict[str, Any]:
         """The row with other `input_ids` and `labels`, as drawn for this place in the data in this epoch."""
         drawn = dict(row)
-        for column in self.columns:
-            draw = random.Random(" ".join(map(str, (self.seed, epoch, *place, column)))).random
-            drawn[column] = self._draw(row[column], draw)
+        draw = random.Random(" ".join(map(str, (self._seed, epoch, *place)))).random
+        for column in self._columns:
+            drawn[column] = self._draw(drawn[column], draw)
         return drawn
 
     def mean_lengths(self, dataset: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -95,45 +90,63 @@ class BpeDropout:
     def _draw(self, ids: Sequence[int], draw: Callable[[], float]) -> list[int]:
         """Other subwords of the text of these tokens."""
         drawn: list[int] = []
-        starts = [place for place, token in enumerate(ids) if token in self._starts]
-        for start, end in itertools.pairwise([0, *starts, len(ids)]):
-            tokens = tuple(ids[start:end])
-            for word in self._split(tokens):
-                drawn += self._draw_word(word, draw)
+        for is_text, group in itertools.groupby(ids, self._texts.__contains__):
+            tokens = list(group)
+            pieces = self._split(tokens) if is_text else []
+            for piece in pieces:
+                drawn += self._merge(piece, self._draw_left_out(len(piece), draw))
+            if not pieces:
+                drawn += tokens
         return drawn
 
-    def _draw_word(self, symbols: _Word, draw: Callable[[], float]) -> _Word:
-        """Symbols after the merges; this is algorithm 1 of the paper, which takes the best merge that is left."""
-        while True:
-            for merged in self._merge(symbols):
-                if draw() >= self.rate:
-                    symbols = merged
-                    break
-            else:
-                return symbols
+    def _split(self, tokens: list[int]) -> list[str]:
+        """Pieces of a text, of which each character stands for a byte; none if its last character is cut."""
+        texts = [self._texts[token] for token in tokens]
+        text = self._backend.decoder.decode(texts)
+        pieces = [piece for piece, _ in self._backend.pre_tokenizer.pre_tokenize_str(text)]
+        is_whole = "".join(pieces) == "".join(texts)
+        return pieces if is_whole else []
 
-    @lru_cache(_MOST_KNOWN)  # noqa: B019  (it lives as long as the training)
-    def _split(self, tokens: _Word) -> list[_Word]:
-        """Symbols of each word in tokens between two spaces; a long word's are its tokens."""
-        texts = [self._texts.get(token, "") for token in tokens]
-        whole = "".join(texts)
-        if not all(texts) or len(whole) > _LONGEST_WORD or not set(whole) <= self._vocab.keys():
-            words = [tokens]
-        elif set(whole) <= _BYTES:
-            text = decoders.ByteLevel().decode(texts)
-            words = [tuple(self._vocab[each] for each in word) for word, _ in _PRE_TOKENIZER.pre_tokenize_str(text)]
-        else:
-            words = [tuple(self._vocab[each] for each in whole)]
-        return words
+    def _draw_left_out(self, num_symbols: int, draw: Callable[[], float]) -> frozenset[int]:
+        """Draw the numbers of the merges that are left out, among all that algorithm 1 of the paper considers.
 
-    @lru_cache(_MOST_KNOWN)  # noqa: B019
-    def _merge(self, symbols: _Word) -> list[_Word]:
-        """Results of each possible merge of a word, the earliest learned first."""
-        pairs = enumerate(itertools.pairwise(symbols))
-        merges = sorted(
-            (self._merges[pair][0], place, self._merges[pair][1]) for place, pair in pairs if pair in self._merges
-        )
-        return [(*symbols[:place], new, *symbols[place + 2 :]) for _, place, new in merges]
+        Of n symbols at most n - 1 merges are made, and fewer than n are left out before each.
+        """
+        left_out: list[int] = []
+        number = int(math.log(1 - draw()) / self._log_of_making)  # geometric, as all their distances
+        while number < num_symbols - 1 + len(left_out) and len(left_out) < num_symbols**2:
+            left_out.append(number)
+            number += 1 + int(math.log(1 - draw()) / self._log_of_making)
+        return frozenset(left_out)
+
+    @lru_cache(_KNOWN_MERGES)  # noqa: B019  (it lives as long as the training)
+    def _merge(self, piece: str, left_out: frozenset[int]) -> list[int]:
+        """Merge the bytes of a piece by algorithm 1 of the paper.
+
+        Each step makes the best merge that is not left out. A merge that is left out can be made in the next step.
+        """
+        symbols = list(piece)
+        ranks = [self._ranks.get(pair, _NO_MERGE) for pair in itertools.zip_longest(piece, piece[1:])]
+        waiting: dict[int, int] = {}
+        for number in itertools.count():
+            best = min(ranks)
+            if best == _NO_MERGE:
+                break
+            place = ranks.index(best)
+            if number in left_out:
+                waiting[place] = best
+                ranks[place] = _NO_MERGE
+                continue
+            for other, rank in waiting.items():
+                ranks[other] = rank
+            waiting.clear()
+            symbols[place] += symbols.pop(place + 1)
+            del ranks[place]
+            if place > 0:
+                ranks[place - 1] = self._ranks.get((symbols[place - 1], symbols[place]), _NO_MERGE)
+            if place + 1 < len(symbols):
+                ranks[place] = self._ranks.get((symbols[place], symbols[place + 1]), _NO_MERGE)
+        return [self._vocab[symbol] for symbol in symbols]
 
 
 class RedrawnPairs(Dataset[dict[str, Any]]):
