@@ -21,7 +21,6 @@ from vaswani_transformer.evaluation.report import (
     evaluate_to_files,
     format_report,
     load_evaluation_set,
-    score_baselines,
 )
 
 REFERENCES = ["Ein Hund rennt im Park .", "Zwei Frauen lesen ein Buch .", "Das Buch ist sehr alt ."]
@@ -34,7 +33,6 @@ def evaluation_set():
         name="three sentences",
         sources=["A dog runs in the park .", "Two women read a book .", ""],
         references=REFERENCES,
-        training_pairs=(["A dog runs"], ["Ein Hund rennt"]),
     )
 
 
@@ -48,7 +46,6 @@ def test_evaluate_model_scores_its_translations(tiny_model, tiny_tokenizer, eval
     assert {name: results[f"test_{name}"] for name in scores} == scores
     assert (results["test_num_beams"], results["test_max_new_tokens_over_source"]) == (2, 3)
     assert (results["test_length_penalty"], results["test_length_penalty_offset"]) == (0.6, 5)
-    assert set(results["test_baselines"]) == {"copy", "nearest_training_pair"}
 
 
 def test_evaluate_model_tells_what_limits_the_output_where_the_source_does_not(
@@ -87,17 +84,6 @@ def test_evaluate_model_names_a_missing_tokeniser_before_it_translates(
         evaluate_model(make_model(target_language=language), tiny_tokenizer, evaluation_set)
 
 
-def test_baselines_are_scored_as_the_translations_are(tiny_tokenizer, monkeypatch):
-    source, target = "那个男人在公园里看书", "那个女人在公园里看书"
-    same = EvaluationSet("same", [source], [target], training_pairs=([source], [target]))
-    monkeypatch.setattr(report, "translate", lambda *args, **options: [source])
-    results, _ = evaluate_model(make_model(target_language="zh"), tiny_tokenizer, same)
-    assert results["test_baselines"] == {
-        "copy": results["test_sacrebleu"],
-        "nearest_training_pair": pytest.approx(100),
-    }
-
-
 def test_evaluate_model_scores_with_all_references(tiny_model, tiny_tokenizer, monkeypatch):
     """By sacreBLEU itself, with the missing references filled up by the first, which changes no count."""
     references = [["Ein Hund rennt im Wald .", REFERENCES[0]], ["Zwei Frauen lesen ein Buch ."], REFERENCES[2:]]
@@ -110,18 +96,12 @@ def test_evaluate_model_scores_with_all_references(tiny_model, tiny_tokenizer, m
         assert results[f"test_{name}_signature"].startswith("nrefs:var|")
 
 
-def test_evaluate_model_has_no_baselines_without_training_pairs(tiny_model, tiny_tokenizer):
-    plain = EvaluationSet("plain", ["A dog"], ["Ein Hund"])
-    results, _ = evaluate_model(tiny_model, tiny_tokenizer, plain, max_new_tokens_over_source=2)
-    assert "test_baselines" not in results
-
-
-def test_report_shows_scores_signatures_and_baselines(tiny_model, tiny_tokenizer, evaluation_set):
+def test_report_shows_scores_and_signatures(tiny_model, tiny_tokenizer, evaluation_set):
     results, _ = evaluate_model(tiny_model, tiny_tokenizer, evaluation_set, max_new_tokens_over_source=2)
     report = format_report(results)
     signatures = [value for name, value in results.items() if name.endswith("_signature")]
     assert len(signatures) == 4
-    for expected in ("three sentences", *signatures, "nearest training"):
+    for expected in ("three sentences", *signatures):
         assert expected in report
 
 
@@ -173,13 +153,6 @@ def test_builtin_test_set_has_all_references():
     sentences = dict(read_builtin("test"))
     builtin = load_evaluation_set(dataset="builtin")
     assert (builtin.sources, builtin.references) == (list(sentences), list(sentences.values()))
-
-
-@pytest.mark.slow
-def test_baselines_stay_under_25_on_the_builtin_corpus():
-    scores = score_baselines(load_evaluation_set(dataset="builtin"))
-    assert set(scores) == {"copy", "nearest_training_pair"}
-    assert all(score < 25.0 for score in scores.values())
 
 
 def test_evaluation_set_is_read_from_files(tmp_path):

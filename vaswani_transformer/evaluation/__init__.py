@@ -4,7 +4,7 @@
 
 - `loading` loads a model with its tokenizer.
 - `translate` translates sentences and files; `scoring` scores and aligns given translations.
-- `report` evaluates on a test set by `metrics`, beside baselines, and reads and describes the results.
+- `report` evaluates on a test set by `metrics`, and reads and describes the results.
 
 No module is imported here, because they need different extras: `metrics` needs `[eval]`, the others only what the
 model itself needs.

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation of a model: test sets, results with their baselines, the file that keeps them and the text for people.
+"""Evaluation of a model: test sets, results, the file that keeps them and the text for people.
 
 The keys of results begin with `test_`: those of `metrics.score_translations` and `DECODING`, and what `evaluate_model`
 adds. Reading results needs no extra; computing them needs `[eval]`.
@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
@@ -26,8 +25,6 @@ from ..version import code_version
 from . import DECODING, METRICS
 from .loading import load_for_inference
 from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, GenerativeModel, decoding_config, translate
-
-_WORD = re.compile(r"[\w'’-]+|[^\w\s]")  # a run of letters, digits, apostrophes and hyphens, or another character
 
 # ---- test sets ----
 
@@ -40,19 +37,17 @@ class EvaluationSet:
         name: What it is, for the report and the results file.
         sources: Source sentences.
         references: One reference for each of them, or a list of references for each.
-        training_pairs: Sources and targets of the corpus' training part, for the baseline that looks them up.
         corpus: Where the sentences come from: the arguments of `load_evaluation_set` that say so.
     """
 
     name: str
     sources: list[str]
     references: Sequence[str] | Sequence[Sequence[str]]
-    training_pairs: tuple[list[str], list[str]] | None = None
     corpus: dict[str, Any] = field(default_factory=dict)
 
 
 def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpus: Any) -> EvaluationSet:
-    """The sentences to evaluate on; those of the built-in corpus come with all their references and training pairs.
+    """The sentences to evaluate on; those of the built-in corpus come with all their references.
 
     Args:
         split: Part of a dataset; files are taken whole.
@@ -82,9 +77,8 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     name = name or describe_corpus(origin)
     if str(dataset) == BUILTIN:
         check_direction(corpus.get("source_language"), corpus.get("target_language"))
-        sentences, training = dict(read_builtin(split)), dict(read_builtin("train"))
-        pairs = (list(training), [translations[0] for translations in training.values()])
-        return EvaluationSet(name, list(sentences), list(sentences.values()), training_pairs=pairs, corpus=origin)
+        sentences = dict(read_builtin(split))
+        return EvaluationSet(name, list(sentences), list(sentences.values()), corpus=origin)
     rows = load_corpus(split=split, **corpus)
     sets = [rows, *(load_corpus(split=split, **{**corpus, "target_file": file}) for file in others)]
     references = list(zip(*(each["target"] for each in sets), strict=True)) if others else list(rows["target"])
@@ -174,7 +168,7 @@ def evaluate_model(
     """Scores of a model's translations of a test set, and the translations.
 
     Args:
-        test_set: Sentences and references; training pairs add the baselines. The others are those of `translate`.
+        test_set: Sentences and references. The others are those of `translate`.
 
     Returns:
         Results with the keys of test_results.json (those of `score_translations` as `test_sacrebleu`,
@@ -209,62 +203,14 @@ def evaluate_model(
         "runtime": round(seconds, 3),
         "code": code_version(),
     }
-    if baselines := score_baselines(test_set, language):
-        results["baselines"] = baselines
     return {f"test_{name}": value for name, value in results.items()}, translations
-
-
-# ---- translation without a model, to show what a score is worth ----
-
-
-def score_baselines(test_set: EvaluationSet, target_language: str | None = None) -> dict[str, float]:
-    """BLEU of the translations that need no model, by the name of the baseline; none without training pairs."""
-    from .metrics import score_translations
-
-    if test_set.training_pairs is None:
-        return {}
-    nearest = nearest_training_pair(test_set.sources, *test_set.training_pairs)
-    baselines = {"copy": test_set.sources, "nearest_training_pair": nearest}
-    return {
-        name: score_translations(texts, test_set.references, target_language)["sacrebleu"]
-        for name, texts in baselines.items()
-    }
-
-
-def nearest_training_pair(
-    sources: Sequence[str], train_sources: Sequence[str], train_targets: Sequence[str]
-) -> list[str]:
-    """The target of the training pair whose source shares most words with each sentence: a translation memory.
-
-    Likeness is Dice's coefficient of the two sets of words in lower case, 2 |A and B| / (|A| + |B|); of equals the
-    first pair wins.
-    """
-    lists: dict[str, list[int]] = {}
-    sizes = np.zeros(len(train_sources), dtype=np.int64)
-    for number, text in enumerate(train_sources):
-        words = _words(text)
-        sizes[number] = len(words)
-        for word in words:
-            lists.setdefault(word, []).append(number)
-    index = {word: np.asarray(numbers) for word, numbers in lists.items()}
-    nearest = []
-    for source in sources:
-        words = _words(source)
-        postings = [index[word] for word in words if word in index] or [np.zeros(0, dtype=np.int64)]
-        shared = np.bincount(np.concatenate(postings), minlength=len(train_sources))
-        nearest.append(train_targets[int(np.argmax(2.0 * shared / np.maximum(sizes + len(words), 1)))])
-    return nearest
-
-
-def _words(text: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(text)}
 
 
 # ---- text for people ----
 
 
 def format_report(results: dict[str, Any]) -> str:
-    """Results of `evaluate_model` as text: scores with signatures, then the baselines if there are any."""
+    """Return the results of `evaluate_model` as text: scores with their signatures."""
     names = metric_names(results)
     width = max(map(len, names.values()))
     lines = [
@@ -280,9 +226,6 @@ def format_report(results: dict[str, Any]) -> str:
         f"length ratio {length_ratio(results):.3f} (translations to references, in tokens of sacreBLEU), brevity "
         f"penalty {results['test_brevity_penalty']:.3f}",
     ]
-    if baselines := results.get("test_baselines"):
-        lines += ["", "without a model        sacreBLEU"]
-        lines += [f"{name.replace('_', ' '):21}  {score:9.2f}" for name, score in baselines.items()]
     return "\n".join(lines)
 
 
