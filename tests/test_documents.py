@@ -149,6 +149,11 @@ def test_a_lone_sentence_is_not_cut(sentence):
         ["저는 갔어요. ", "오늘 왔어요."],
         ["Он ушёл. ", "Она пришла!"],
         ["¿Qué? ", "¡Ándale!"],
+        ["ძაღლი გარბის. ", "კატა ზის."],
+        ["तो घरात. ", "ती आली."],
+        ["அவன் போக. ", "அவள் வந்தாள்."],
+        ["Շունը վազում է։ ", "Կատուն նստած է։"],
+        ["ውሻው ይሮጣል። ", "ድመቷ ተቀምጣለች።"],
     ],
 )
 def test_sentences_end_in_the_marks_of_other_scripts(sentences):
@@ -374,7 +379,18 @@ def test_white_space_around_a_sentence_comes_back_from_translate(copying):
     ("around", "said", "expected"),
     [
         ("See KEPT for more.", {"See": "Siehe.", "for more.": "f\u00fcr mehr."}, "Siehe KEPT f\u00fcr mehr."),
-        ("看KEPT吧", {"看": "Look.", "吧": "please。"}, "LookKEPTplease"),
+        ("看KEPT吧", {"看": "Look.", "吧": "please。"}, "Look KEPT please"),
+        ("ดูที่KEPTนะ", {"ดูที่": "Look at", "นะ": "please"}, "Look at KEPT please"),
+        ("看KEPT吧", {"看": "見て", "吧": "ください"}, "見てKEPTください"),
+        (
+            "The file “KEPT” is bad.",
+            {"The file": "Die Datei", "is bad.": "ist schlecht."},
+            "Die Datei “KEPT” ist schlecht.",
+        ),
+        ("まず「KEPT」、そして", {"まず": "First", "そして": "then"}, "First 「KEPT」、 then"),
+        ("Nr. KEPT", {"Nr.": "No."}, "No. KEPT"),
+        ("e.g. KEPT", {"e.g.": "z. B."}, "z. B. KEPT"),
+        ("Wait KEPT", {"Wait": "Warte..."}, "Warte... KEPT"),
         ("देखो KEPT अब।", {"देखो": "Schau।", "अब।": "jetzt।"}, "Schau KEPT jetzt।"),
         ("Смотри, KEPT, сейчас!", {"Смотри,": "Sieh,", "сейчас!": "jetzt!"}, "Sieh, KEPT, jetzt!"),
     ],
@@ -398,6 +414,11 @@ def test_translation_that_copied_it_stands(saying):
 @pytest.mark.parametrize(
     ("text", "kept"),
     [
+        ("Siehe https://ru.wikipedia.org/wiki/Москва!", "https://ru.wikipedia.org/wiki/Москва"),
+        ("Write to jörg.müller@firma.de now", "jörg.müller@firma.de"),
+        ("See https://a.bc/{id}/users.", "https://a.bc/{id}/users"),
+        ("See https://a.bc's page", "https://a.bc"),
+        ("Delete all 3 %s now", "%s"),
         ("看https://a.bc/d吧。再见", "https://a.bc/d"),
         ("写信给jo@a.bc吧", "jo@a.bc"),
         ("Gehe zu (https://a.bc/d), bitte", "https://a.bc/d"),
@@ -415,8 +436,9 @@ def test_what_is_kept_ends_where_its_standard_says(text, kept):
         "I <3 you and you -> like me.",
         "If a < b and c > d then x<y.",
         "It grew by 100% so fast, 5 % did not, %% neither.",
-        "50 %der Leute, 20%s",
-        "AT&T; Q&A",
+        "50 %der Leute, 20%s, der %-Gehalt, 5-%ige Lösung, %temp%, my%20file.txt",
+        "AT&T; Q&A, Rock&roll; Tom&Jerry;",
+        "</br/> </b x='y'>",
         "Take { this } and {that one}.",
         "me@home and @you",
         "It costs 1,299.50 on 2026-11-05 at 12:30, see 192.168.100.1.",
@@ -445,6 +467,33 @@ def test_numbers_are_the_models_own(saying, text, said):
     pipe, seen = saying({text: said}.get)
     assert pipe(text) == [{"translation_text": said}]
     assert seen == [text]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Nézd https://a.bc/d-ben most.",
+        "https://a.bc/d'ye bak.",
+        "Lásd: https://a.bc/d, kérem.",
+        "看https://a.bc/d吧",
+    ],
+)
+def test_a_copy_with_a_suffix_is_a_copy(saying, said):
+    pipe, seen = saying(lambda text: said)
+    assert pipe("See https://a.bc/d now.") == [{"translation_text": said}]
+    assert seen == ["See https://a.bc/d now."]
+
+
+def test_the_beginning_of_a_longer_address_is_no_copy(saying):
+    pipe, _ = saying({"See www.a.bc now.": "Siehe www.a.bcd jetzt.", "See": "Siehe", "now.": "jetzt."}.get)
+    assert pipe("See www.a.bc now.") == [{"translation_text": "Siehe www.a.bc jetzt."}]
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_what_is_kept_alone_is_not_translated(saying, kept):
+    pipe, seen = saying(lambda text: f"Das ist {text}.")
+    assert pipe(f" {kept}. 42\n") == [{"translation_text": f" {kept}. 42\n"}]
+    assert set(seen) <= {""}
 
 
 def test_tokens_of_the_tokenizer_are_left_to_the_model(checkpoint):

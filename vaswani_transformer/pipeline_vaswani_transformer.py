@@ -3,9 +3,9 @@
 """`pipeline("translation")`: text in, text out."""
 
 import functools
+import html
 import itertools
 import re
-import unicodedata
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import partial
@@ -32,14 +32,18 @@ _PAIR_TASK = re.compile(r"translation_([\w-]+)_to_([\w-]+)")
 _BULLET = re.compile(r"\s*(?:(?:[-*+\u2022\u2023\u2013]|\(?(?:\d{1,3}|[a-zA-Z])\))\s+)?")
 _NUMBER = re.compile(r"\s*(\d{1,3})\.\s+")
 
-_ENDS = ".!?\u2026\u061f\u06d4\u0964\u0965"  # of sentences, before white space
-_WIDE_ENDS = "\u3002\uff01\uff1f\uff61"  # of sentences, before anything
+# Marks that end a sentence before white space, and those that always do.
+_ENDS = ".!?\u2026\u061f\u06d4\u0964\u0965\u0589\u1362\u104b\u17d4\uff0e"
+_WIDE_ENDS = "\u3002\uff01\uff1f\uff61"
 _CLOSING = "\"'\u201c\u201d\u00bb\u2019)\\]\u300d\u300f\uff09\u3011\u300b"
 _OPENING = "\"'\u201e\u201c\u00ab\u00bf\u00a1(\\[\u300c\u300e\uff08\u3010\u300a"
 _BETWEEN = re.compile(
     f"(?<=[{_ENDS}{_WIDE_ENDS}])[{_CLOSING}]*\\s+(?=[{_OPENING}]*([^\\W_]))"
     f"|(?<=[{_WIDE_ENDS}])(?=[^\\s{_CLOSING}{_ENDS}{_WIDE_ENDS}])"
 )
+# What does not belong to a piece of a sentence that begins behind a cut, and to one that ends before a cut.
+_BEHIND_CUT = re.compile(rf"[\s,;:\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
+_BEFORE_CUT = re.compile(rf"[\s{_OPENING}]*")
 _ABBREVIATIONS = (
     "Dr Mr Mrs Ms Prof Rev Gen Sen Gov Capt Lt Col Sgt Jr Sr St Mt Inc Ltd Corp Co Fig No Vol vs etc cf approx est "
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Okt Dez Mär "
@@ -48,39 +52,47 @@ _ABBREVIATIONS = (
     "Sig Dott dhr mevr bijv např np tzw godz ul "
     "г гг тыс млн млрд руб ул им"
 )
-_NO_END = re.compile(rf"\b(?:[^\W\d]|(?<![.,$])\d{{1,2}}|{_ABBREVIATIONS.replace(' ', '|')})\.$")
+_NO_END = re.compile(
+    rf"(?<![^\s.(\[\"'\u201e\u201c-])(?:[^\W\d]|(?<![.,$])\d{{1,2}}|{_ABBREVIATIONS.replace(' ', '|')})\.$"
+)
 
 # What no sentence holds: emojis, and characters that are broken or control something.
 _SIGNS = re.compile(
-    "([\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\U0001f000-\U0001faff]+)"
+    "([\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f]+)"
 )
 
-# What must not be translated.
-_URL = r"[\w.~:/?\#@!$&'*+,;=%-]"
+# Thai, Lao, Tibetan, Burmese and Khmer, then Chinese, Japanese, Korean and their punctuation
+_UNSPACED = re.compile("[\u0e00-\u109f\u1780-\u17ff\u3000-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+
+# What must not be translated. Letters with spaces between words may be part of an address, Chinese ones never.
+_LETTERS = r"\w\u00c0-\u024f\u0370-\u052f"
+_URL = rf"[{_LETTERS}.~:/?\#@!$&*+,;=%{{}}-]"
 _KEPT = re.compile(
     rf"""
-    \b(?i:https?://|ftp://|www\.)(?:{_URL}|\({_URL}*\))*(?:[\w/~\#&=%+-]|\({_URL}*\))  # a URL
-    | \w[\w.%+-]{{0,63}}@(?:[\w-]{{1,63}}\.)+[A-Za-z]{{2,24}}  # an e-mail address
+    \b(?i:https?://|ftp://|www\.)(?:{_URL}|\({_URL}*\))*(?:[{_LETTERS}/~\#&=%+-]|\({_URL}*\))  # a URL
+    | [{_LETTERS}][{_LETTERS}.%+-]{{0,63}}@(?:[{_LETTERS}-]{{1,63}}\.)+[{_LETTERS}]{{2,24}}  # an e-mail address
     | \{{\{{[^{{}}]{{1,100}}\}}\}}  # {{{{ name }}}}
     | [$\#%]?\{{(?:\w[\w.-]*)?(?:![rsa])?(?::[^{{}}\s]*)?\}}  # {{name}} {{}} {{price:.2f}} ${{name}} %{{name}}
-    | (?<![\d%])(?<!\d\s)%(?:\d+\$|\(\w+\))?[-+\#0,]*\d*(?:\.\d+)?(?:hh?|ll?|[zjt])?[sdifuxXeEgGc@]  # %s %1$s %(x)s
+    | (?<![\d%])%(?:\d+\$|\(\w+\))?[-+\#0,]?\d*(?:\.\d+)?(?:hh?|ll?|z)?[sdifuxXeEgGc@](?![A-Za-z])  # %s %1$s %(x)s
     | <%[=-]?[^<>%]{{1,100}}%>  # <%= name %>
-    | </?[A-Za-z][\w.:-]*(?:\s+[\w.:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*\s*/?>  # a tag
-    | &(?:[A-Za-z][A-Za-z\d]{{1,31}}|\#\d{{1,7}}|\#[xX][\dA-Fa-f]{{1,6}});  # an entity
+    | </[A-Za-z][\w.:-]*\s*>  # a tag that ends
+    | <[A-Za-z][\w.:-]*(?:\s+[\w.:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*\s*/?>  # a tag that begins
+    | &(?:\w{{2,32}}|\#\d{{1,7}}|\#[xX][\dA-Fa-f]{{1,6}});  # an entity
     """,
     re.ASCII | re.VERBOSE,
 )
 
 
 def split_text(text: str, language: str | None = None) -> list[str]:
-    """Split a text into parts that make it up: what is no sentence and a sentence in turn, ending with no sentence.
+    """Return an odd number of parts: sentences at odd indices, what lies between them at even ones.
 
-    Lines end sentences. Within a line `sentencex` finds them if it is installed and the language is known, otherwise
-    a plain rule. A sentence then ends in a full stop, an exclamation or question mark or an ellipsis before white
-    space and a digit or a letter that is not small, but not behind a number, a letter or a common abbreviation. It
-    also ends in each full-width full stop, exclamation or question mark.
+    Joined, the parts are the text. Lines end sentences. Within a line `sentencex` finds them if it is installed and
+    the language is known, otherwise a plain rule. A sentence then ends in a full stop, an exclamation or question mark
+    or an ellipsis before white space and a digit or a letter that is not small, but not behind a number of one or two
+    digits, a single letter or a common abbreviation. It also ends in each full-width full stop, exclamation or
+    question mark.
 
-    A number with a full stop in front of a line is the mark of a list if another line has the number next to it.
+    "2." in front of a line is the mark of a list if another line begins with "1." or "3."
     """
     lines = text.splitlines(keepends=True)
     numbers = {int(found[1]) for found in map(_NUMBER.match, lines) if found}
@@ -92,49 +104,63 @@ def split_text(text: str, language: str | None = None) -> list[str]:
             mark = number
         parts[-1] += mark[0]
         for sentence in _sentences(line[mark.end() :], language):
-            _add_pieces(parts, _SIGNS.split(sentence)[::2], _SIGNS.findall(sentence))
+            found = _SIGNS.split(sentence)
+            _add_pieces(parts, found[::2], found[1::2])
     return parts
 
 
 def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> None:
-    """Append every piece that has a letter to the parts as a sentence, without white space and commas before it."""
-    for piece, separator in itertools.zip_longest(pieces, separators, fillvalue=""):
-        stripped = piece.strip().lstrip(",;:)\uff0c\uff1b\uff1a\uff09").lstrip()
-        if not any(map(str.isalpha, piece)):
-            stripped = ""
-        start = piece.index(stripped) if stripped else len(piece)
-        parts[-1] += piece[:start]
-        if stripped:
-            parts += [stripped, piece[start + len(stripped) :]]
-        parts[-1] += separator
+    """Append each piece that contains a letter to the parts, as a sentence.
+
+    White space stays outside of the sentence, and so do commas, brackets and quotation marks next to a separator.
+    """
+    for index, piece in enumerate(pieces):
+        start = len(piece) - len(piece.lstrip())
+        end = len(piece.rstrip())
+        if index > 0:
+            start = _BEHIND_CUT.match(piece).end()  # type: ignore[union-attr]  # which may be empty
+        if index < len(separators):
+            end = len(piece) - _BEFORE_CUT.match(piece[::-1]).end()  # type: ignore[union-attr]
+        if any(map(str.isalpha, piece)):
+            parts[-1] += piece[:start]
+            parts += [piece[start:end], piece[end:]]
+        else:
+            parts[-1] += piece
+        if index < len(separators):
+            parts[-1] += separators[index]
 
 
 def whole_text(text: str) -> list[str]:
-    """Return a text as three parts, of which the first and the last are the white space around it.
-
-    All three of a blank text are empty.
-    """
+    """Return the white space before a text, the text and the white space behind it; three empty ones for a blank."""
     stripped = text.strip()
-    if not stripped:
-        return ["", "", ""]
-    start = text.index(stripped)
-    return [text[:start], stripped, text[start + len(stripped) :]]
+    start = len(text) - len(text.lstrip())
+    return [text[:start], stripped, text[start + len(stripped) :]] if stripped else ["", "", ""]
 
 
 def put_together(parts: list[str], translations: Iterable[str]) -> str:
-    """Return a text with its sentences translated, from the parts of `split_text`.
+    """Return the parts of `split_text` with the sentences translated.
 
-    Sentences that touch, as Chinese ones do, get a space between them where the translation does not end as wide.
+    A translation that touches what is before or behind it gets a space there, if its sentence is of a script without
+    spaces and the translation is not.
     """
-    text, touches = parts[0], False
-    for sentence, after, translation in zip(parts[1::2], parts[2::2], translations, strict=True):
-        text += (" " if touches else "") + translation + after
-        touches = not after and _is_wide(sentence[-1:]) and not _is_wide(translation[-1:])
+    text = parts[0]
+    following = [*parts[3::2], ""]
+    for sentence, after, next_sentence, translation in zip(
+        parts[1::2], parts[2::2], following, translations, strict=True
+    ):
+        if text and not text[-1].isspace() and _needs_space(sentence[:1], translation[:1]):
+            text += " "
+        text += translation
+        behind = (after + next_sentence)[:1]
+        if behind and not behind.isspace() and _needs_space(sentence[-1:], translation[-1:]):
+            text += " "
+        text += after
     return text
 
 
-def _is_wide(character: str) -> bool:
-    return character != "" and unicodedata.east_asian_width(character) in "FW"
+def _needs_space(source: str, translated: str) -> bool:
+    """Return True if a character is of a script without spaces and the one in its place is of another."""
+    return bool(_UNSPACED.match(source) and translated and not _UNSPACED.match(translated))
 
 
 def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
@@ -156,28 +182,31 @@ def by_sentence(
 ) -> Iterator[tuple[list[str], list[Any]]]:
     """Yield the parts of each text (`split_text`) and what `compute` finds for its sentences.
 
-    Sentences without letters are not translated, and those in capitals are translated in small letters. A sentence
-    whose translation lacks a URL, an e-mail address, a placeholder, a tag or an entity is translated in pieces around
-    them, by `again`. A text that begins with a token of the tokenizer's own is left to the model as it is.
+    What has no letter outside of URLs, e-mail addresses, placeholders, tags and entities is not translated. A sentence
+    whose translation lacks one of these is translated in pieces around them, by `again`. Sentences in capitals are
+    translated in small letters. A text that begins with an added token of the tokenizer is not split, and left to the
+    model as it is.
 
     Args:
-        texts: Texts; what is no text is left to `compute`.
-        model: Its config tells the languages, if it has them.
-        tokenizer: Its added tokens are never kept out of the model's sight.
-        language: Code of the texts' language; None is that of the model.
+        texts: Texts; anything else is passed on to `compute`.
+        model: Its config has the languages, if they are known.
+        tokenizer: Its added tokens are never protected from translation.
+        language: Code of the texts' language; None: the model's source language.
         compute: Results of sentences, in their order.
         edit: Changes the translations in a result of `compute` by a function of a text.
         again: Translations of pieces of a sentence.
     """
-    pair = [getattr(model.config, f"{side}_language", None) for side in ("source", "target")]
-    knows_capitals = not {"tr", "az"} & set(map(language_of, pair))  # their i has a capital of its own
+    language = language or getattr(model.config, "source_language", None)
+    pair = {language_of(language), language_of(getattr(model.config, "target_language", None))}
+    knows_capitals = not {"tr", "az", "ka"} & pair  # their capitals are not what Python makes
     tokens = set(tokenizer.get_added_vocab())
     if tokenizer.split_special_tokens:
         tokens -= set(tokenizer.all_special_tokens)
+    starts = tuple(tokens)
     pending: deque[list[str]] = deque()
 
     def is_for_the_model(sentence: Any) -> bool:
-        return not isinstance(sentence, str) or sentence.startswith(tuple(tokens))
+        return not isinstance(sentence, str) or sentence.startswith(starts)
 
     def is_shouted(sentence: str) -> bool:
         num_words = sum(any(map(str.isalpha, word)) for word in sentence.split())
@@ -191,30 +220,37 @@ def by_sentence(
             elif is_for_the_model(text.lstrip()):
                 parts = whole_text(text)
             else:
-                parts = split_text(text, language or pair[0])
+                parts = split_text(text, language)
             pending.append(parts)
             for sentence in parts[1::2] or [""]:
-                is_loud = not is_for_the_model(sentence) and is_shouted(sentence)
-                yield sentence.capitalize() if is_loud else sentence
+                if is_for_the_model(sentence):
+                    yield sentence
+                elif not _has_letter(_around_kept(sentence, tokens)[0]):
+                    yield ""
+                else:
+                    yield sentence.capitalize() if is_shouted(sentence) else sentence
 
     def complete(sentence: str, text: str) -> str:
         if is_for_the_model(sentence):
             return text
+        pieces, kept = _around_kept(sentence, tokens)
+        if not _has_letter(pieces):
+            return sentence
         shouts = is_shouted(sentence)
         if shouts:
             text = text.upper()
-        pieces, kept = _around_kept(sentence, tokens)
-        if not Counter(kept) - Counter(_around_kept(text, tokens)[1]):
+        if all(_num_copies(each, text) >= number for each, number in Counter(kept).items()):
             return text
         parts = [""]
         _add_pieces(parts, pieces, kept)
         sources = parts[1::2]
-        found = again([source.capitalize() if shouts else source for source in sources]) if sources else []
-        for number, (source, translation) in enumerate(zip(sources, found, strict=True)):
-            translation = translation.upper() if shouts else translation
-            has_end = source[-1] in _ENDS + _WIDE_ENDS
-            parts[2 * number + 1] = translation if has_end else translation.rstrip(_ENDS + _WIDE_ENDS)
-        return "".join(parts)
+        found = list(again([source.capitalize() if shouts else source for source in sources]))
+        if shouts:
+            found = [translation.upper() for translation in found]
+        for number, source in enumerate(sources):
+            if source[-1] not in _ENDS + _WIDE_ENDS:
+                found[number] = _without_full_stop(found[number])
+        return put_together(parts, found)
 
     results = iter(compute(sentences()))
     for first in results:
@@ -228,14 +264,31 @@ def by_sentence(
 
 
 def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]:
-    """Return the pieces around what must not be translated, and what that is; tokens of the model's are never."""
+    """Return the pieces of a sentence around what must not be translated, and that; tokens are part of the pieces."""
     pieces, kept, end = [], [], 0
     for found in _KEPT.finditer(sentence):
-        if found[0] not in tokens:
+        is_no_entity = found[0].startswith("&") and html.unescape(found[0]) == found[0]
+        if found[0] not in tokens and not is_no_entity:
             pieces.append(sentence[end : found.start()])
             kept.append(found[0])
             end = found.end()
     return [*pieces, sentence[end:]], kept
+
+
+def _has_letter(pieces: list[str]) -> bool:
+    return any(map(str.isalpha, "".join(pieces)))
+
+
+def _num_copies(kept: str, text: str) -> int:
+    """Return how often a text has what must not be translated, and not the beginning of something longer."""
+    end = "(?![A-Za-z0-9])" if kept[-1].isalnum() else ""
+    return len(re.findall(re.escape(kept) + end, text))
+
+
+def _without_full_stop(text: str) -> str:
+    """Return the translation of a piece without the full stop that it has none of."""
+    is_stop = text[-1:] in (".", "\u3002", "\u0964", "\u06d4") and text[-2:-1] != text[-1:]
+    return text[:-1] if is_stop and not _NO_END.search(text[-12:]) else text
 
 
 def language_of(code: str | None) -> str | None:
@@ -260,7 +313,7 @@ def _sentences(line: str, language: str | None) -> list[str]:
     if segment is None or code is None:
         ends = [0]
         for found in _BETWEEN.finditer(line):
-            goes_on = found[1] is not None and found[1].islower()
+            goes_on = found[1] is not None and found[1] != found[1].title()  # Georgian letters are their own titles
             if not goes_on and not _NO_END.search(line[max(0, found.start() - 12) : found.start()]):
                 ends.append(found.end())
         ends.append(len(line))
@@ -292,8 +345,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     A text of several sentences or lines is translated sentence by sentence (`split_text`), each of which then has that
     limit of bytes, and its blank lines and list marks stay. `split_sentences=False`, at construction or in the call,
-    translates each text as one. That is the default for models of other packages, whose texts may begin with a prefix
-    for all sentences, and what happens to texts that begin with a token of the tokenizer's own, such as `<2de>`.
+    translates each text as one. This is the default for models of other packages, since their texts may begin with a
+    prefix for all sentences. A text that begins with an added token of the tokenizer, such as `<2de>`, is not split.
     White space around a text never reaches the model and comes back around the translation. `target_prefix` is what
     every translation begins with; a text is then translated as one sentence.
 
@@ -354,13 +407,13 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         """Translates a text, a list of texts, a generator or a data set of texts; see the class."""
         begins = kwargs.get("target_prefix", self._forward_params.get("target_prefix")) is not None
         splits = (self._splits_sentences and not begins) if split_sentences is None else split_sentences
-        if isinstance(inputs, str):
-            return next(self._documents([inputs], splits, **{"batch_size": _ANY_NUMBER, **kwargs}))
         is_sized, is_list = isinstance(inputs, Sized), isinstance(inputs, Sequence)
         if is_sized and kwargs.get("batch_size") is None and self._batch_size is None:
             kwargs["batch_size"] = _ANY_NUMBER
         if isinstance(inputs, dict) or not (isinstance(inputs, Iterable) or is_sized):
             self.preprocess(inputs)  # type: ignore[arg-type]  # raises TypeError
+        if isinstance(inputs, str):
+            return next(self._documents([inputs], splits, **kwargs))
         find: Any = partial(self._documents, inputs, splits, **kwargs)
         if not is_list:
             return _Sized(find, len(inputs)) if is_sized else find()
@@ -386,7 +439,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             for each in result:
                 text = change(each["translation_text"])
                 if "words" in each and text != each["translation_text"]:
-                    each |= {"score": None, "words": []}  # which are not of this text
+                    each |= {"score": None, "words": []}  # those were of another text
                 each["translation_text"] = text
             return result
 
@@ -411,8 +464,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     ) -> Iterable[list[dict[str, str]]]:
         """Results in the order of the texts, which are read a pool at a time and batched by length."""
         preprocess_params, forward_params, postprocess_params = params
-        is_ours = hasattr(self.model, "check_loaded_weights")
-        if batch_size <= 1 or not is_ours or _IN_ORDER & forward_params.keys():
+        if batch_size <= 1 or not self._is_ours or _IN_ORDER & forward_params.keys():
             batch_size = 1 if batch_size == _ANY_NUMBER else batch_size
             one_by_one: Iterable[list[dict[str, str]]] = super().get_iterator(inputs, 0, batch_size, *params)
             return one_by_one

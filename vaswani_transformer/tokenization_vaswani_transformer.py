@@ -23,12 +23,13 @@ WORDS = (
 class VaswaniTransformerTokenizer(TokenizersBackend):
     """Joint byte-level BPE of both languages; `</s>` ends every sentence, on the source and on the target.
 
-    A text survives encoding and decoding byte for byte, except what the normalizer of tokenizer.json changes: white
-    space around the text is dropped, and `train_tokenizer` adds characters that the training text hardly has. A
-    literal `</s>` in a text stays text until you add a special token: from then on all of them are found in texts,
-    and the white space next to them is dropped, too (tokens of `add_tokens` keep it).
-    tokenizer.json and tokenizer_config.json hold everything: a reader without this package gets the same ids from
-    `AutoTokenizer`.
+    A text survives encoding and decoding byte for byte, except what the normalizer of tokenizer.json changes. It drops
+    white space around the text; that of `train_tokenizer` also replaces look-alike characters that are rare in the
+    training text. tokenizer.json and tokenizer_config.json hold everything: a reader without this package gets the
+    same ids from `AutoTokenizer`.
+
+    A literal `</s>` in a text stays text until you add a special token. From then on all special tokens are found in
+    texts, and the white space next to them is dropped; ordinary tokens of `add_tokens` keep it.
 
     Deviation: byte-level BPE instead of the paper's byte-pair encoding of pre-tokenized text: it needs no
     language-specific tokenizer.
@@ -116,7 +117,7 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
         """Raises FileNotFoundError without a tokenizer.json, where transformers would make an empty tokenizer."""
         if {"additional_special_tokens", "extra_special_tokens", "mask_token"} & kwargs.keys():
-            kwargs.setdefault("split_special_tokens", False)  # of the saved ones, which would leave them text
+            kwargs.setdefault("split_special_tokens", False)  # the saved value would leave the new tokens as text
         tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         if len(tokenizer) <= len(tokenizer.all_special_tokens):
             raise FileNotFoundError(

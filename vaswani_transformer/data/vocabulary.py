@@ -22,7 +22,7 @@ logger = logging.get_logger(__name__)
 
 _PAIRS_PER_READ = 1000
 
-# Characters that people type for another one, by the usual one; invisible ones stand for nothing.
+# The usual character and its look-alikes; invisible characters are removed.
 LOOKALIKES = {
     "'": "\u2018\u2019\u201a\u201b\u02bc\u00b4`",
     '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb",
@@ -106,7 +106,8 @@ def _counted(sentences: Iterable[str | list[str]], counts: Counter[str]) -> Iter
 def lookalike_normalizers(counts: Counter[str]) -> list[normalizers.Normalizer]:
     """Return normalizers that map rare look-alikes to the usual character, so that a model reads both alike.
 
-    A look-alike is mapped if at most one sentence in 200 has it and 50 times as many have the usual character.
+    A look-alike is mapped if at most one sentence in 200 has it, and more than 50 times as many have the usual
+    character.
     Decomposed letters (NFD) are composed if at most one sentence in 200 has them.
 
     Args:

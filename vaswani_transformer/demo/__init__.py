@@ -201,18 +201,18 @@ def answer(
     parts = split_text(text, model.config.source_language)
     if len(parts) == 1:
         return {"message": "This text has no words to translate."}
-    sources, behind = parts[1::2], parts[2::2]
+    sources = parts[1::2]
     if len(sources) > MAX_SENTENCES:
         return {"message": f"This text has {len(sources):,} sentences; the page takes up to {MAX_SENTENCES}."}
     if (found := max(map(count, sources))) > longest:
         return {"message": f"A sentence has {found:,} tokens; the page takes up to {longest:,}. Try a shorter one."}
     shown: dict[str, Any] = {"message": "", "before": parts[0], "sentences": []}
     try:
-        ((_, hypotheses),) = by_sentence(iter([text]), model, tokenizer, None, search, edit, again)
+        ((parts, hypotheses),) = by_sentence(iter([text]), model, tokenizer, None, search, edit, again)
         if not all(hypotheses):
             return {"message": "The model found no translation of this text."}
-        aligned = align_pairs(model, tokenizer, sources, [best.text for best, *_ in hypotheses])
-        for source, after, found, alignment in zip(sources, behind, hypotheses, aligned, strict=True):
+        aligned = align_pairs(model, tokenizer, parts[1::2], [best.text for best, *_ in hypotheses])
+        for source, after, found, alignment in zip(parts[1::2], parts[2::2], hypotheses, aligned, strict=True):
             sentence: dict[str, Any] = {"source": source, "after": after, "alignment": alignment}
             maps = {target: maps_of(source, target, sentence) for target in dict.fromkeys(each.text for each in found)}
             sentence["translations"] = [{**asdict(each), **maps[each.text]} for each in found]

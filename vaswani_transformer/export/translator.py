@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,6 +27,7 @@ from ..evaluation.translate import (
 )
 from ..extras import requiring
 from ..files import read_json
+from ..pipeline_vaswani_transformer import put_together, whole_text
 from .ctranslate2 import Decoding, Search, read_description, read_generation_config
 
 logger = logging.get_logger(__name__)
@@ -117,8 +119,9 @@ class Translator:
         """
         decoding = self._decoding("num_return_sequences", num_return_sequences, options)
         chunk_size = None if isinstance(inputs, Sized) else batch_size or 1
-        texts = [inputs] if isinstance(inputs, str) else inputs
-        results = self._results(self._translate(texts, decoding, max_tokens_per_batch, chunk_size), decoding.num_best)
+        texts, originals = itertools.tee([inputs] if isinstance(inputs, str) else inputs)
+        found = self._translate(texts, decoding, max_tokens_per_batch, chunk_size)
+        results = self._results(originals, found, decoding.num_best)
         if isinstance(inputs, str):
             return next(results)
         if not isinstance(inputs, (list, tuple)):
@@ -165,11 +168,13 @@ class Translator:
         )
 
     @staticmethod
-    def _results(found: Iterator[list[Hypothesis]], num_best: int) -> Iterator[list[dict[str, str]]]:
-        """Makes one dictionary for each returned sequence of each text."""
-        for hypotheses in found:
-            texts = [each.text for each in hypotheses] + [""] * (num_best - len(hypotheses))
-            yield [{"translation_text": text} for text in texts]
+    def _results(
+        texts: Iterator[str], found: Iterator[list[Hypothesis]], num_best: int
+    ) -> Iterator[list[dict[str, str]]]:
+        """Make a dictionary for each returned sequence of each text, with the white space around that text."""
+        for text, hypotheses in zip(texts, found, strict=False):
+            translations = [each.text for each in hypotheses] + [""] * (num_best - len(hypotheses))
+            yield [{"translation_text": put_together(whole_text(text), [each])} for each in translations]
 
     def _translate(
         self, texts: Iterable[str], decoding: Decoding, max_tokens: int | None, chunk_size: int | None
