@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What works on a model works on one that lies on a device: the same numbers, and no copy in a loop."""
 
+import contextlib
 import copy
 import dataclasses
 
@@ -14,9 +15,10 @@ from transformers import DataCollatorForSeq2Seq, pipeline
 from vaswani_transformer import fast_search_vaswani_transformer as fast_search
 from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.data import TranslationCollator
-from vaswani_transformer.evaluation.loading import load_for_inference
+from vaswani_transformer.evaluation.loading import load_for_inference, precision_of
 from vaswani_transformer.evaluation.scoring import align_pairs, score_pairs
 from vaswani_transformer.evaluation.translate import translate, translate_n_best
+from vaswani_transformer.generation_vaswani_transformer import without_cudnn_attention
 
 SOURCES, TARGETS = [*SENTENCES[::2], "A dog."], [*SENTENCES[1::2], "Ein Hund."]
 
@@ -123,3 +125,53 @@ def test_model_is_loaded_to_a_device(models, tiny_tokenizer, accel, tmp_path):
     loaded, _ = load_for_inference(tmp_path, device=accel)
     for name, tensor in models[0].state_dict().items():
         assert loaded.state_dict()[name].device == accel and torch.equal(loaded.state_dict()[name].cpu(), tensor)
+
+
+@pytest.mark.parametrize("use", ["generate", "pipeline", "n-best", "score"])
+def test_decoding_on_a_device_leaves_out_cudnns_attention(models, tiny_tokenizer, use):
+    model, found, was_enabled = models[1], [], torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    model.register_forward_pre_hook(lambda *_: found.append(torch.backends.cuda.cudnn_sdp_enabled()))
+    model.model.encoder.register_forward_pre_hook(lambda *_: found.append(torch.backends.cuda.cudnn_sdp_enabled()))
+    if use == "generate":
+        model.generate(torch.tensor([[5, 6, 2]], device=model.device))
+    elif use == "pipeline":
+        pipeline("translation", model=model, tokenizer=tiny_tokenizer, device=model.device)(SOURCES)
+    elif use == "n-best":
+        list(translate_n_best(model, tiny_tokenizer, SOURCES, 2))
+    else:
+        list(score_pairs(model, tiny_tokenizer, SOURCES, TARGETS))
+    is_enabled = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(was_enabled)
+    assert found and not any(found)
+    assert is_enabled
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_cudnns_attention_is_as_it_was_after_a_failure(was_enabled):
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(was_enabled)
+    with contextlib.suppress(KeyError), without_cudnn_attention(torch.device("cuda")):
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        raise KeyError
+    is_enabled = torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(before)
+    assert is_enabled == was_enabled
+
+
+def test_a_model_on_a_device_computes_in_bfloat16_where_that_is_asked_for(accel, checkpoint):
+    model, _ = load_for_inference(checkpoint, device=accel, bf16=True)
+    assert (model.dtype, model.device) == (torch.bfloat16, torch.device(accel))
+    assert precision_of(model) == {"precision": "bf16"}
+    assert precision_of(load_for_inference(checkpoint, device=accel)[0]) == {}
+    with pytest.raises(ValueError, match="`device` must be a GPU for `bf16`, got cpu"):
+        load_for_inference(checkpoint, device="cpu", bf16=True)
+
+
+def test_batches_of_the_pipeline_on_a_device_are_bounded_by_tokens_alone(models, tiny_tokenizer, monkeypatch):
+    model, rows = models[1], []
+    pipe = pipeline("translation", model=model, tokenizer=tiny_tokenizer, device=model.device, max_new_tokens=1)
+    generate = model.generate
+    monkeypatch.setattr(model, "generate", lambda **given: rows.append(len(given["input_ids"])) or generate(**given))
+    assert len(pipe(["a"] * 300)) == 300
+    assert rows == [300]

@@ -210,7 +210,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     from .files import CARD_FILE, TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
 
     files = {"results_file": args.results, "translations_file": args.translations}
-    options |= {"device": args.device, "int8": args.int8}
+    options |= {"device": args.device, "int8": args.int8, "bf16": args.bf16}
     results, path = evaluate_to_files(args.model, chosen_corpus(args), **files, **options)
     print(format_report(results))
     if path is None:
@@ -271,7 +271,7 @@ def _translate(args: argparse.Namespace) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     processes = join_processes()
     device = args.device or (processes and processes.device)
-    model, tokenizer = load_for_inference(args.model, device=device, int8=args.int8)
+    model, tokenizer = load_for_inference(args.model, device=device, int8=args.int8, bf16=args.bf16)
     options |= {name: getattr(args, name) for name in ("resume", "tag", "document")}
     options |= {"num_best": args.n_best, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)
@@ -310,7 +310,7 @@ def _align(args: argparse.Namespace) -> None:
 def _compute_pairs(args: argparse.Namespace, compute: Callable[..., int], **options: Any) -> None:
     from .evaluation.loading import load_for_inference
 
-    model, tokenizer = load_for_inference(args.model, device=args.device)
+    model, tokenizer = load_for_inference(args.model, device=args.device, bf16=args.bf16)
     options |= {"max_tokens_per_batch": args.max_tokens_per_batch, "progress": sys.stderr.isatty()}
     compute(model, tokenizer, args.source, args.target, args.output, **options)
 
@@ -411,6 +411,7 @@ _MODEL = {"--model DIR!": "folder of a model, or its id on the Hub"}
 _DEVICE = {"--device NAME": "cpu, cuda, cuda:1, ... (default: a GPU if there is one)"}
 _COMPUTING = {
     **_MODEL,
+    "--bf16": "compute in bfloat16, on a GPU: faster in half of the memory, with some other translations",
     "--max-tokens-per-batch N=4096": "padded tokens computed at once; more is faster and takes more memory",
     **_DEVICE,
 }

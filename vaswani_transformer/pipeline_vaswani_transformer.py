@@ -15,6 +15,8 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, Pipeline, pipelines
 from transformers.utils import logging
 
+from .generation_vaswani_transformer import without_cudnn_attention
+
 logger = logging.get_logger(__name__)
 
 MAX_TEXT_BYTES = 2**16  # of UTF-8: time grows with the square of a text's length, and no sentence is that long
@@ -340,8 +342,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     truncated: a text longer than any training sentence is translated whole, with one warning; one of more than 65,536
     bytes is refused.
 
-    Lists and data sets are sorted by length and cut into batches of 4,096 padded tokens and at most 128 texts, or of
-    `batch_size` texts if that is given; texts of a generator come one by one, or are read 16 batches ahead.
+    Lists and data sets are sorted by length and cut into batches of 4,096 padded tokens (on a CPU of at most 128
+    texts), or of `batch_size` texts if that is given. Texts of a generator are translated one at a time; with
+    `batch_size`, 16 batches are read ahead.
 
     A text of several sentences or lines is translated sentence by sentence (`split_text`), each of which then has that
     limit of bytes, and its blank lines and list marks stay. `split_sentences=False`, at construction or in the call,
@@ -469,7 +472,9 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             one_by_one: Iterable[list[dict[str, str]]] = super().get_iterator(inputs, 0, batch_size, *params)
             return one_by_one
 
-        limits = (_TOKENS_PER_BATCH, _TEXTS_PER_BATCH) if batch_size == _ANY_NUMBER else (_ANY_NUMBER, batch_size)
+        limits = (_ANY_NUMBER, batch_size)
+        if batch_size == _ANY_NUMBER:
+            limits = (_TOKENS_PER_BATCH, _TEXTS_PER_BATCH if self.device.type == "cpu" else _ANY_NUMBER)
         collate = pipelines.base.pad_collate_fn(self.tokenizer, None)
         side_by_side = getattr(self.model, "side_by_side", lambda _, compute, batches: map(compute, batches))
         options = self._prepare_generate_kwargs(forward_params)
@@ -530,7 +535,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             start = [self.model.config.decoder_start_token_id, *prefix_ids(self.tokenizer, target_prefix)]
             generate_kwargs["decoder_input_ids"] = torch.tensor([start], device=self.device).expand(len(is_blank), -1)
         generate_kwargs = self._prepare_generate_kwargs(generate_kwargs, return_dict_in_generate=False)
-        sequences = self.model.generate(**model_inputs, **generate_kwargs)
+        with without_cudnn_attention(self.device):
+            sequences = self.model.generate(**model_inputs, **generate_kwargs)
         shape = (is_blank.shape[0], -1, sequences.shape[-1])  # (B * n, T) -> (B, n, T)
         outputs = {"sequences": sequences.view(shape).masked_fill(is_blank, self.tokenizer.pad_token_id)}
         if return_scores:
@@ -568,7 +574,8 @@ def token_log_probs(
     found, num_each = [], len(sequences) // len(input_ids)
     for rows in torch.arange(len(sequences)).split(max(1, max_tokens // sequences.shape[1])):
         inputs = {"input_ids": input_ids[rows // num_each], "attention_mask": attention_mask[rows // num_each]}
-        logits = model(**inputs, decoder_input_ids=sequences[rows, :-1], use_cache=False).logits.float()
+        with without_cudnn_attention(sequences.device):
+            logits = model(**inputs, decoder_input_ids=sequences[rows, :-1], use_cache=False).logits.float()
         found.append(logits.log_softmax(dim=-1).gather(-1, sequences[rows, 1:].unsqueeze(-1)).squeeze(-1))
     return torch.cat(found)
 

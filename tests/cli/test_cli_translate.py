@@ -343,3 +343,9 @@ def test_options_that_left_say_what_to_do(option, advice, arguments, capsys):
         main([*arguments, option, "x"])
     error = capsys.readouterr().err
     assert f"{option} is no option since 0.3.0" in error and advice in error
+
+
+def test_bfloat16_needs_a_gpu(arguments, capsys):
+    error = refused(capsys, [*arguments, "--output", "out", "--device", "cpu", "--bf16"])
+    assert "`--device` must be a GPU for `--bf16`, got cpu" in error
+    assert not list(Path().glob("out*"))

@@ -189,9 +189,3 @@ def test_one_of_several_gpus_trains_without_a_launcher(make_trainer, tokenizer, 
     assert "1 of 2 GPUs trains. For all: torchrun --nproc-per-node 2 ..." in caplog.text
     trainer.train()
     assert args.n_gpu == 1 and trainer.model_wrapped is trainer.model
-
-
-def test_no_plan_of_cudnn_is_made_for_each_shape(make_trainer):
-    torch.backends.cuda.enable_cudnn_sdp(True)
-    make_trainer()
-    assert not torch.backends.cuda.cudnn_sdp_enabled()

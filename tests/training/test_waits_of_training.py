@@ -88,3 +88,23 @@ def test_a_training_and_its_evaluation_on_a_device_are_those_of_the_cpu(accel, t
     names = [name for name in expected if not name.endswith(("runtime", "per_second"))]
     assert {"eval_nll", "eval_sacrebleu"} < set(names)
     assert [got[name] for name in names] == pytest.approx([expected[name] for name in names], rel=1e-6)
+
+
+@pytest.fixture
+def switches():
+    """Whether cuDNN's attention was on at each forward pass of a model; before, it is switched on."""
+    found, was_enabled = [], torch.backends.cuda.cudnn_sdp_enabled()
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    note = torch.nn.modules.module.register_module_forward_pre_hook(
+        lambda module, _: found.append(torch.backends.cuda.cudnn_sdp_enabled())
+    )
+    yield found
+    note.remove()
+    torch.backends.cuda.enable_cudnn_sdp(was_enabled)
+
+
+def test_training_and_evaluation_on_a_device_leave_out_cudnns_attention(accel, train, dataset, switches):
+    trainer, _ = train(accel, max_steps=1, eval_dataset=dataset.select(range(5)))
+    trainer.evaluate()
+    assert switches and not any(switches)
+    assert torch.backends.cuda.cudnn_sdp_enabled()

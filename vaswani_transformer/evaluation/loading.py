@@ -18,7 +18,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils.peft_utils import find_adapter_config_file
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..cpu_kernels_vaswani_transformer import INT8
+from ..cpu_kernels_vaswani_transformer import INT8, is_int8
 from ..files import CONFIG_FILE, RECIPE_FILE, WEIGHTS_FILE, WEIGHTS_INDEX, read_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
@@ -31,7 +31,7 @@ def is_hub_id(name: str) -> bool:
 
 
 def load_for_inference(
-    name_or_path: str | Path, *, device: str | torch.device | None = None, int8: bool = False
+    name_or_path: str | Path, *, device: str | torch.device | None = None, int8: bool = False, bf16: bool = False
 ) -> tuple[VaswaniTransformerForConditionalGeneration, PreTrainedTokenizerBase]:
     """A trained model in eval mode, as `from_pretrained` gives it, and its tokenizer.
 
@@ -41,6 +41,7 @@ def load_for_inference(
         name_or_path: Folder of a model, or its id on the Hub.
         device: For example "cpu" or "cuda:1"; None means a GPU if there is one.
         int8: Whether to round the weights to int8, for faster translations on a CPU.
+        bf16: Whether to compute in bfloat16, on a GPU.
 
     Raises:
         FileNotFoundError: There is no such folder.
@@ -79,11 +80,19 @@ def load_for_inference(
     device = device or ("cuda" if torch.cuda.is_available() and not int8 else "cpu")
     if int8 and torch.device(device).type != "cpu":
         raise ValueError(f"`device` must be cpu for `int8`, got {device}. Drop one of them.")
-    torch.backends.cuda.enable_cudnn_sdp(False)  # which would plan anew for each shape of a batch
+    if bf16 and torch.device(device).type == "cpu":
+        raise ValueError(f"`device` must be a GPU for `bf16`, got {device}. Drop one of them.")
     try:
-        return model.to(device), tokenizer
+        return model.to(device, torch.bfloat16 if bf16 else None), tokenizer
     except (AssertionError, RuntimeError) as error:
         raise ValueError(f"`device` must be a device of this machine, got {device} ({error}).") from error
+
+
+def precision_of(model: Any) -> dict[str, str]:
+    """Return what results say of the precision that a model computes in; nothing for fp32."""
+    if is_int8(model):
+        return {"precision": "int8"}
+    return {"precision": "bf16"} if model.dtype == torch.bfloat16 else {}
 
 
 def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:

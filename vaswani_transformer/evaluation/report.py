@@ -19,11 +19,10 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from ..cpu_kernels_vaswani_transformer import is_int8
 from ..files import TEST_RESULTS_FILE, check_outputs, read_json, write_lines
 from ..version import code_version
 from . import DECODING, METRICS
-from .loading import load_for_inference
+from .loading import load_for_inference, precision_of
 from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, GenerativeModel, decoding_config, translate
 
 # ---- test sets ----
@@ -103,6 +102,7 @@ def evaluate_to_files(
     translations_file: str | Path | None = None,
     device: str | torch.device | None = None,
     int8: bool = False,
+    bf16: bool = False,
     **options: Any,
 ) -> tuple[dict[str, Any], str | Path | None]:
     """Evaluates a saved model and writes the results, and the translations if they are asked for.
@@ -115,6 +115,7 @@ def evaluate_to_files(
         translations_file: Where the translations go, one a line; None is no file.
         device: Where the model runs; None means a GPU if there is one.
         int8: Whether to round the weights to int8; results say so as `test_precision`.
+        bf16: Whether to compute in bfloat16, on a GPU; results say so likewise.
         **options: Of `evaluate_model`, for example max_tokens_per_batch, progress or num_beams.
 
     Returns:
@@ -125,7 +126,7 @@ def evaluate_to_files(
     """
     inputs = [corpus.get(name) for name in ("source_file", "pairs_file")] + _several(corpus.get("target_file"))
     check_outputs({"translations": translations_file, "results": results_file}, inputs)
-    loaded, tokenizer = load_for_inference(model, device=device, int8=int8)
+    loaded, tokenizer = load_for_inference(model, device=device, int8=int8, bf16=bf16)
     languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
     if results_file is None and Path(model).is_dir():
@@ -192,8 +193,7 @@ def evaluate_model(
     if decoding["max_new_tokens_over_source"] is None:  # what limits translations instead
         limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
         decoding |= {name: value for name, value in limits.items() if value is not None}
-    if is_int8(model):
-        decoding["precision"] = "int8"
+    decoding |= precision_of(model)
     results = {
         "data": test_set.name,
         "corpus": test_set.corpus,

@@ -22,6 +22,7 @@ import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..files import STANDARD_STREAM, check_outputs, write_lines
+from ..generation_vaswani_transformer import without_cudnn_attention
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..pipeline_vaswani_transformer import word_scores
 from .translate import (
@@ -126,7 +127,8 @@ def score_tokens(
     max_tokens: int,
 ) -> list[PairScore]:
     """Scores of pairs of token ids without `<s>`, all in one batch; `max_tokens` distributions are held at once."""
-    states, labels, is_real = _decode(model, pairs, tokenizer.pad_token_id)
+    with without_cudnn_attention(model.device):
+        states, labels, is_real = _decode(model, pairs, tokenizer.pad_token_id)
     states, labels = states[is_real.to(states.device)], labels[is_real]  # (B, T, D) -> (N, D), (B, T) -> (N,)
     log_probs = []
     for part, chosen in zip(states.split(max_tokens), labels.split(max_tokens), strict=True):

@@ -20,7 +20,6 @@ import torch
 from tqdm.auto import tqdm
 from transformers import BatchEncoding, GenerationConfig, PreTrainedTokenizerBase
 
-from ..cpu_kernels_vaswani_transformer import is_int8
 from ..extras import requiring
 from ..files import STANDARD_STREAM, check_outputs, decode_lines, is_stream, line_bytes, open_text, write_lines
 from ..pipeline_vaswani_transformer import (
@@ -34,6 +33,7 @@ from ..pipeline_vaswani_transformer import (
     word_scores,
 )
 from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
+from .loading import precision_of
 
 # Sentences tokenised and sorted by length together: enough for batches without padding, little enough for memory.
 SENTENCES_PER_CHUNK = 4096
@@ -423,7 +423,7 @@ def translate_file(
                 lines = (f"{tag} {line}" if line else line for line in lines)
         else:
             rest, sources = itertools.tee(rest)
-            named = {"precision": "int8"} if is_int8(model) else {}
+            named = precision_of(model)
             found = translate_n_best(model, tokenizer, rest, num_best, **options)
             rows = (
                 {**named, "source": source, "translations": [dataclasses.asdict(each) for each in hypotheses]}

@@ -135,13 +135,11 @@ def cleaning_rules(recipe: Recipe) -> CleaningRules:
 
 
 def limit_shape_caches() -> None:
-    """Lets oneDNN and torch cache 64 shapes of matrix products instead of 1,024 each, and cuDNN no attention.
+    """Let oneDNN and torch cache 64 shapes of matrix products instead of 1,024 each.
 
     Token-bounded batches have ever new shapes: a CPU training would grow by a gigabyte. The limits are read at the
-    first product; a value that is set stays. cuDNN, which torch prefers on Hopper and Blackwell, plans anew for each
-    shape, and keeps all plans.
+    first product; a value that is set stays.
     """
-    torch.backends.cuda.enable_cudnn_sdp(False)
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "64")
 

@@ -33,6 +33,7 @@ from transformers.utils.hub import PushInProgress
 from ..data import StreamLoader, TokenBatchSampler
 from ..data.preparation import pair_lengths
 from ..files import PROGRESS_FILES, STAGING_FOLDER, STATE_FILE, read_json, write_json
+from ..generation_vaswani_transformer import without_cudnn_attention
 from .arguments import VaswaniTransformerTrainingArguments
 from .checkpoints import best_checkpoint, clear_staging, publish_checkpoint, rotate_checkpoints, take_up_checkpoint
 
@@ -90,7 +91,7 @@ class ResumableTrainer(Seq2SeqTrainer):
             self._last_checkpoint = self._resumed_from
             if self.is_world_process_zero():
                 logger.info(f"Resuming from {self._resumed_from}.")
-        with self._catching_stop_signals():
+        with self._catching_stop_signals(), without_cudnn_attention(self.args.device):
             return super().train(None if self._resumed_from is None else str(self._resumed_from), *args, **kwargs)
 
     @contextlib.contextmanager

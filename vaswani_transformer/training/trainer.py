@@ -31,6 +31,7 @@ from ..data import CleaningReport, CleaningRules, StreamLoader, TranslationColla
 from ..data.bpe_dropout import RedrawnPairs
 from ..data.preparation import check_token_ids
 from ..files import CARD_FILE, write_text
+from ..generation_vaswani_transformer import without_cudnn_attention
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from .arguments import VaswaniTransformerTrainingArguments, warn_of_emulated_bf16, warn_of_no_effect
 from .averaging import SnapshotCallback
@@ -364,7 +365,10 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if compute_metrics is not None and not self.args.batch_eval_metrics:
             self.compute_metrics = compute_in_order
         try:
-            output = super().evaluation_loop(dataloader, description, metric_key_prefix=metric_key_prefix, **options)
+            with without_cudnn_attention(self.args.device):
+                output = super().evaluation_loop(
+                    dataloader, description, metric_key_prefix=metric_key_prefix, **options
+                )
         finally:
             self.compute_metrics = compute_metrics
         figures = self._token_figures()
