@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
 # What a library function calls an argument that has another name on the command line.
-_OTHER_NAMES = {"folder": "output_dir", "kinds": "kind", "num_best": "n_best", "resume_from_checkpoint": "resume"}
+_OTHER_NAMES = {"folder": "output_dir", "num_best": "n_best", "resume_from_checkpoint": "resume"}
 _OTHER_NAMES |= {"sentences": "files", "path": "files"}
 _OTHER_NAMES |= {"source_file": "source", "target_file": "reference", "pairs_file": "pairs"}
 
@@ -384,24 +384,6 @@ def _demo(args: argparse.Namespace) -> None:
         demo.close(verbose=False)
 
 
-def _plot_attention(args: argparse.Namespace) -> None:
-    from .analysis import attention
-    from .evaluation.loading import load_for_inference
-    from .evaluation.translate import translate
-    from .files import check_outputs
-
-    check_outputs({"output": args.output})
-    model, tokenizer = load_for_inference(args.model, device=args.device)
-    target = next(translate(model, tokenizer, [args.source])) if args.target is None else args.target
-    maps = attention.attention_maps(model, tokenizer, args.source, target)
-    kinds = args.kind or attention.KINDS
-    figure = attention.draw_attention(maps, kinds=kinds, layers=args.layers, heads=args.heads)
-    if args.target is None:
-        print(target)
-    figure.savefig(args.output)
-    print(f"written to {args.output}")
-
-
 # ---- options and help ----
 
 # Options as they are typed, with the name of their value, and their help. N is a whole number, X, ALPHA and C are
@@ -540,18 +522,6 @@ _DEMO = {
     "--n-best N": "translations shown of each sentence (default: 4, or as many as beams)",
     **_DEVICE,
 }
-_PLOT_ATTENTION = {
-    **_MODEL,
-    "--source TEXT!": "sentence that the model reads",
-    "--target TEXT": "its translation (default: the model's own, then printed)",
-    "--kind encoder|decoder|cross...": (
-        "encoder: self-attention; decoder: masked self-attention; cross: decoder over encoder (default: all)"
-    ),
-    "--layers N...": "layers, from 0 (default: all)",
-    "--heads N...": "heads, from 0 (default: all)",
-    **_DEVICE,
-    "--output FILE!": "the picture; its name ends in .png or .svg",
-}
 
 _COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], dict[str, str], str]] = {
     "train-tokenizer": (
@@ -569,15 +539,11 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], dict[str, str],
     "push": (_push, _PUSH, "Upload a model to the Hub, with its code and card, in one commit"),
     "export": (_export, _EXPORT, "Write a model for plain transformers (Marian) or CTranslate2"),
     "demo": (_demo, _DEMO, "Show a model on a page: its translations and its attention"),
-    "plot attention": (
-        _plot_attention,
-        _PLOT_ATTENTION,
-        "What the heads of a model attend to in a pair of sentences",
-    ),
 }
 
 
-_GONE = {  # options of 0.2.0, and what to do instead
+_GONE = {  # commands and options of 0.2.0, and what to do instead
+    "plot": "Run `python scripts/paper/draw_attention.py` of the repository, with the same options.",
     "--stock": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stock-repo-id": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stream": 'Pass a `TextStreamer` of transformers to pipeline("translation"), as docs/using.md shows.',
@@ -588,6 +554,8 @@ _GONE = {  # options of 0.2.0, and what to do instead
 def _parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
     """Reads the command line; `--output_dir` is `--output-dir`, an unknown option gets advice."""
     words = [re.sub("^--[^=]*", lambda found: found[0].replace("_", "-"), word) for word in argv]
+    if words and words[0] in _GONE:
+        parser.error(f"{words[0]} is no command since 0.3.0. {_GONE[words[0]]}")
     args, unknown = parser.parse_known_args(words)
     if unknown:
         option = unknown[0].partition("=")[0]
@@ -602,14 +570,9 @@ def build_parser() -> argparse.ArgumentParser:
     """Makes the parser of all commands; the chosen one sets `run`, and `options` with what the user types for each."""
     about = "Train, evaluate and use the Transformer of 'Attention Is All You Need' (2017)."
     parser = argparse.ArgumentParser(prog="vaswani-transformer", description=about, allow_abbrev=False)
-    listed: dict[str, Any] = {"required": True, "help": "one of those below"}
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", **listed)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, help="one of those below")
     for name, (run, options, about) in _COMMANDS.items():
-        place = commands
-        if name == "plot attention":
-            plot = commands.add_parser("plot", help="Draw a figure, as PNG or SVG", allow_abbrev=False)
-            place = plot.add_subparsers(dest="figure", metavar="FIGURE", **listed)
-        command = place.add_parser(name.split()[-1], help=about, description=f"{about}.", allow_abbrev=False)
+        command = commands.add_parser(name, help=about, description=f"{about}.", allow_abbrev=False)
         add_options(command, options)
         if name == "train":
             add_recipe_fields(command)

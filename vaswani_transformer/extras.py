@@ -20,8 +20,8 @@ def requiring(extra: str, purpose: str) -> Iterator[None]:
         ImportError: The package is missing.
 
     Example:
-        >>> with requiring("viz", "to draw"):
-        ...     import matplotlib
+        >>> with requiring("train", "to train"):
+        ...     import accelerate
     """
     try:
         yield

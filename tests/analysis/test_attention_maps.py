@@ -186,3 +186,8 @@ def test_readable_tokens_are_as_many_as_token_ids(tiny_tokenizer):
     ids, shown = readable_tokens(tiny_tokenizer, "Zwei  Frauen 日 lesen.")
     assert ids == tiny_tokenizer("Zwei  Frauen 日 lesen.")["input_ids"]
     assert len(shown) == len(ids)
+
+
+def test_draw_attention_says_what_to_do():
+    with pytest.raises(ImportError, match=r"scripts/paper/draw_attention\.py"):
+        from vaswani_transformer.analysis.attention import draw_attention  # noqa: F401

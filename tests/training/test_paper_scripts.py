@@ -23,8 +23,10 @@ from tiny import SENTENCES, make_model
 from toy_language import make_pairs, tiny_recipe
 from train_table3 import ROWS, format_rows, scaled_recipe, train_rows
 
+from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.data import TokenBatchSampler
 from vaswani_transformer.evaluation.report import evaluate_model, load_evaluation_set
+from vaswani_transformer.evaluation.translate import translate
 from vaswani_transformer.training.recipes import Recipe, get_recipe
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts" / "paper"
@@ -134,6 +136,30 @@ def test_figure_is_written(words, run):
     pytest.importorskip("matplotlib", reason="needs the extra [viz]")
     run("figures.py", *words, "--output", "figure.png")
     assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_attention_is_drawn_with_its_weights_and_tokens(trained, tiny_tokenizer, run):
+    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
+    from draw_attention import draw_attention
+
+    source, model = "A dog runs.", make_model(scale=2.5)
+    (target,) = translate(model, tiny_tokenizer, [source])
+    printed = run("draw_attention.py", "--model", trained, "--source", source, "--output", "attention.png")
+    assert printed == f"{target}\nwritten to attention.png\n"
+    assert Path("attention.png").read_bytes().startswith(b"\x89PNG")
+
+    maps = attention_maps(model, tiny_tokenizer, source, target)
+    for kind, rows, columns in [
+        ("encoder", maps.source_tokens, maps.source_tokens),
+        ("decoder", maps.fed_tokens, maps.fed_tokens),
+        ("cross", maps.predicted_tokens, maps.source_tokens),
+    ]:
+        panels = [axes for axes in draw_attention(maps, [kind], heads=[1]).axes if axes.images]
+        for layer, axes in zip(range(2), panels, strict=True):
+            assert axes.get_title() == f"layer {layer}, head 1"
+            np.testing.assert_array_equal(axes.images[0].get_array(), getattr(maps, kind)[layer, 1])
+        assert [label.get_text() for label in axes.get_yticklabels()] == rows
+        assert [label.get_text() for label in axes.get_xticklabels()] == columns
 
 
 # ---- speed ----
