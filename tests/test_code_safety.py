@@ -127,7 +127,7 @@ def test_what_may_be_is_not_found():
 
 # ---- what travels to the Hub ----
 
-COMPUTES = {*"collections concurrent contextlib dataclasses functools itertools logging math numbers".split()}
+COMPUTES = {*"collections concurrent contextlib dataclasses functools html itertools logging math numbers".split()}
 COMPUTES |= {*"platform re threading types typing warnings weakref".split()}
 # The only file that is read: which make the processor is, for the faster of two ways to multiply.
 READS = {"cpu_kernels_vaswani_transformer.py": "Path('/proc/cpuinfo').read_text(encoding='utf-8')"}
