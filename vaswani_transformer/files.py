@@ -275,7 +275,7 @@ def decode_lines(stream: BinaryIO, name: str, max_bytes: int, *, offset: int = 0
         ValueError: A line is longer or holds bytes that are not UTF-8; names stream, line and byte offset. Or carriage
             returns alone end the lines.
     """
-    # As much as a line may have: byte order mark, text, both bytes of its end, and the one that is too much.
+    # Byte order mark (3), text, line end (2), and one byte more to notice a longer line.
     for number, raw in enumerate(iter(partial(stream.readline, max_bytes + 6), b""), start=line):
         content = raw.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1 and b"\r" in content and not raw.endswith(b"\n"):

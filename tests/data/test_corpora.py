@@ -352,3 +352,25 @@ def test_giant_line_is_refused_by_its_place(tmp_path):
     (tmp_path / "train.de").write_text("b\nb\n")
     with pytest.raises(ValueError, match="train.en.*1048576 bytes.* line 2 "):
         load_corpus(source_file=tmp_path / "train.en", target_file=tmp_path / "train.de")
+
+
+@pytest.mark.parametrize("split", ["train", "validation"])
+def test_saved_dataset_without_splits_has_one_alone(tmp_path, split):
+    datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "saved")
+    if split == "train":
+        assert load_corpus(dataset=str(tmp_path / "saved"), split=split).to_list() == ROWS
+    else:
+        with pytest.raises(FileNotFoundError, match="`split` must be train, the only one in .*saved, got validation"):
+            load_corpus(dataset=str(tmp_path / "saved"), split=split)
+
+
+def test_one_language_for_both_sides_is_refused(tmp_path):
+    (tmp_path / "p.tsv").write_text("en\tde\na\tb\n")
+    with pytest.raises(ValueError, match="must be two of the columns .* got 'en' and 'en'"):
+        load_corpus(pairs_file=tmp_path / "p.tsv", source_language="en", target_language="en")
+
+
+def test_column_of_text_named_translation_is_no_column_of_pairs(tmp_path):
+    rows = [{"source": "a", "target": "b", "translation": "c"}]
+    datasets.Dataset.from_list(rows).to_parquet(tmp_path / "p.parquet")
+    assert load_corpus(pairs_file=tmp_path / "p.parquet").to_list() == [{"source": "a", "target": "b"}]

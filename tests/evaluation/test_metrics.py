@@ -123,9 +123,11 @@ def test_scores_are_those_of_13a_when_words_have_spaces_between_them(language):
     assert set(METRICS) <= scores.keys()
 
 
-@pytest.mark.parametrize(("long", "short"), [("deu_Latn", "de"), ("ger", "de"), ("fra", "fr"), ("fre-CA", "fr")])
+@pytest.mark.parametrize(
+    ("long", "short"), [("deu_Latn", "de"), ("ger", "de"), ("fra", "fr"), ("fre-CA", "fr"), ("ita", "it")]
+)
 def test_paper_bleu_is_that_of_the_language_when_its_code_is_long(long, short):
-    pair = ["Das Text-Format ist's."], [["Das Bild-Format ist's."]]
+    pair = ["Das Text-Format ist's, dell'arte."], [["Das Bild-Format ist's, dell'arte."]]
     assert corpus_paper_bleu(*pair, long) == corpus_paper_bleu(*pair, short)
 
 

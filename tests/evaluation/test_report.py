@@ -1,6 +1,7 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import json
+import shutil
 
 import pytest
 from tiny import make_model
@@ -220,3 +221,12 @@ def test_results_of_another_test_set_are_not_replaced_by_default(tiny_model, tin
         evaluate_to_files(checkpoint, files, num_beams=1)
     corpora[1] = files
     evaluate_to_files(checkpoint, corpora[1], results_file=checkpoint / "test_results.json", num_beams=1)
+
+
+def test_translations_may_not_replace_the_results(checkpoint, tmp_path):
+    folder = shutil.copytree(checkpoint, tmp_path / "model")
+    files = {"source_file": tmp_path / "in", "target_file": tmp_path / "in"}
+    files["source_file"].write_text("A dog\n")
+    with pytest.raises(ValueError, match="must"):
+        evaluate_to_files(folder, files, translations_file=folder / "test_results.json", device="cpu", num_beams=1)
+    assert not (folder / "test_results.json").exists()

@@ -6,9 +6,10 @@ import hashlib
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from huggingface_hub import HfApi
+from huggingface_hub import CommitOperationDelete, HfApi
 
 from vaswani_transformer.training.hub import published_files, push_model
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
@@ -23,6 +24,42 @@ PUBLISHED = CODE | {
     "tokenizer.json",
     "tokenizer_config.json",
 }
+
+
+class Hub:
+    """What `push_model` asks of the Hub: a public repo of "me", which bare names lead to, with files of its own."""
+
+    def __init__(self, **_):
+        self.deleted = []
+
+    def create_repo(self, repo_id, **_):
+        return SimpleNamespace(repo_id=f"me/{repo_id.rpartition('/')[2]}")
+
+    def model_info(self, repo_id):
+        assert repo_id.startswith("me/")
+        return SimpleNamespace(private=False)
+
+    def list_repo_files(self, repo_id, revision=None):
+        return ["model-old.safetensors", "models/small.safetensors", "adapter_de/notes.md", "onnx/model.onnx"]
+
+    def create_commit(self, repo_id, operations, **_):
+        self.deleted += [each.path_in_repo for each in operations if isinstance(each, CommitOperationDelete)]
+
+
+@pytest.mark.parametrize("name", ["secret", "me/secret"])
+def test_model_for_a_private_repo_is_not_pushed_to_a_public_one(folder, monkeypatch, name):
+    monkeypatch.setattr("vaswani_transformer.training.hub.HfApi", Hub)
+    monkeypatch.setattr("huggingface_hub.ModelCard.validate", lambda *_: None)  # which asks the Hub
+    with pytest.raises(ValueError, match="`private` must not be set for a public repo, got me/secret"):
+        push_model(folder, name, private=True)
+
+
+def test_push_deletes_files_of_an_earlier_model_but_none_in_folders_of_the_users(folder, monkeypatch):
+    hub = Hub()
+    monkeypatch.setattr("vaswani_transformer.training.hub.HfApi", lambda **_: hub)
+    monkeypatch.setattr("huggingface_hub.ModelCard.validate", lambda *_: None)  # which asks the Hub
+    push_model(folder, "me/model")
+    assert hub.deleted == ["model-old.safetensors"]
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ class BpeDropout:
 
     Args:
         tokenizer: Of byte-level byte-pair encoding.
-        rate: Probability that a merge is left out, each time it could be made; the paper on it has 0.1.
+        rate: Probability that a merge is left out each time it is considered; 0.1 in Provilkov et al.
         side: "source", "target" or "both".
         seed: Seed of the draws.
 
@@ -73,7 +73,7 @@ class BpeDropout:
     def mean_lengths(self, dataset: Any) -> tuple[np.ndarray, np.ndarray]:
         """Source and target lengths of every row, as `pair_lengths` gives them, times the mean growth in a sample.
 
-        None gets longer than the longest pair is without dropout, so that all fit where that one does.
+        A row keeps its own lengths if the grown ones exceed the longest pair's. So all rows fit where that pair fits.
         """
         sample = np.linspace(0, len(dataset) - 1, min(len(dataset), _SAMPLED_PAIRS), dtype=int).tolist()
         rows = [dataset[number] for number in sample]
@@ -154,7 +154,9 @@ class RedrawnPairs(Dataset[dict[str, Any]]):
 
     def __init__(self, dataset: Any, dropout: BpeDropout) -> None:
         self._dataset, self._dropout = dataset, dropout
-        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # which workers that live on see change
+        self._epoch = torch.zeros(
+            1, dtype=torch.int64
+        ).share_memory_()  # seen by persistent workers
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch whose subwords are drawn."""

@@ -126,9 +126,8 @@ def stream_corpus(
         source, target = origin
         is_packed = ".gz" in (source.suffix, target.suffix)  # each shard would decompress all before it
         shards = index_aligned(source, target, sys.maxsize if is_packed else _LINES_PER_SHARD)
-        if (
-            not is_packed and (num_lines := sum(lines for _, lines, *_ in shards)) > _LINES_PER_SHARD
-        ):  # parts of one size
+        if len(shards) > 1:  # parts of one size
+            num_lines = sum(lines for _, lines, *_ in shards)
             shards = index_aligned(source, target, -(-num_lines // len(shards)))
         arguments = {"source": str(source), "target": str(target), "shards": shards}
         return datasets.IterableDataset.from_generator(_read_shards, features=_TEXT, gen_kwargs=arguments)
@@ -159,10 +158,10 @@ def find_origin(
     """The dataset, the two aligned text files or the file of pairs that arguments name.
 
     Args:
-        files: Source, target and pairs, or None, by their names in errors.
+        files: Paths of source, target and pairs, in this order, or None. Errors use the keys as names.
 
     Raises:
-        ValueError: They do not name exactly one origin, whole, or a file that ends in the other side's language.
+        ValueError: Not exactly one origin is given, a side is missing, or a file's suffix is the other language.
         FileNotFoundError: A file does not exist.
     """
     source, target, pairs = files
@@ -182,14 +181,17 @@ def find_origin(
     paths = {name: Path(path) for name, path in files.items() if path is not None}
     for (name, path), own, other in zip(paths.items(), languages, reversed(languages), strict=False):
         if name != pairs and other and own != other and text_suffix(path) == f".{other}":
-            raise ValueError(f"`{name}` must be text in {own}, got {path}. Exchange the two files, or the languages.")
+            raise ValueError(
+                f"`{name}` must be text in {own or 'the other language'}, got {path}. Exchange the two files, or the "
+                "languages."
+            )
     if len({str(path) for path in paths.values()}) < len(paths):
         raise ValueError(f"`{target}` must be another file than `{source}`, got {files[source]} for both. Name both.")
     return [existing_file(path, name) if must_exist else path for name, path in paths.items()]
 
 
 def existing_file(path: str | Path, name: str) -> Path:
-    """The path, if it is a file that is not empty; `name` is the file's in errors."""
+    """Return the path of a file that exists and is not empty. Errors call it `name`."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"`{name}` must be an existing file, got {path}. Check the path.")
@@ -203,8 +205,15 @@ def _load_split(name: str, config: str | None, split: str, cache_dir: str | Path
     """One split of a dataset of the Hub, of a folder of data files or of a folder written by `save_to_disk`."""
     if not _is_saved_to_disk(name):
         return datasets.load_dataset(name, config, split=split, cache_dir=cache_dir and str(cache_dir))
-    has_splits = (Path(name) / "dataset_dict.json").is_file()
-    return datasets.Dataset.load_from_disk(str(Path(name, split) if has_splits else name))
+    if (Path(name) / "dataset_dict.json").is_file():
+        return datasets.Dataset.load_from_disk(str(Path(name, split)))
+    loaded = datasets.Dataset.load_from_disk(name)
+    only = str(loaded.split or "train")
+    if split != only:
+        raise FileNotFoundError(
+            f"`split` must be {only}, the only one in {name}, got {split}. Pass it, or save a DatasetDict."
+        )
+    return loaded
 
 
 def _is_saved_to_disk(name: str) -> bool:
@@ -217,7 +226,7 @@ def _is_saved_to_disk(name: str) -> bool:
 def _find_columns(columns: Sequence[str], languages: tuple[str | None, str | None], origin: str) -> list[str]:
     """Return the names of the source and the target column, or key of `translation`."""
     for names in (("source", "target"), languages):
-        if set(names) <= set(columns):
+        if len(set(names)) == 2 and set(names) <= set(columns):
             return [str(name) for name in names]
     raise ValueError(
         "The columns must be `source` and `target`, or `source_language` and `target_language` must be two of the "
@@ -244,7 +253,7 @@ def _select(
         ) from error
     if isinstance(loaded.features.get("translation"), datasets.Json):  # rows with different languages
         return _pick(loaded, languages, origin)
-    if "translation" in loaded.column_names:
+    if isinstance(loaded.features.get("translation"), (dict, datasets.Translation)):
         loaded = loaded.select_columns("translation").flatten()
         loaded = loaded.rename_columns({name: name.removeprefix("translation.") for name in loaded.column_names})
     names = _find_columns(loaded.column_names, languages, origin)
@@ -261,7 +270,9 @@ def _select(
 
 def _pick(corpus: Any, languages: tuple[str | None, str | None], origin: str) -> Any:
     """Return a dataset or a stream with the columns `source` and `target` alone."""
-    row = next(iter(corpus))
+    row = next(iter(corpus), None)
+    if row is None:
+        raise ValueError(f"`{origin}` must hold at least one pair, got none. Check how it was written.")
     options = {"names": _find_columns(list(_columns(row)), languages, origin), "origin": origin}
     return corpus.map(_pick_columns, batched=True, fn_kwargs=options, remove_columns=list(row), features=_TEXT)
 

@@ -119,7 +119,7 @@ def _rows(dataset: Any) -> Iterable[Any]:
 def check_token_ids(dataset: Any, vocab_size: int, pad_token_id: int | None) -> None:
     """Refuse tokenised pairs with padding or an id outside the vocabulary, before processes get their batches.
 
-    A process that met the id alone would end, and the others wait for it.
+    If one process alone met the id, it would stop and the others would wait for it forever.
 
     Args:
         dataset: Rows with `input_ids` and, if known, `labels`; -100 is no id as a label.

@@ -107,12 +107,12 @@ def check_model_path(name_or_path: str | Path) -> None:
     if not path.is_dir() and (not _HUB_ID.fullmatch(str(name_or_path)) or path.parent.is_dir()):
         raise FileNotFoundError(
             f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the "
-            "path. (A model of the Hub is looked for where there is no folder of its owner's name.)"
+            "path. (A model is looked up on the Hub only if no folder has its owner's name.)"
         )
 
 
 def _found(name_or_path: str | Path) -> str:
-    """The folder of a model or its id; the last download where no Hub is reached, which transformers tries long."""
+    """Return the folder of a model or its id; offline the cached download, as transformers retries long."""
     check_model_path(name_or_path)
     hub = urlsplit(constants.ENDPOINT)
     if Path(name_or_path).is_dir() or constants.is_offline_mode() or getproxies():

@@ -41,8 +41,8 @@ with requiring("eval", "to score translations"):
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-# First references of all sentences, second references, ...; None, of which sacreBLEU's types do not know, where a
-# sentence has fewer.
+# First references of all sentences, second references, ...; None where a sentence has fewer. sacreBLEU accepts None,
+# but its types do not say so.
 ReferenceStreams: TypeAlias = list[list[Any]]
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -51,8 +51,14 @@ _SEPARATORS = dict.fromkeys(range(0x1C, 0x20))
 # No spaces between words, and no tokeniser of their own in sacreBLEU.
 _SPLIT_INTO_CHARACTERS = ("km", "lo", "my", "th")
 # Codes of three letters, for the languages that a metric treats in a way of their own.
-_SHORT_CODES = {"chi": "zh", "cmn": "zh", "yue": "zh", "zho": "zh", "jpn": "ja", "kor": "ko", "khm": "km", "lao": "lo"}
-_SHORT_CODES |= {"bur": "my", "mya": "my", "tha": "th", "deu": "de", "ger": "de", "fra": "fr", "fre": "fr"}
+_SHORT_CODES = dict(
+    pair.split(":")
+    for pair in (
+        "chi:zh cmn:zh yue:zh zho:zh jpn:ja kor:ko khm:km lao:lo bur:my mya:my tha:th "
+        "deu:de ger:de fra:fr fre:fr ita:it spa:es por:pt hun:hu slv:sl slk:sk slo:sk ron:ro rum:ro nld:nl dut:nl "
+        "ces:cs cze:cs pol:pl rus:ru swe:sv fin:fi ell:el gre:el isl:is ice:is lav:lv cat:ca gle:ga tam:ta lit:lt"
+    ).split()
+)
 
 
 def score_translations(

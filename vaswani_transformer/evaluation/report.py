@@ -110,8 +110,8 @@ def evaluate_to_files(
     Args:
         model: Folder of a model, or its id on the Hub.
         corpus: Arguments of `load_evaluation_set`; languages that it does not name are the model's.
-        results_file: Where the results go; None is test_results.json in the model's folder, or, where that holds those
-            of another test set, a file beside it that is named by this one; no file for a model on the Hub.
+        results_file: Where the results go; None is test_results.json in the model's folder. If that file holds another
+            test set, the new file has this test set's name. A model on the Hub gets no file.
         translations_file: Where the translations go, one a line; None is no file.
         device: Where the model runs; None means a GPU if there is one.
         int8: Whether to round the weights to int8; results say so as `test_precision`.
@@ -131,7 +131,7 @@ def evaluate_to_files(
     test_set = load_evaluation_set(**{**languages, **corpus})
     if results_file is None and Path(model).is_dir():
         results_file = _results_file(Path(model), test_set.name)
-        check_outputs({"results": results_file})
+        check_outputs({"translations": translations_file, "results": results_file}, inputs)
     results, translations = evaluate_model(loaded, tokenizer, test_set, **options)
     if results_file is not None:
         write_lines(json.dumps(results, indent=2, ensure_ascii=False).split("\n"), results_file)
@@ -141,7 +141,7 @@ def evaluate_to_files(
 
 
 def _results_file(folder: Path, name: str) -> Path:
-    """The file in a model's folder for results of the test set of this name, which others' do not share."""
+    """Return the results file of this test set in a model's folder. No two test sets share a file."""
     short = re.sub(r"[^\w.-]+", "-", "-".join(part.rpartition("/")[2] for part in name.split(", ")))
     for file in (TEST_RESULTS_FILE, f"test_results_{short}.json"):
         path = folder / file

@@ -12,13 +12,14 @@ stored.
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from huggingface_hub import ModelCard, ModelCardData
+from huggingface_hub.errors import RemoteEntryNotFoundError
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
-from transformers.utils.hub import cached_file
 
 from ..evaluation.loading import is_hub_id, load_for_inference
 from ..evaluation.translate import decoding_config
@@ -58,8 +59,8 @@ Need" (2017). Data, scores and limits are on that model's card.{attribution} Wha
 """
 _GREEDY = "It searches greedily, as that model does"
 _BEAMS = """\
-Of {num_beams} beams a hypothesis is scored by its log-probability / length^{length_penalty:.2g} instead of the paper's
-  ((5 + length) / 6)^alpha (section 6.1)"""
+It searches with {num_beams} beams and scores a hypothesis by log-probability / length^{length_penalty:.2g} instead of
+  the paper's ((5 + length) / 6)^alpha (section 6.1)"""
 
 
 def export_marian(model: str | Path, output_dir: str | Path) -> Path:
@@ -162,7 +163,7 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
     max_length = 1 + chosen.pop("max_new_tokens", MAX_NEW_TOKENS)
     values = {**chosen, "max_length": max_length, "num_beams": own.num_beams}
     if own.num_beams > 1:
-        # log((5 + n) / 6) grows with log(n) as n / (5 + n) says: 0.7 for the sentences of 12 tokens
+        # The slope of log((5 + n) / 6) over log(n) is n / (5 + n): 0.7 for sentences of 12 tokens
         penalty = own.length_penalty * (1.0 if own.length_penalty_offset == 0 else 0.7)
         values |= {"length_penalty": penalty, "early_stopping": "never"}
     else:
@@ -172,8 +173,13 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
 
 def _card(model: str, name: str, stock: MarianMTModel) -> str:
     """The card, with language, licence and data set of the model's own."""
-    path = cached_file(model, CARD_FILE, _raise_exceptions_for_missing_entries=False)
-    own = ModelCard.load(path) if path else ModelCard("---\n---\n")
+    own = ModelCard("---\n---\n")
+    path = Path(model, CARD_FILE)
+    if path.is_file():
+        own = ModelCard.load(path)
+    elif not path.parent.is_dir():
+        with contextlib.suppress(RemoteEntryNotFoundError):
+            own = ModelCard.load(model)  # from the Hub
     values, search = own.data.to_dict(), stock.generation_config
     kept = {key: values[key] for key in ("language", "license", "datasets", "base_model") if values.get(key)}
     if not is_hub_id(str(kept.get("base_model"))):

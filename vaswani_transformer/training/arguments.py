@@ -94,7 +94,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
         """Return the updates of the warm-up, as transformers counts them.
 
         Raises:
-            ValueError: There are none for the paper's schedule or peak.
+            ValueError: The paper's schedule or peak learning rate would have no warm-up.
         """
         warmup_steps: int = super().get_warmup_steps(num_training_steps)
         needs_warmup = self.lr_scheduler_type == "inverse_sqrt" or self.learning_rate is None

@@ -20,6 +20,7 @@ from huggingface_hub import (
     eval_result_entries_to_yaml,
 )
 from huggingface_hub.errors import HfHubHTTPError
+from huggingface_hub.utils import validate_repo_id
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
@@ -83,8 +84,8 @@ def push_model(
     if missing := [name for name in needed if not any(folder.glob(name))]:
         raise FileNotFoundError(
             f"`model` must be the folder of a whole model with its card, got {folder} without {missing[0]}. Let the "
-            f"training finish; {CARD_FILE} of a model by `average` or another trainer you write, or "
-            "trainer.create_model_card() (https://huggingface.co/docs/hub/model-cards)."
+            f"training finish. `average` and other trainers write no {CARD_FILE}: write it yourself "
+            "(https://huggingface.co/docs/hub/model-cards), or call trainer.create_model_card()."
         )
     api = HfApi(token=token, library_name="vaswani_transformer", library_version=__version__)
     if (kind := read_json(folder / CONFIG_FILE).get("model_type")) != VaswaniTransformerConfig.model_type:
@@ -92,16 +93,16 @@ def push_model(
             f"`model` must be a model of this package, got {folder} with one of type {kind!r}. Upload a Marian export "
             f"with `hf upload {repo_id} {folder}`."
         )
-    if api.repo_exists(repo_id):
-        if private and not api.model_info(repo_id).private:
-            raise ValueError(
-                f"`private` must not be set for a public repo, got {repo_id}. Make it private in its settings first, "
-                "or push to another."
-            )
-        if tag and tag in [ref.name for ref in api.list_repo_refs(repo_id).tags]:
-            raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Name another.")
+    validate_repo_id(repo_id)
     ModelCard.load(folder / CARD_FILE).validate()
-    repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
+    repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id  # with its owner
+    if private and not api.model_info(repo_id).private:
+        raise ValueError(
+            f"`private` must not be set for a public repo, got {repo_id}. Make it private in its settings first, "
+            "or push to another."
+        )
+    if tag and tag in [ref.name for ref in api.list_repo_refs(repo_id).tags]:
+        raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Name another.")
     commit: CommitInfo = upload(api, folder, repo_id, commit_message, revision)
     if tag is not None:
         try:
@@ -148,10 +149,12 @@ def upload(api: HfApi, folder: Path, repo_id: str, message: str | None, revision
     if revision is not None:
         api.create_branch(repo_id, branch=revision, exist_ok=True)
     names = {each.path_in_repo for each in added}
+    patterns = (*_PUBLISHED, _EVAL_RESULTS)
     outdated = [
         name
         for name in api.list_repo_files(repo_id, revision=revision)
-        if name not in names and any(fnmatch(name, pattern) for pattern in (*_PUBLISHED, _EVAL_RESULTS))
+        if name not in names
+        and any(fnmatch(name, pattern) and name.count("/") == pattern.count("/") for pattern in patterns)
     ]
     return api.create_commit(
         repo_id,

@@ -569,7 +569,7 @@ def laid_out(recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_t
 
 
 def _with_equal_intervals(recipe: Recipe, given: Collection[str]) -> Recipe:
-    """Let a recipe that loads the best model save at each validation; of the two intervals the given one counts."""
+    """Make save_steps and eval_steps equal if the best model is loaded; the one that was given wins."""
     if not recipe.load_best_model_at_end:
         return recipe
     if "save_steps" not in given:

@@ -238,7 +238,7 @@ def build_trainer(
 ) -> VaswaniTransformerTrainer:
     """Trainer with a freshly made model, the recipe's data and its callbacks."""
     if compute_metrics is None and recipe.target_language is None and arguments.metric_for_best_model == "sacrebleu":
-        logger.info("chrF decides, not sacreBLEU, whose tokeniser depends on --target-language: there is none.")
+        logger.info("chrF decides: the tokeniser of sacreBLEU needs --target-language, and none was given.")
         arguments.metric_for_best_model = "chrf"
     set_seed(recipe.seed)
     model, patience = make_model(recipe, data), recipe.early_stopping_patience
@@ -509,7 +509,7 @@ def best_validation(
 ) -> Mapping[str, Any]:
     """Return the best by `metric_for_best_model`, else by BLEU (without a language chrF), else by nll.
 
-    Of equals it is the earliest, of none the last.
+    Ties go to the earliest. Without any of these figures it is the last validation.
     """
     chosen = args.metric_for_best_model
     score = "chrf" if target_language is None else "sacrebleu"
