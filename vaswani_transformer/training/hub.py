@@ -20,7 +20,7 @@ from huggingface_hub import (
     eval_result_entries_to_yaml,
 )
 from huggingface_hub.errors import HfHubHTTPError
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # its `__all__` is incomplete
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
