@@ -83,7 +83,7 @@ def first_line_of(command, folder):
     """What a shell command prints first in a folder with its model; a server is ended then."""
     with in_shell(command, folder) as process:
         line = process.stdout.readline()
-        if " demo " in command:
+        if "/app.py " in command:
             process.send_signal(signal.SIGINT)
         process.stdout.read()
         assert process.wait() == 0

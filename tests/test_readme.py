@@ -309,8 +309,8 @@ def first_line(command, folder, capsys, monkeypatch):
     if words[0] == "echo":
         monkeypatch.setattr(sys, "stdin", io.StringIO(f"{words[1]}\n"))
         words = words[words.index("|") + 1 :]
-    if "demo" in words:
-        process = Fork(words[1:], folder)
+    if words[1] == "scripts/space/app.py":
+        process = Fork([ROOT / words[1], *words[2:]], folder)
         line = process.first_line()
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0

@@ -12,14 +12,12 @@ import argparse
 import contextlib
 import dataclasses
 import difflib
-import ipaddress
 import logging
 import os
 import re
 import select
 import shlex
 import shutil
-import socket
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -363,39 +361,17 @@ def _export(args: argparse.Namespace) -> None:
     print(f"in Python: {use.format(str(folder))}")
 
 
-def _demo(args: argparse.Namespace) -> None:
-    from .demo import create_demo, launch
-    from .evaluation.loading import load_for_inference
-
-    try:
-        is_private = ipaddress.ip_address(socket.getaddrinfo(args.host, args.port)[0][4][0]).is_loopback
-    except socket.gaierror as error:
-        raise ValueError(f"`host` must be a name or an address of this machine, got {args.host}.") from error
-    model, tokenizer = load_for_inference(args.model, device=args.device)
-    demo = create_demo(model, tokenizer, num_best=args.n_best)
-    address = launch(demo, host=args.host, port=args.port)
-    warning = "" if is_private else "\nwhoever can reach this machine can open the page"
-    try:
-        print(f"open {address} in a browser; Ctrl-C ends it{warning}", flush=True)
-        demo.block_thread()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        demo.close(verbose=False)
-
-
 # ---- options and help ----
 
 # Options as they are typed, with the name of their value, and their help. N is a whole number, X, ALPHA and C are
 # numbers, a|b lists the choices, the rest is text, and a switch has none; `...` takes several, `?` none or one, `!` is
 # needed, `=` shows the default. "#" begins a group: its title and what it is about.
 _MODEL = {"--model DIR!": "folder of a model, or its id on the Hub"}
-_DEVICE = {"--device NAME": "cpu, cuda, cuda:1, ... (default: a GPU if there is one)"}
 _COMPUTING = {
     **_MODEL,
     "--bf16": "compute in bfloat16, on a GPU: faster in half of the memory, with some other translations",
     "--max-tokens-per-batch N=4096": "padded tokens computed at once; more is faster and takes more memory",
-    **_DEVICE,
+    "--device NAME": "cpu, cuda, cuda:1, ... (default: a GPU if there is one)",
 }
 _PENALTY = {
     "--length-penalty ALPHA": "alpha of the length penalty ((c + length) / (c + 1))^alpha (default: the model's)",
@@ -515,13 +491,6 @@ _EXPORT = {
         "int8_bfloat16 (default: float32)"
     ),
 }
-_DEMO = {
-    **_MODEL,
-    "--host ADDRESS=127.0.0.1": "address to listen at; 0.0.0.0 lets others in",
-    "--port N=7860": "port to listen at",
-    "--n-best N": "translations shown of each sentence (default: 4, or as many as beams)",
-    **_DEVICE,
-}
 
 _COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], dict[str, str], str]] = {
     "train-tokenizer": (
@@ -538,11 +507,11 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], dict[str, str],
     "align": (_align, _ALIGN, "Align the words of given translations by the model's attention"),
     "push": (_push, _PUSH, "Upload a model to the Hub, with its code and card, in one commit"),
     "export": (_export, _EXPORT, "Write a model for plain transformers (Marian) or CTranslate2"),
-    "demo": (_demo, _DEMO, "Show a model on a page: its translations and its attention"),
 }
 
 
 _GONE = {  # commands and options of 0.2.0, and what to do instead
+    "demo": "Run `python scripts/space/app.py` of the repository, with the same options.",
     "plot": "Run `python scripts/paper/draw_attention.py` of the repository, with the same options.",
     "--stock": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stock-repo-id": "Export --to marian, then `hf upload USER/NAME FOLDER`.",

@@ -28,10 +28,15 @@ def test_help_of_every_command_describes_every_option(capsys):
         assert f"usage: vaswani-transformer {name}" in capsys.readouterr().out
 
 
-def test_command_that_left_says_what_to_do(capsys):
+@pytest.mark.parametrize(
+    ("words", "script"), [("plot attention", "scripts/paper/draw_attention.py"), ("demo", "scripts/space/app.py")]
+)
+def test_command_that_left_says_what_to_do(words, script, capsys):
     with pytest.raises(SystemExit):
-        main(["plot", "attention", "--model", "model", "--source", "A dog.", "--output", "attention.png"])
-    assert "plot is no command since 0.3.0. Run `python scripts/paper/draw_attention.py`" in capsys.readouterr().err
+        main([*words.split(), "--model", "model"])
+    command = words.split()[0]
+    assert f"{command} is no command since 0.3.0. Run `python {script}`" in capsys.readouterr().err
+    assert (REPOSITORY / script).is_file()
 
 
 def test_help_shows_units_and_defaults(capsys, monkeypatch):
@@ -48,7 +53,7 @@ def test_help_shows_units_and_defaults(capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_one_it_needs(corpus):
-    others = ["accelerate", "evaluate", "sacrebleu", "sacremoses", "pandas", "pyarrow", "gradio", "matplotlib"]
+    others = ["accelerate", "evaluate", "sacrebleu", "sacremoses", "pandas", "pyarrow", "matplotlib"]
     others += ["ctranslate2", "onnx", "onnxruntime", "onnxscript"]
     program = (
         f"import sys\nfor name in {['datasets', *others]!r}: sys.modules[name] = None\n"
@@ -68,7 +73,6 @@ def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_
     [
         ("sacrebleu", "eval", ["evaluation.report", "evaluation.metrics"], ["evaluate", "--model", "model", *DATA]),
         ("accelerate", "train", [], ["train", "--output-dir", "new"]),
-        ("gradio", "demo", ["demo"], ["demo", "--model", "model"]),
     ],
 )
 def test_missing_package_is_named_with_the_command_that_installs_its_extra(

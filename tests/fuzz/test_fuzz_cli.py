@@ -28,7 +28,7 @@ VALUES = st.one_of(
     texts.map(lambda text: text.replace("\0", "")[:40]),
 )
 # What would train, serve, upload or measure if all its values happened to be right.
-LONG = {"train": "--output-dir=in", "demo": "--port=-1", "push": "--repo-id=a b", "export": "--quantization=nothing"}
+LONG = {"train": "--output-dir=in", "push": "--repo-id=a b", "export": "--quantization=nothing"}
 
 
 def leaves(parser, path=()):
