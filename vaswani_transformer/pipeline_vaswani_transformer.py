@@ -199,8 +199,8 @@ def by_sentence(
         again: Translations of pieces of a sentence.
     """
     language = language or getattr(model.config, "source_language", None)
-    pair = {language_of(language), language_of(getattr(model.config, "target_language", None))}
-    knows_capitals = not {"tr", "az", "ka"} & pair  # their capitals are not what Python makes
+    languages = {language_of(language), language_of(getattr(model.config, "target_language", None))}
+    knows_capitals = not {"tr", "az", "ka"} & languages  # their capitals are not what Python makes
     tokens = set(tokenizer.get_added_vocab())
     if tokenizer.split_special_tokens:
         tokens -= set(tokenizer.all_special_tokens)
@@ -266,7 +266,7 @@ def by_sentence(
 
 
 def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]:
-    """Return the pieces of a sentence around what must not be translated, and that; tokens are part of the pieces."""
+    """Return the pieces of a sentence between the parts to keep, and these parts; tokens are never kept."""
     pieces, kept, end = [], [], 0
     for found in _KEPT.finditer(sentence):
         is_no_entity = found[0].startswith("&") and html.unescape(found[0]) == found[0]
@@ -282,13 +282,13 @@ def _has_letter(pieces: list[str]) -> bool:
 
 
 def _num_copies(kept: str, text: str) -> int:
-    """Return how often a text has what must not be translated, and not the beginning of something longer."""
+    """Return how often a text has a kept part, not counting the beginnings of longer words."""
     end = "(?![A-Za-z0-9])" if kept[-1].isalnum() else ""
     return len(re.findall(re.escape(kept) + end, text))
 
 
 def _without_full_stop(text: str) -> str:
-    """Return the translation of a piece without the full stop that it has none of."""
+    """Return a translated piece without the full stop that the model added."""
     is_stop = text[-1:] in (".", "\u3002", "\u0964", "\u06d4") and text[-2:-1] != text[-1:]
     return text[:-1] if is_stop and not _NO_END.search(text[-12:]) else text
 
