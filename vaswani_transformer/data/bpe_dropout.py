@@ -154,9 +154,7 @@ class RedrawnPairs(Dataset[dict[str, Any]]):
 
     def __init__(self, dataset: Any, dropout: BpeDropout) -> None:
         self._dataset, self._dropout = dataset, dropout
-        self._epoch = torch.zeros(
-            1, dtype=torch.int64
-        ).share_memory_()  # seen by persistent workers
+        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # seen by persistent workers
 
     def set_epoch(self, epoch: int) -> None:
         """Chooses the epoch whose subwords are drawn."""
