@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
+import functools
 import json
 import math
 import os
@@ -38,13 +39,17 @@ VOCABULARY = {"quickstart": 6000, "tiny": 10_000, "base": 37_000, "big": 37_000}
 TOKENS = {"cpu": 4096, "cuda": 25_000}  # target tokens of an update; the latter is the paper's
 UPDATES_BEFORE, NUM_BATCHES = 3, 60
 SMOOTHING = DROPOUT = 0.1
-_KINDS = {  # of operations, by parts of their names, the first that fits
-    "attention": ("attention", "flash", "softmax"),
-    "matrix products": ("mm", "gemm", "linear", "matmul"),
+# Kinds of a CPU's operators and of a GPU's kernels, by parts of their names in small letters; the first that fits.
+_KINDS = {
+    "compiled": ("triton_",),
+    "attention": ("attention", "flash", "fmha", "sdpa"),
     "optimiser": ("adam",),
-    "dropout": ("random", "bernoulli", "dropout"),
-    "LayerNorm": ("layer_norm", "LayerNorm"),
+    "dropout": ("random", "bernoulli", "dropout", "distribution"),
+    "LayerNorm": ("layer_norm", "layernorm", "gammabeta"),
     "embedding": ("embedding", "index"),
+    "matrix products": ("mm", "linear", "matmul", "gemv", "nvjet", "cutlass", "splitk"),
+    "elementwise and reduce": ("elementwise", "reduce", "softmax"),
+    "copies": ("memcpy", "memset"),
 }
 
 
@@ -77,18 +82,19 @@ class Task:
 # ---- in the measuring process ----
 
 
-def synthetic_pairs(task: Task):
+@functools.cache
+def synthetic_pairs(size: str, tokens: int):
     """Pairs for `NUM_BATCHES` updates: log-normal lengths around 27 tokens, the target's close to the source's."""
     import datasets
     import numpy as np
 
     rng = np.random.default_rng(0)
-    num_pairs = NUM_BATCHES * task.tokens // 30
+    num_pairs = NUM_BATCHES * tokens // 30
     sources = np.clip(np.rint(26 * np.exp(rng.normal(0, 0.5, num_pairs))), 4, 120).astype(int)
     targets = np.clip(np.rint(1.05 * sources * np.exp(rng.normal(0, 0.12, num_pairs))), 4, 120).astype(int)
 
     def sentence(length: int) -> list[int]:  # word frequencies fall as in texts
-        words = np.exp(rng.uniform(math.log(8), math.log(VOCABULARY[task.size] - 1), length)).astype(int)
+        words = np.exp(rng.uniform(math.log(8), math.log(VOCABULARY[size] - 1), length)).astype(int)
         return [*words.tolist(), 2]
 
     columns = {
@@ -251,8 +257,8 @@ def finish_weighing(device: str) -> float:
     return resident_mib("VmHWM") if device == "cpu" else torch.cuda.max_memory_allocated() / 2**20
 
 
-def make_trainer(task: Task, folder: str, data=None, tokenizer=None, **options):
-    """Trainer of the task's contestant, unless data are given on made-up pairs; the options are training arguments."""
+def make_trainer(task: Task, folder: str, **options):
+    """Trainer of the task's contestant on made-up pairs; the options are training arguments."""
     from transformers import set_seed
 
     set_seed(0)
@@ -271,7 +277,7 @@ def make_trainer(task: Task, folder: str, data=None, tokenizer=None, **options):
         "seed": 0,
     }
     make = our_trainer if task.contestant == "ours" else marian_trainer
-    return make(task, data or synthetic_pairs(task), tokenizer or make_tokenizer(), {**defaults, **options})
+    return make(task, synthetic_pairs(task.size, task.tokens), make_tokenizer(), {**defaults, **options})
 
 
 def as_the_command(contestant: str):
@@ -281,13 +287,14 @@ def as_the_command(contestant: str):
     return share_cores() if contestant == "ours" else contextlib.nullcontext()
 
 
-def measure(task: Task) -> dict:
-    """Trains a few updates in this process."""
+def measure(task: Task, **options) -> dict:
+    """Trains a few updates in this process; the options are training arguments."""
     import torch
 
     torch.set_num_threads(task.threads)
     with tempfile.TemporaryDirectory() as folder, as_the_command(task.contestant):
-        trainer = make_trainer(task, folder, max_steps=task.before + task.updates + task.profile)
+        num_updates = task.before + task.updates + task.profile
+        trainer = make_trainer(task, folder, max_steps=num_updates, **options)
         meter, get_batches = make_meter(task), trainer.get_batch_samples
 
         def counting(*args, **kwargs):
@@ -310,29 +317,58 @@ def figures(task: Task, meter) -> dict:
 
     config = VaswaniTransformerConfig(vocab_size=VOCABULARY[task.size], **SIZES[task.size])
     meter.tokens = [int(each) for each in meter.tokens]
+    memory = {}
+    if task.device != "cpu":  # before the matrices below
+        memory["allocated_gib"] = torch.cuda.max_memory_allocated() / 2**30
+        memory["reserved_gib"] = torch.cuda.max_memory_reserved() / 2**30
     flops = training_flops(config, *meter.tokens)
     rate = measure_matrix_rate(torch.device(task.device), torch.bfloat16 if task.bf16 else torch.float32)
     return {
         "tokens_per_second": sum(meter.tokens) / meter.seconds,
         "target_tokens_per_second": meter.tokens[1] / meter.seconds,
         "tokens_per_cpu_second": sum(meter.tokens) / meter.cpu_seconds,
+        "milliseconds": 1000 * meter.seconds / task.updates,
         "activation_mib": meter.peak_mib,
+        **memory,
         "utilization": flops / meter.seconds / rate,
         "flops_per_second": flops / meter.seconds,
-        "kinds": time_by_kind(meter.profiler, task.device) if task.profile else {},
+        "operations": operations_of(meter.profiler, task.device) if task.profile else [],
     }
 
 
-def time_by_kind(profiler, device: str) -> dict[str, float]:
-    """Shares of the profiled update's time, by kind of operation."""
-    attribute = "self_cpu_time_total" if device == "cpu" else "self_device_time_total"
-    shares: dict[str, float] = {}
+def kind_of(name: str) -> str:
+    """Kind of an operator or kernel."""
+    for kind, parts in _KINDS.items():
+        if any(part in name.lower() for part in parts):
+            return kind
+    return "everything else"
+
+
+def operations_of(profiler, device: str) -> list[dict]:
+    """Operators of the profiled update on a CPU, or kernels on a GPU, longest first.
+
+    The profiler adds a kernel's time to its operator and to the user's annotation around it, which are left out here.
+    """
+    from torch.autograd import DeviceType
+
+    rows = []
     for event in profiler.key_averages():
-        fitting = (kind for kind, parts in _KINDS.items() if any(part in event.key for part in parts))
-        kind = next(fitting, "everything else")
-        shares[kind] = shares.get(kind, 0.0) + getattr(event, attribute)
-    total = sum(shares.values())
-    return {kind: share / total for kind, share in sorted(shares.items(), key=lambda item: -item[1])}
+        if device == "cpu":
+            microseconds = event.self_cpu_time_total
+        elif event.device_type == DeviceType.CUDA and not event.is_user_annotation:
+            microseconds = event.self_device_time_total
+        else:
+            continue
+        rows.append({"kind": kind_of(event.key), "name": event.key, "calls": event.count, "ms": microseconds / 1000})
+    return sorted(rows, key=lambda row: -row["ms"])
+
+
+def time_by_kind(operations: list[dict]) -> dict[str, float]:
+    """Milliseconds of each kind, longest first."""
+    times: dict[str, float] = {}
+    for row in operations:
+        times[row["kind"]] = times.get(row["kind"], 0.0) + row["ms"]
+    return dict(sorted(times.items(), key=lambda item: -item[1]))
 
 
 # ---- in the process that compares ----
@@ -368,8 +404,10 @@ def report(contestants: list[str], rounds: list[dict[str, dict]], clock: str) ->
             f"{middle['utilization']:16.1%}{own[0]['loss']:8.3f}"
         )
     for name in contestants:
-        if kinds := rounds[-1][name]["kinds"]:
-            print(f"{name}'s time: " + ", ".join(f"{kind} {share:.1%}" for kind, share in kinds.items()))
+        times = time_by_kind(rounds[-1][name]["operations"])
+        if times:
+            total = sum(times.values())
+            print(f"{name}'s time: " + ", ".join(f"{kind} {time / total:.1%}" for kind, time in times.items()))
 
 
 def main() -> None:
