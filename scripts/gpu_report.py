@@ -2,11 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures this package on one GPU, in order of worth, and writes gpu_report.md and gpu_report.json after every row.
 
-A section that fails leaves its traceback there and the next one begins; what the time did not reach is listed. On a
-CPU it runs at toy sizes, which show that it works and nothing about speed.
+A row or section that fails leaves its error there and the next one begins; what the time did not reach is listed. On a
+CPU it runs at toy sizes, which show that it works and nothing about speed. Correctness compares with what a CPU
+computed of a trained model. Make both on any machine, and carry the folder `small`:
 
-python scripts/gpu_report.py --minutes 9 --output report
-python scripts/gpu_report.py --only correctness decoding
+vaswani-transformer train --recipe quickstart --minutes 1 --output-dir runs/small
+python scripts/gpu_report.py --prepare small --model runs/small
+
+Then, on the GPU:
+
+python scripts/gpu_report.py --minutes 9 --output report --model small
+python scripts/gpu_report.py --only machine decoding cudnn
 
 The package need not be installed. Where transformers is older than pyproject.toml allows and there is no network,
 carry wheels: 15 MB for Python 3.12, beside an image with torch 2.11, tokenizers, accelerate, pyarrow and pandas.
@@ -19,6 +25,7 @@ pip install --no-index --no-deps --target site wheels/*.whl && PYTHONPATH=site p
 import argparse
 import copy
 import functools
+import gc
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -53,10 +60,12 @@ PACKAGES = ("torch", "transformers", "tokenizers", "accelerate", "datasets", "tr
 DATA_SHEETS = {"H200": 989, "H100 80GB HBM3": 989, "H100 PCIe": 756, "A100": 312, "L4": 121, "V100": 125, "T4": 65}
 DATA_SHEET = next((rate for part, rate in DATA_SHEETS.items() if part in NAME), None)
 PRECISIONS = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-# The small model that correctness trains: pairs, seconds, real tokens a side of an update, compared sentences.
-PAIRS, SECONDS, TOKENS, COMPARED = (60_000, 45, 4000, 64) if IS_GPU else (300, 1, 300, 4)
-DECODED, TURNS = ((1, 32, 128, 512), 2) if IS_GPU else ((1, 3), 1)
+COMPARED = 64  # test sentences of correctness
+DECODED_SIZE, DECODED, TURNS = ("base", (1, 32, 128, 512), 2) if IS_GPU else ("tiny", (1, 3), 1)
+MANY_WORKERS = 4 if IS_GPU else 1
+LONGEST_KERNELS = 12  # which a training section lists
 UPDATES, SAVE_STEPS, KILL_AT = (30, 10, 17) if IS_GPU else (5, 2, 3)  # of the runs that resume compares
+NO_GPU = "needs a GPU"
 
 
 class TimeOverError(BaseException):
@@ -70,21 +79,23 @@ def machine():
     """Versions, and rates of square products of random matrices by the model's linear layer, in TFLOP/s."""
     versions = {each: importlib.metadata.version(each) for each in PACKAGES if importlib.util.find_spec(each)}
     yield {"Python": platform.python_version(), "cuDNN": torch.backends.cudnn.version(), **versions}
-    memory = torch.cuda.get_device_properties(0).total_memory / 2**30 if IS_GPU else None
-    yield {"device": NAME, "GiB": memory, "CUDA": torch.version.cuda, "cores": os.cpu_count()}
+    memory = torch.cuda.get_device_properties(0).total_memory / 2**30 if IS_GPU else NO_GPU
+    yield {"device": NAME, "GiB": memory, "CUDA": torch.version.cuda or NO_GPU, "cores": os.cpu_count()}
     from vaswani_transformer.analysis.cost import measure_matrix_rate
     from vaswani_transformer.version import code_version
 
-    row = {"code": code_version(), "data sheet, bf16": DATA_SHEET}
-    for name, dtype in PRECISIONS.items() if IS_GPU else [("fp32", torch.float32)]:
-        use_tf32(name == "tf32")
-        row[name] = measure_matrix_rate(torch.device(DEVICE), dtype) / 1e12
+    def rate(precision):
+        use_tf32(precision == "tf32")
+        return {"TFLOP/s": measure_matrix_rate(torch.device(DEVICE), PRECISIONS[precision]) / 1e12}
+
+    yield {"code": code_version(), "data sheet, bf16": DATA_SHEET or "unknown"}
+    for precision in PRECISIONS if IS_GPU else ("fp32",):
+        yield attempt({"products in": precision}, rate, precision)
     use_tf32(False)
-    yield row
 
 
-def correctness(is_flex=False):
-    """A small model, trained here in fp32 on the built-in corpus, against itself on the CPU in fp32.
+def correctness(model_folder, is_flex=False):
+    """The model of --model against what a CPU computed of it in fp32 when --prepare was given.
 
     Logits: largest difference, over real target tokens. Loss and gradients: relative differences of the smoothed loss,
     in autocast for bf16 and fp16, and of all gradients as one vector. Greedy and beam: share of test sentences whose
@@ -93,34 +104,25 @@ def correctness(is_flex=False):
     from transformers.utils import is_flash_attn_2_available
     from transformers.utils.import_utils import is_torch_flex_attn_available
 
-    model, batch, num_updates = train_small_model()
-    reference = copy.deepcopy(model).cpu()
-    expected, translations = outcome(reference, batch, "fp32"), translate(reference, batch)
-    yield {"trained": f"{num_updates} updates", "smoothed loss of test pairs": expected[1].item()}
+    model, batch, expected = load_expected(model_folder)
+    yield {"expected by": expected["code"], "torch": expected["torch"], "smoothed loss": expected["loss"]}
     kinds = ["sdpa", "eager"] + ["flash_attention_2"] * is_flash_attn_2_available()
     for kind in ["flex_attention"] * is_torch_flex_attn_available() if is_flex else kinds:
         for precision, dtype in PRECISIONS.items():
             if ("flash" in kind and dtype == torch.float32) or (not IS_GPU and precision not in ("fp32", "bf16")):
                 continue
+            use_tf32(precision == "tf32")
             row = {"attention": kind, "precision": precision}
-            try:
-                model.set_attn_implementation(kind)
-                use_tf32(precision == "tf32")
-                logits, loss, grads = zip(outcome(model, batch, precision), expected, strict=True)
-                row["logits"] = (logits[0] - logits[1]).abs().max().item()
-                row["loss"] = (loss[0] / loss[1] - 1).item()
-                row["gradients"] = ((grads[0] - grads[1]).norm() / grads[1].norm()).item()
-                for name, rows in translate(copy.deepcopy(model).to(dtype), batch).items():
-                    same = [first == second for first, second in zip(rows, translations[name], strict=True)]
-                    row[name] = sum(same) / len(same)
-            except Exception as error:
-                row["problem"] = f"{type(error).__name__}: {str(error)[:200]}"
+            row = attempt(row, compare_update, model, batch, expected, kind, precision)
+            if "problem" not in row:
+                row = attempt(row, compare_translations, model, batch, expected, dtype)
             yield row
+    use_tf32(False)
 
 
-def flex_attention():
+def flex_attention(model_folder):
     """As correctness, with an attention that is compiled for each precision."""
-    yield from correctness(is_flex=True)
+    yield from correctness(model_folder, is_flex=True)
 
 
 def synchronisations():
@@ -131,33 +133,40 @@ def synchronisations():
     import benchmark_decoding
     import benchmark_training as benchmark
 
-    task = benchmark.Task("ours", "base", DEVICE, 25_000, 16, 1, True, False)
-    with tempfile.TemporaryDirectory() as folder:
-        trainers = {steps: benchmark.make_trainer(task, folder, max_steps=steps) for steps in (6, 16)}
-        yield {"of": "an update", **waits_of(lambda steps: trainers[steps].train(), 6, 16)}
-    model = trainers[16].model.bfloat16().eval()
-    vars(model).pop("forward", None)  # in autocast, which our search leaves to transformers'
-    sentences = benchmark_decoding.synthetic_sentences(benchmark_decoding.Workload("base", 4, 32, 32))
-    for num_beams in (1, 4):
+    def waits_of_update():
+        task = benchmark.Task("ours", "base", DEVICE, 25_000, 16, 1, True, False)
+        with tempfile.TemporaryDirectory() as folder:
+            trainers = {steps: benchmark.make_trainer(task, folder, max_steps=steps) for steps in (6, 16)}
+            return waits_of(lambda steps: trainers[steps].train(), 6, 16)
 
-        def decode(steps, num_beams=num_beams):
-            no_word = benchmark_decoding.NO_WORD
-            options = {"num_beams": num_beams, "eos_token_id": no_word, "max_new_tokens": steps}
-            benchmark_decoding.translate(model, [(sentences, None)], options)
+    def waits_of_step(num_beams):
+        workload = benchmark_decoding.Workload("base", num_beams, 32, 32)
+        translate = translator_of("ours", workload)
+        sentences = benchmark_decoding.synthetic_sentences(workload)
+
+        def decode(steps):
+            options = {"num_beams": num_beams, "eos_token_id": benchmark_decoding.NO_WORD, "max_new_tokens": steps}
+            translate([(sentences, None)], options)
 
         decode(20)
-        yield {"of": f"a decoding step, beam {num_beams}", **waits_of(decode, 20, 40)}
+        return waits_of(decode, 20, 40)
+
+    yield attempt({"of": "an update"}, waits_of_update)
+    for num_beams in (1, 4):
+        yield attempt({"of": f"a decoding step, beam {num_beams}"}, waits_of_step, num_beams)
 
 
 def training_base():
-    """Updates of up to 25,000 real tokens a side, of made-up pairs; contestants take turns, each in a fresh process.
+    """Updates of up to 25,000 real tokens a side, of made-up pairs; contestants take turns in this process.
 
-    Target tokens/s: real ones over the wall time of 20 updates, after 5 (compiled: 20). % of peak: operations of all
-    real tokens (`analysis.cost.training_flops`) over what square bf16 products reach in that process, or over the data
-    sheet. MiB: most that the second update allocates beyond weights and Adam. Marian: MarianMTModel under
-    Seq2SeqTrainer, with our batches.
+    Target tokens/s: real ones over the wall time of 20 updates, after 5 (compiled: 20). Workers: processes that read
+    ahead. % of peak: operations of all real tokens (`analysis.cost.training_flops`) over what square bf16 products
+    reach then, or over the data sheet. MiB: most that the second update allocates beyond weights and Adam. GiB: most
+    that an update allocates, and that torch reserves for it. Marian: MarianMTModel under Seq2SeqTrainer, with our
+    batches. Then kernels (on a CPU: operators) of an update: all, by kind, the longest. % busy: time of all of them
+    over the last ms an update.
     """
-    yield from measure_training("base")
+    yield from measure_training("base", compared_workers=0)
 
 
 def training_big():
@@ -173,26 +182,58 @@ def training_compiled():
 def decoding():
     """Beam 4, random weights, 30 tokens of every sentence, one batch; tokens/s: of the best hypotheses, by `generate`.
 
-    After a first call the contestants take turns; bf16 on a GPU. CTranslate2, if installed: the same weights in fp16.
+    After a first call the contestants take turns; bf16 on a GPU. Captured: whether our steps were replayed as a CUDA
+    graph. CTranslate2, if installed: the same weights in fp16.
     """
     import benchmark_decoding as benchmark
 
-    size = "base" if IS_GPU else "tiny"
-    ours = benchmark.make_ours(SimpleNamespace(model=None), benchmark.Workload(size, 4, 1, 1))
-    models = {"ours": copy.deepcopy(ours), "marian": benchmark.make_marian(ours)}
-    models = {name: model.to(DEVICE, PRECISIONS["bf16" if IS_GPU else "fp32"]) for name, model in models.items()}
-    options = {"num_beams": 4, "eos_token_id": benchmark.NO_WORD, "max_new_tokens": benchmark.NUM_STEPS}
-    calls = {name: functools.partial(benchmark.translate, model) for name, model in models.items()}
+    engines = {}
+
+    def measure(name, workload, turn):
+        if name not in engines:
+            engines[name] = translator_of(name, workload)
+        batches = [(benchmark.synthetic_sentences(workload), None)]
+        options = {"num_beams": 4, "eos_token_id": benchmark.NO_WORD, "max_new_tokens": benchmark.NUM_STEPS}
+        if turn == 0:
+            engines[name](batches, options)
+        started = time.perf_counter()
+        rate = engines[name](batches, options) / (time.perf_counter() - started)
+        return {"tokens/s": rate, "captured": has_captured() if name == "ours" else ""}
+
+    names = ["ours", "marian"]
     if IS_GPU and importlib.util.find_spec("ctranslate2"):
-        calls["ctranslate2"] = ctranslate2_of(ours)
+        names.append("ctranslate2")
     for count in DECODED:
-        sentences = benchmark.synthetic_sentences(benchmark.Workload(size, 4, count, count))
-        for turn in range(-1, TURNS):
-            for name, call in calls.items():
-                started = time.perf_counter()
-                rate = call([(sentences, None)], options) / (time.perf_counter() - started)
-                if turn >= 0:
-                    yield {"sentences": count, "by": name, "turn": turn, "tokens/s": rate}
+        workload = benchmark.Workload(DECODED_SIZE, 4, count, count)
+        empty_caches()
+        for turn in range(TURNS):
+            for name in names:
+                yield attempt({"sentences": count, "by": name, "turn": turn}, measure, name, workload, turn)
+
+
+def cudnn():
+    """Seconds of one `generate`, 4 tokens of 32 sentences of a length that is new, with cuDNN's attention off and on.
+
+    cuDNN makes a plan for each new shape. Our own `generate` should take as long either way. First: loads kernels.
+    """
+    import benchmark_decoding as benchmark
+
+    def measure(name):
+        translate = translator_of(name, benchmark.Workload(DECODED_SIZE, 4, 32, 32))
+        seconds = {}
+        for key, is_on, lengths in (("first, s", False, [19]), ("off, s", False, [20, 21]), ("on, s", True, [30, 31])):
+            torch.backends.cuda.enable_cudnn_sdp(is_on)
+            started = time.perf_counter()
+            for length in lengths:
+                sentences = benchmark.synthetic_sentences(benchmark.Workload(DECODED_SIZE, 4, 32, 32, length))
+                options = {"num_beams": 4, "eos_token_id": benchmark.NO_WORD, "max_new_tokens": 4}
+                translate([(sentences, None)], options)
+            seconds[key] = (time.perf_counter() - started) / len(lengths)
+        return {**seconds, "on / off": seconds["on, s"] / seconds["off, s"]}
+
+    for name in ("ours", "marian"):
+        yield attempt({"by": name}, measure, name)
+        torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def resume():
@@ -205,55 +246,86 @@ def resume():
     runs += [("whole again", "again", 0, ())] + [("one process under torchrun", "nccl", 0, torchrun)] * IS_GPU
     with tempfile.TemporaryDirectory() as folder:
         for run, place, kill_at, launcher in runs:
-            job = {"folder": f"{folder}/{place}", "kill_at": kill_at}
-            found = {"weights": "killed"} if kill_at and IS_GPU else None if IS_GPU else train_and_hash(**job)
-            if IS_GPU:
-                command = [sys.executable, *launcher, __file__, "--job", json.dumps(job)]
-                done = subprocess.run(command, capture_output=True, text=True)
-                if done.returncode != (-signal.SIGKILL if kill_at else 0):
-                    raise RuntimeError(f"{run}: {done.returncode}\n{done.stderr[-2500:]}")
-            yield {"run": run, **(found or json.loads(done.stdout.splitlines()[-1]))}
+            yield attempt({"run": run}, run_job, {"folder": f"{folder}/{place}", "kill_at": kill_at}, launcher)
 
 
-_ORDER = (machine, correctness, synchronisations, training_base, decoding, resume, training_big)
+_ORDER = (machine, correctness, synchronisations, training_base, decoding, cudnn, resume, training_big)
 _ORDER += (training_compiled, flex_attention)
 SECTIONS = {section.__name__.replace("_", "-"): section for section in _ORDER}
 NEED_GPU = ("synchronisations", "training-big", "training-compiled", "flex-attention")
+NEED_MODEL = ("correctness", "flex-attention")
 
 
 # ---- parts of sections ----
 
 
-def train_small_model():
-    """A model that is trained for some seconds on the built-in corpus, a batch of test pairs, and the updates."""
-    import benchmark_training as benchmark
-    from transformers import TrainerCallback
+def attempt(row, call, *arguments):
+    """The row with what the call finds, or with its problem; the traceback goes to stderr."""
+    try:
+        return {**row, **call(*arguments)}
+    except Exception as error:
+        traceback.print_exc()
+        return {**row, "problem": f"{type(error).__name__}: {str(error)[:300]}"}
+
+
+def empty_caches():
+    """Gives back the GPU's memory that nothing uses."""
+    from vaswani_transformer import fast_search_vaswani_transformer as search
+
+    vars(search._OF_THREAD).pop("captured", None)  # a graph keeps its memory
+    gc.collect()
+    if IS_GPU:
+        torch.cuda.empty_cache()
+
+
+def has_captured():
+    """Whether our search has captured a step since `empty_caches`; it forgets its graphs where torch captures none."""
+    from vaswani_transformer import fast_search_vaswani_transformer as search
+
+    if not IS_GPU:
+        return NO_GPU
+    return "yes" if getattr(search._OF_THREAD, "captured", {}) else "no"
+
+
+def prepare(folder, trained):
+    """Copies a trained model, with test sentences and what this CPU computes of them."""
+    from safetensors.torch import save_file
 
     from vaswani_transformer import data
+    from vaswani_transformer.evaluation.loading import load_for_inference
+    from vaswani_transformer.version import code_version
 
-    train, test = (data.load_corpus(dataset="builtin", split=split) for split in ("train", "test"))
-    train, test, times = train.select(range(PAIRS)), test.select(range(COMPARED)), []
-    tokenizer = data.train_tokenizer(sentences=data.corpus_sentences(train), vocab_size=6000 if IS_GPU else 400)
-    train, test = (data.tokenize_corpus(each, tokenizer) for each in (train, test))
+    model, tokenizer = load_for_inference(trained, device="cpu")
+    model.eval()
+    test = data.load_corpus(dataset="builtin", split="test").select(range(COMPARED))
+    batch = data.TranslationCollator(tokenizer)(data.tokenize_corpus(test, tokenizer).to_list())
+    logits, loss, gradients = outcome(model, batch, "fp32")
+    expected = {"code": code_version(), "torch": torch.__version__, "loss": loss.item(), **translate(model, batch)}
+    model.save_pretrained(folder)
+    save_file({**batch, "logits": logits, "gradients": gradients}, folder / "expected.safetensors")
+    (folder / "expected.json").write_text(json.dumps(expected), encoding="utf-8")
 
-    class Stop(TrainerCallback):
-        def on_step_end(self, args, state, control, **kwargs):
-            times.append(time.monotonic())
-            control.should_training_stop = times[-1] - times[0] > SECONDS
 
-    task = benchmark.Task("ours", "tiny", DEVICE, TOKENS, 0, 1, False, False)
-    schedule = {"max_steps": 100_000, "warmup_steps": 400, "learning_rate": None}
-    with tempfile.TemporaryDirectory() as folder:
-        trainer = benchmark.make_trainer(task, folder, train, tokenizer, **schedule)
-        trainer.add_callback(Stop())
-        trainer.train()
-    return trainer.model.eval(), data.TranslationCollator(tokenizer)(test.to_list()), len(times)
+def load_expected(folder):
+    """What `prepare` has written: the model, a batch, and what is expected."""
+    from safetensors.torch import load_file
+
+    from vaswani_transformer import VaswaniTransformerForConditionalGeneration
+
+    model = VaswaniTransformerForConditionalGeneration.from_pretrained(folder).to(DEVICE).eval()
+    tensors = load_file(folder / "expected.safetensors")
+    expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    expected |= {name: tensors.pop(name) for name in ("logits", "gradients")}
+    return model, tensors, expected
 
 
 def use_tf32(is_on):
-    """Makes products of fp32 matrices in TF32, or exactly; a CPU has one way."""
+    """Makes products of fp32 matrices in TF32, or exactly; a CPU has one way.
+
+    After `torch.backends.fp32_precision = "tf32"` torch.compile fails, as it asks for the precision in the older way.
+    """
     if IS_GPU:
-        torch.backends.fp32_precision = "tf32" if is_on else "ieee"
+        torch.set_float32_matmul_precision("high" if is_on else "highest")
 
 
 def outcome(model, batch, precision):
@@ -277,6 +349,27 @@ def translate(model, batch):
     return {name: [[token for token in row if token] for row in rows.tolist()] for name, rows in found.items()}
 
 
+def compare_update(model, batch, expected, kind, precision):
+    """Differences of one update's results from those expected."""
+    model.set_attn_implementation(kind)
+    logits, loss, gradients = outcome(model, batch, precision)
+    difference = (gradients - expected["gradients"]).norm() / expected["gradients"].norm()
+    return {
+        "logits": (logits - expected["logits"]).abs().max().item(),
+        "loss": loss.item() / expected["loss"] - 1,
+        "gradients": difference.item(),
+    }
+
+
+def compare_translations(model, batch, expected, dtype):
+    """Shares of the sentences that have the expected translation."""
+    shares = {}
+    for name, rows in translate(copy.deepcopy(model).to(dtype), batch).items():
+        same = [row == expected_row for row, expected_row in zip(rows, expected[name], strict=True)]
+        shares[name] = sum(same) / len(same)
+    return shares
+
+
 def waits_of(call, few, many):
     """Waits for the GPU of one step of `call`, of which `many` steps are compared with `few`."""
     counts = []
@@ -295,18 +388,63 @@ def waits_of(call, few, many):
     return {"synchronisations": more.total() / (many - few), "most of them": most}
 
 
-def measure_training(size, is_compiled=False):
-    """Rows of a training section."""
+def measure_training(size, is_compiled=False, compared_workers=None):
+    """Rows of a training section; with `compared_workers` ours also runs with this number."""
     import benchmark_training as benchmark
 
     layout = (size, DEVICE, 25_000, 20, os.cpu_count(), True) if IS_GPU else ("tiny", DEVICE, 256, 1, 1, False)
+    before = 20 if is_compiled else 5
+    runs = [("ours", MANY_WORKERS), ("marian", MANY_WORKERS)]
+    if compared_workers is not None:
+        runs.append(("ours", compared_workers))
+
+    def measure(name, num_workers):
+        empty_caches()
+        task = benchmark.Task(name, *layout, is_compiled, before=before)
+        found = benchmark.measure(task, dataloader_num_workers=num_workers)
+        milliseconds[name] = found["milliseconds"]
+        return {
+            "target tokens/s": found["target_tokens_per_second"],
+            "ms an update": found["milliseconds"],
+            "% of peak": 100 * found["utilization"],
+            "% of data sheet": found["flops_per_second"] / DATA_SHEET / 1e10 if DATA_SHEET else "unknown",
+            "MiB": found["activation_mib"],
+            "GiB allocated": found.get("allocated_gib", NO_GPU),
+            "GiB reserved": found.get("reserved_gib", NO_GPU),
+            "loss": found["loss"],
+        }
+
+    def profile(name):
+        empty_caches()
+        task = benchmark.Task(name, *layout, is_compiled, profile=True, before=before)
+        operations[name] = benchmark.measure(task, dataloader_num_workers=MANY_WORKERS)["operations"]
+        total = sum(row["ms"] for row in operations[name])
+        return {"kernels, ms": total, "% busy": 100 * total / milliseconds[name] if IS_GPU else NO_GPU}
+
+    milliseconds, operations = {}, {}
     for turn in range(TURNS):
-        for name in ("ours", "marian") if IS_GPU else ("ours",):
-            task = benchmark.Task(name, *layout, is_compiled, before=20 if is_compiled else 5)
-            found = benchmark.run(task) if IS_GPU else benchmark.measure(task)
-            row = {"by": name, "turn": turn, "target tokens/s": found["target_tokens_per_second"]}
-            row |= {"% of peak": 100 * found["utilization"], "MiB": found["activation_mib"], "loss": found["loss"]}
-            yield {**row, "% of data sheet": DATA_SHEET and found["flops_per_second"] / DATA_SHEET / 1e10}
+        for name, num_workers in runs:
+            yield attempt({"by": name, "workers": num_workers, "turn": turn}, measure, name, num_workers)
+    for name in ("ours", "marian"):  # at last, as a profiler may slow down what follows
+        yield attempt({"by": name}, profile, name)
+    for name, rows in operations.items():
+        for kind, time_of_kind in benchmark.time_by_kind(rows).items():
+            yield {"by": name, "kind": kind, "ms": time_of_kind}
+    for name, rows in operations.items():
+        for row in rows[:LONGEST_KERNELS]:
+            yield {"by": name, **row, "name": row["name"][:120]}
+
+
+def translator_of(name, workload):
+    """`benchmark_decoding.translate` by a contestant of the workload's size, in bf16 on a GPU."""
+    import benchmark_decoding as benchmark
+
+    model = benchmark.make_ours(SimpleNamespace(model=None), workload)
+    if name == "ctranslate2":
+        return ctranslate2_of(model)
+    if name == "marian":
+        model = benchmark.make_marian(model)
+    return functools.partial(benchmark.translate, model.to(DEVICE, PRECISIONS["bf16" if IS_GPU else "fp32"]))
 
 
 def ctranslate2_of(model):
@@ -330,6 +468,17 @@ def ctranslate2_of(model):
         return sum(len(each.hypotheses[0]) for each in engine.translate_batch(texts, beam_size=4, **limits))
 
     return translate
+
+
+def run_job(job, launcher):
+    """What `train_and_hash` finds; on a GPU in a process of its own."""
+    if not IS_GPU:
+        return train_and_hash(**job)
+    command = [sys.executable, *launcher, __file__, "--job", json.dumps(job)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != (-signal.SIGKILL if job["kill_at"] else 0):
+        raise RuntimeError(f"it ended with {done.returncode}: ...{done.stderr[-250:]}")
+    return {"weights": "killed"} if job["kill_at"] else json.loads(done.stdout.splitlines()[-1])
 
 
 def train_and_hash(folder, kill_at):
@@ -377,7 +526,7 @@ def write(folder, report):
         (folder / f"{name}.new").replace(folder / name)
 
 
-def run_sections(names, folder, minutes):
+def run_sections(names, folder, minutes, model_folder=None):
     """Runs sections until the time is over, and returns the report."""
     started, sections = time.monotonic(), {}
     report = {"device": NAME, "minutes": minutes, "seconds": 0.0, "not_reached": [*names], "sections": sections}
@@ -389,11 +538,17 @@ def run_sections(names, folder, minutes):
     signal.setitimer(signal.ITIMER_REAL, 60 * minutes)
     try:
         for name in names:
-            definition, can_run = " ".join(SECTIONS[name].__doc__.split()), IS_GPU or name not in NEED_GPU
-            sections[name] = {"definition": definition, "rows": []}
-            sections[name]["problem"] = "" if can_run else f"{name} needs a GPU."
+            section, problem = SECTIONS[name], ""
+            arguments = [model_folder] if name in NEED_MODEL else []
+            if name in NEED_GPU and not IS_GPU:
+                problem = f"{name} needs a GPU."
+            elif arguments == [None]:
+                problem = f"{name} was left out: it needs --model FOLDER, which --prepare FOLDER makes."
+            definition = " ".join(section.__doc__.split())
+            sections[name] = {"definition": definition, "rows": [], "problem": problem}
             try:
-                for row in SECTIONS[name]() if can_run else ():
+                empty_caches()
+                for row in () if problem else section(*arguments):
                     sections[name]["rows"].append(row)
                     report["seconds"] = time.monotonic() - started
                     write(folder, report)
@@ -416,12 +571,24 @@ def main(argv=None):
     parser.add_argument("--minutes", type=float, default=9, help="after which it stops (default: 9)")
     parser.add_argument("--output", type=Path, default=Path("gpu_report"), help="folder of the report")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=[*SECTIONS], help="sections, in this order")
+    parser.add_argument("--model", type=Path, metavar="FOLDER", help="what --prepare has made, for correctness")
+    parser.add_argument(
+        "--prepare",
+        type=Path,
+        metavar="FOLDER",
+        help="copy the trained --model with what a CPU makes of it",
+    )
     parser.add_argument("--job", type=json.loads, help=argparse.SUPPRESS)
     args = parser.parse_args(argv)
     if args.job:
         print(json.dumps(train_and_hash(**args.job)))
         return
-    report = run_sections(args.only, args.output, args.minutes)
+    if args.prepare:
+        if args.model is None:
+            parser.error("`--prepare` needs a trained model. Add --model FOLDER.")
+        prepare(args.prepare, args.model)
+        return
+    report = run_sections(args.only, args.output, args.minutes, args.model)
     print(f"{args.output}/gpu_report.md; not reached: {', '.join(report['not_reached']) or 'none'}")
 
 

@@ -2,13 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scripts/gpu_report.py` at toy sizes on a CPU; what needs a GPU is replaced by a stand-in or says so by name."""
 
+import functools
 import json
 import sys
 import time
 import warnings
+import weakref
 
 import pytest
 import torch
+
+from vaswani_transformer import fast_search_vaswani_transformer as search
 
 
 @pytest.fixture(scope="module")
@@ -31,29 +35,190 @@ def read(folder):
     return json.loads((folder / "gpu_report.json").read_text(encoding="utf-8"))
 
 
+@pytest.fixture
+def small(gpu_report, checkpoint, tmp_path, monkeypatch):
+    """What --prepare makes of a model."""
+    monkeypatch.setattr(gpu_report, "COMPARED", 4)
+    gpu_report.main(["--prepare", str(tmp_path / "small"), "--model", str(checkpoint)])
+    return tmp_path / "small"
+
+
 @pytest.mark.heavy
 @pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU it takes minutes: run the script")
-def test_report_has_every_section_on_a_cpu(gpu_report, tmp_path, capsys):
-    gpu_report.main(["--output", str(tmp_path), "--minutes", "5"])
-    report = read(tmp_path)
+def test_report_has_every_section_on_a_cpu(gpu_report, small, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    output = tmp_path / "report"
+    gpu_report.main(["--output", str(output), "--minutes", "5", "--model", str(small)])
+    report = read(output)
     sections = report["sections"]
     assert [*sections] == [*gpu_report.SECTIONS] and report["not_reached"] == []
     problems = {name: section["problem"] for name, section in sections.items() if section["problem"]}
     assert problems == {name: f"{name} needs a GPU." for name in gpu_report.NEED_GPU}
     assert all(section["rows"] for name, section in sections.items() if name not in gpu_report.NEED_GPU)
+    rows = {name: section["rows"] for name, section in sections.items()}
+    assert not [row for section in rows.values() for row in section if "problem" in row]
 
-    (trained, exact, *others) = sections["correctness"]["rows"]
-    assert trained["trained"].endswith("updates")
-    assert [exact[name] for name in ("precision", "logits", "loss", "gradients", "beam")] == ["fp32", 0, 0, 0, 1]
-    assert all(0 < row["logits"] < 0.2 and row["gradients"] < 0.2 for row in others)
-    weights = {row["run"]: row["weights"] for row in sections["resume"]["rows"]}
+    weights = {row["run"]: row["weights"] for row in rows["resume"]}
     assert weights["whole"] == weights["resumed"] == weights["whole again"] != weights["killed"]
-    assert sections["training-base"]["rows"][0]["target tokens/s"] > 0
-    assert {row["by"] for row in sections["decoding"]["rows"]} == {"ours", "marian"}
+    trained = [row for row in rows["training-base"] if "target tokens/s" in row]
+    assert [(row["by"], row["workers"]) for row in trained] == [("ours", 1), ("marian", 1), ("ours", 0)]
+    assert all(row["target tokens/s"] > 0 and row["GiB reserved"] == "needs a GPU" for row in trained)
+    for name in ("ours", "marian"):
+        total = next(row["kernels, ms"] for row in rows["training-base"] if row["by"] == name and "% busy" in row)
+        kinds = [
+            row["ms"] for row in rows["training-base"] if row["by"] == name and row.keys() == {"by", "kind", "ms"}
+        ]
+        assert sum(kinds) == pytest.approx(total) and total > 0
+    assert {(row["by"], row["captured"]) for row in rows["decoding"]} == {("ours", "needs a GPU"), ("marian", "")}
+    assert [row["by"] for row in rows["cudnn"]] == ["ours", "marian"]
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
 
-    text = (tmp_path / "gpu_report.md").read_text(encoding="utf-8")
-    assert "| sentences | by | turn | tokens/s |" in text and "synchronisations needs a GPU." in text
-    assert {path.name for path in tmp_path.iterdir()} == {"gpu_report.json", "gpu_report.md"}
+    text = (output / "gpu_report.md").read_text(encoding="utf-8")
+    assert "| sentences | by | turn | tokens/s | captured |" in text and "synchronisations needs a GPU." in text
+    assert {path.name for path in output.iterdir()} == {"gpu_report.json", "gpu_report.md"}
+    assert not [*(tmp_path / "elsewhere").iterdir()]
+
+
+def test_correctness_compares_with_the_numbers_that_were_carried(gpu_report, small, monkeypatch):
+    monkeypatch.setattr(gpu_report, "outcome", functools.partial(changed, gpu_report.outcome))
+    expected, exact, *others = gpu_report.correctness(small)
+    assert expected["torch"] == torch.__version__ and expected["smoothed loss"] > 0
+    assert [exact[name] for name in ("attention", "precision", "greedy", "beam")] == ["sdpa", "fp32", 1, 1]
+    assert exact["logits"] == pytest.approx(0.25, abs=1e-4)
+    assert exact["loss"] == pytest.approx(0.5, abs=1e-5) and exact["gradients"] == pytest.approx(2, abs=1e-5)
+    assert [(row["attention"], row["precision"]) for row in others] == [
+        ("sdpa", "bf16"),
+        ("eager", "fp32"),
+        ("eager", "bf16"),
+    ]
+
+
+def changed(outcome, *arguments):
+    """An outcome of another device: logits higher by 1/4, the loss by a half, gradients three times as large."""
+    logits, loss, gradients = outcome(*arguments)
+    return logits + 0.25, loss * 1.5, gradients * 3
+
+
+def test_correctness_is_left_out_in_one_line_without_a_model(gpu_report, tmp_path):
+    gpu_report.main(["--output", str(tmp_path), "--only", "correctness"])
+    section = read(tmp_path)["sections"]["correctness"]
+    problem = "correctness was left out: it needs --model FOLDER, which --prepare FOLDER makes."
+    assert section["rows"] == [] and section["problem"] == problem
+
+
+def test_prepare_needs_a_model(gpu_report, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        gpu_report.main(["--prepare", str(tmp_path)])
+    assert "Add --model FOLDER." in capsys.readouterr().err
+
+
+def fails(*args, **kwargs):
+    raise RuntimeError("libcublas.so.12 not found")
+
+
+PROBLEM = "RuntimeError: libcublas.so.12 not found"
+
+
+def test_contestant_that_fails_leaves_the_other_ones_rows_of_decoding(gpu_report, monkeypatch):
+    translator_of = gpu_report.translator_of
+    working = lambda name, workload: (fails if name == "marian" else translator_of)(name, workload)  # noqa: E731
+    monkeypatch.setattr(gpu_report, "translator_of", working)
+    rows = [*gpu_report.decoding()]
+    assert [row["sentences"] for row in rows] == [1, 1, 3, 3]
+    for row in rows:
+        assert row.get("problem") == (PROBLEM if row["by"] == "marian" else None)
+        assert ("tokens/s" in row) == (row["by"] == "ours")
+
+
+def test_contestants_train_in_this_process_and_one_that_fails_leaves_the_others(gpu_report, monkeypatch):
+    import benchmark_training
+
+    tasks = []
+
+    def measure(task, dataloader_num_workers):
+        tasks.append((task.contestant, dataloader_num_workers, task.profile))
+        if task.contestant == "marian":
+            fails()
+        figures = {"milliseconds": 40.0, "target_tokens_per_second": 1000.0, "utilization": 0.5, "activation_mib": 1.0}
+        kernels = [("matrix products", "nvjet", 20.0), ("attention", "fmha", 10.0), ("matrix products", "xmma", 6.0)]
+        operations = [{"kind": kind, "name": name, "calls": 1, "ms": ms} for kind, name, ms in kernels]
+        return {**figures, "flops_per_second": 1e12, "loss": 5.0, "operations": operations}
+
+    monkeypatch.setattr(benchmark_training, "measure", measure)
+    monkeypatch.setattr(benchmark_training, "run", fails)
+    monkeypatch.setattr(gpu_report, "IS_GPU", True)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    rows = [*gpu_report.training_base()]
+    assert tasks == [
+        ("ours", 1, False),
+        ("marian", 1, False),
+        ("ours", 0, False),
+        ("ours", 1, True),
+        ("marian", 1, True),
+    ]
+    assert [row.get("problem") for row in rows[:5]] == [None, PROBLEM, None, None, PROBLEM]
+    assert rows[3] == {"by": "ours", "kernels, ms": 36.0, "% busy": 90.0}
+    assert rows[5:7] == [
+        {"by": "ours", "kind": "matrix products", "ms": 26.0},
+        {"by": "ours", "kind": "attention", "ms": 10.0},
+    ]
+    assert rows[7] == {"by": "ours", "kind": "matrix products", "name": "nvjet", "calls": 1, "ms": 20.0}
+
+
+def test_caches_are_empty_when_a_section_begins(gpu_report, tmp_path, monkeypatch):
+    events = []
+
+    def section():
+        """Defined."""
+        events.append("section")
+        yield {"figure": 1}
+
+    monkeypatch.setattr(gpu_report, "IS_GPU", True)
+    monkeypatch.setattr(gpu_report, "SECTIONS", {"first": section, "second": section})
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: events.append("emptied"))
+    search._OF_THREAD.captured = {"cuda:0": "a graph"}
+    gpu_report.run_sections(["first", "second"], tmp_path, 1)
+    assert events == ["emptied", "section"] * 2
+    assert not hasattr(search._OF_THREAD, "captured")
+
+
+@pytest.mark.parametrize("name", ["ours", "marian"])
+def test_nothing_of_a_contestant_stays_behind(gpu_report, name, monkeypatch):
+    import benchmark_training
+
+    models, make_trainer = [], benchmark_training.make_trainer
+
+    def watched(*args, **kwargs):
+        trainer = make_trainer(*args, **kwargs)
+        models.append(weakref.ref(trainer.model))
+        return trainer
+
+    monkeypatch.setattr(benchmark_training, "make_trainer", watched)
+    task = benchmark_training.Task(name, "tiny", "cpu", 256, 1, 1, False, False, before=2)
+    benchmark_training.measure(task, dataloader_num_workers=0)
+    gpu_report.empty_caches()
+    assert len(models) == 1 and models[0]() is None
+
+
+@pytest.mark.parametrize(("graphs", "answer"), [({"cuda:0": ("stream", "graph")}, "yes"), ({}, "no"), (None, "no")])
+def test_whether_a_search_has_captured_is_told(gpu_report, graphs, answer, monkeypatch):
+    monkeypatch.setattr(gpu_report, "IS_GPU", True)
+    if graphs is not None:
+        monkeypatch.setattr(search._OF_THREAD, "captured", graphs, raising=False)
+    assert gpu_report.has_captured() == answer
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_precision_of_products_can_be_read_as_torch_compile_reads_it(gpu_report, is_on, monkeypatch):
+    monkeypatch.setattr(gpu_report, "IS_GPU", True)
+    try:
+        gpu_report.use_tf32(True)
+        gpu_report.use_tf32(is_on)
+        assert torch.get_float32_matmul_precision() == ("high" if is_on else "highest")
+        assert torch.backends.cuda.matmul.fp32_precision == ("tf32" if is_on else "ieee")
+    finally:
+        torch.set_float32_matmul_precision("highest")
 
 
 def test_failing_section_keeps_its_rows_and_leaves_the_others(gpu_report, tmp_path, monkeypatch):
