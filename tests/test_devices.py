@@ -16,7 +16,7 @@ from vaswani_transformer import fast_search_vaswani_transformer as fast_search
 from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.data import TranslationCollator
 from vaswani_transformer.evaluation.loading import load_for_inference, precision_of
-from vaswani_transformer.evaluation.scoring import align_pairs, score_pairs
+from vaswani_transformer.evaluation.scoring import score_pairs
 from vaswani_transformer.evaluation.translate import translate, translate_n_best
 from vaswani_transformer.generation_vaswani_transformer import without_cudnn_attention
 
@@ -72,7 +72,6 @@ USES = {
     "translate": lambda model, tokenizer: list(translate(model, tokenizer, SOURCES)),
     "best": lambda model, tokenizer: list(translate_n_best(model, tokenizer, SOURCES, num_best=2)),
     "score": lambda model, tokenizer: list(score_pairs(model, tokenizer, SOURCES, TARGETS)),
-    "align": lambda model, tokenizer: list(align_pairs(model, tokenizer, SOURCES, TARGETS)),
     "maps": lambda model, tokenizer: attention_maps(model, tokenizer, SOURCES[0], TARGETS[0]).cross.tolist(),
     "pipeline": lambda model, tokenizer: pipeline(
         "translation", model=model, tokenizer=tokenizer, device=model.device
@@ -92,21 +91,20 @@ def plain(value):
 @pytest.mark.slow
 @pytest.mark.parametrize("is_fast", [True, False], ids=["our search", "transformers' search"])
 @pytest.mark.parametrize("name", USES)
-def test_translating_scoring_and_aligning_give_what_they_give_on_the_cpu(
-    models, tiny_tokenizer, name, is_fast, monkeypatch
-):
+def test_translating_and_scoring_give_what_they_give_on_the_cpu(models, tiny_tokenizer, name, is_fast, monkeypatch):
     if is_fast:  # a GPU's weights are plain, those of the Python device are of a class of their own
         monkeypatch.setattr(fast_search, "is_plain", lambda model: True)
     expected, got = both(models, lambda model: plain(USES[name](model, tiny_tokenizer)))
     assert got == expected
 
 
-@pytest.mark.parametrize("use", [score_pairs, align_pairs])
-def test_scoring_and_aligning_wait_a_few_times_a_batch_whatever_it_holds(models, tiny_tokenizer, use):
+def test_scoring_waits_a_few_times_a_batch_whatever_it_holds(models, tiny_tokenizer):
     counts = []
     for copies in (1, 8):
         with waits() as found:
-            list(use(models[1], tiny_tokenizer, SOURCES * copies, TARGETS * copies, max_tokens_per_batch=10**6))
+            list(
+                score_pairs(models[1], tiny_tokenizer, SOURCES * copies, TARGETS * copies, max_tokens_per_batch=10**6)
+            )
         counts.append(len(found))
     assert counts[0] == counts[1] <= 7
 

@@ -293,24 +293,13 @@ def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _score(args: argparse.Namespace) -> None:
+    from .evaluation.loading import load_for_inference
     from .evaluation.scoring import score_files
 
-    penalty = {"length_penalty": args.length_penalty, "length_penalty_offset": args.length_penalty_offset}
-    _compute_pairs(args, score_files, **penalty)
-
-
-def _align(args: argparse.Namespace) -> None:
-    from .evaluation.scoring import align_files
-
-    _compute_pairs(args, align_files, layer=args.layer, heads=args.heads)
-
-
-def _compute_pairs(args: argparse.Namespace, compute: Callable[..., int], **options: Any) -> None:
-    from .evaluation.loading import load_for_inference
-
     model, tokenizer = load_for_inference(args.model, device=args.device, bf16=args.bf16)
+    options = {name: getattr(args, name) for name in ("length_penalty", "length_penalty_offset")}
     options |= {"max_tokens_per_batch": args.max_tokens_per_batch, "progress": sys.stderr.isatty()}
-    compute(model, tokenizer, args.source, args.target, args.output, **options)
+    score_files(model, tokenizer, args.source, args.target, args.output, **options)
 
 
 def _push(args: argparse.Namespace) -> None:
@@ -385,11 +374,6 @@ _DECODING = {
     **_PENALTY,
     "--max-new-tokens-over-source N": "output limit of each sentence: its source tokens + N (default: the model's)",
     "--int8": "compute in int8, on a CPU: faster in a quarter of the memory, with some other translations",
-}
-_PAIRS = {
-    **_COMPUTING,
-    "--source FILE!": "source sentences, one a line; - is stdin",
-    "--target FILE!": "translations, line by line as in --source; - is stdin",
 }
 _TRAIN_TOKENIZER = {
     "files FILE...": "UTF-8 text of both languages, one sentence a line, usually two files",
@@ -466,19 +450,13 @@ _PUSH = {
     "--commit-message TEXT": "first line of the commit's message",
 }
 _SCORE = {
-    **_PAIRS,
+    **_COMPUTING,
+    "--source FILE!": "source sentences, one a line; - is stdin",
+    "--target FILE!": "translations, line by line as in --source; - is stdin",
     "--output FILE=-": (
         "JSON lines with log_prob (natural logarithm), length (tokens with </s>) and score; - is stdout"
     ),
     **_PENALTY,
-}
-_ALIGN = {
-    **_PAIRS,
-    "--output FILE=-": (
-        "alignments in Pharaoh's format, 0-0 2-1: source word, target word, counted from 0; - is stdout"
-    ),
-    "--layer N": "decoder layer whose attention is read, from 0 (default: the last)",
-    "--heads N...": "heads whose attention is averaged, from 0 (default: all)",
 }
 _EXPORT = {
     **_MODEL,
@@ -504,13 +482,13 @@ _COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], dict[str, str],
     "evaluate": (_evaluate, _EVALUATE, "Translate a test set and score it by every metric"),
     "translate": (_translate, _TRANSLATE, "Translate a file or stdin"),
     "score": (_score, _SCORE, "Score given translations by the model's probability"),
-    "align": (_align, _ALIGN, "Align the words of given translations by the model's attention"),
     "push": (_push, _PUSH, "Upload a model to the Hub, with its code and card, in one commit"),
     "export": (_export, _EXPORT, "Write a model for plain transformers (Marian) or CTranslate2"),
 }
 
 
 _GONE = {  # commands and options of 0.2.0, and what to do instead
+    "align": "Run `python scripts/paper/align.py` of the repository, with the same options.",
     "demo": "Run `python scripts/space/app.py` of the repository, with the same options.",
     "plot": "Run `python scripts/paper/draw_attention.py` of the repository, with the same options.",
     "--stock": "Export --to marian, then `hf upload USER/NAME FOLDER`.",

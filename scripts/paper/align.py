@@ -1,155 +1,119 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-def align_pairs(
-    model: VaswaniTransformerForConditionalGeneration,
-    tokenizer: PreTrainedTokenizerBase,
-    sources: Iterable[str],
-    targets: Iterable[str],
-    *,
-    layer: int | None = None,
-    heads: Sequence[int] | None = None,
-    **batching: Any,
-) -> Iterator[list[tuple[int, int]]]:
-    """The words that are aligned in each pair, in the order of the input.
+"""Aligns the words of given translations by a model's attention (section 3.2.3), in Pharaoh's format: 0-0 2-1.
 
-    Each target word is aligned to the source word that the decoder attends to most while it predicts the target word:
-    weights are averaged over heads and summed over the tokens of both words. A word is what stands between white
-    space, counted from 0. A pair with an empty side has no alignment. The other arguments are those of `score_pairs`.
+Each target word is aligned to the source word that the decoder attends to most while it predicts the target word:
+weights are averaged over heads and summed over the tokens of both words. A word is what stands between white space,
+counted from 0. A pair with an empty side has no alignment.
+
+Shapes: B batch, H heads, S source length, T target length.
+"""
+
+import argparse
+import re
+import sys
+
+import numpy as np
+import torch
+
+from vaswani_transformer.evaluation.loading import load_for_inference
+from vaswani_transformer.evaluation.translate import compute_in_batches, open_lines, padded, paired, tokenize
+from vaswani_transformer.files import check_outputs, write_lines
+
+
+def align_pairs(model, tokenizer, sources, targets, layer=-1, heads=None, **batching):
+    """Yield the aligned words of each pair of sentences: (source word, target word), in the order of target words.
 
     Args:
-        layer: Decoder layer whose attention is read, from 0; None takes the last one.
+        model: In eval mode.
+        tokenizer: Saved with the model.
+        sources: Source sentences.
+        targets: Their translations.
+        layer: Decoder layer whose attention is read, from 0; -1 is the last one.
         heads: Heads to average, from 0; None takes all.
-        **batching: max_tokens_per_batch, progress and total.
-
-    Returns:
-        Pairs of source word and target word for each pair of sentences, in the order of the target words.
-
-    Raises:
-        ValueError: `layer` or a head does not exist, or there are more sentences on one side than on the other.
-
-    Example:
-        >>> list(align_pairs(model, tokenizer, ["A dog runs today."], ["Heute rennt ein Hund."]))
-        [[(3, 0), (2, 1), (0, 2), (1, 3)]]
-
-    Paper: section 3.2.3.
+        **batching: max_tokens_per_batch and progress.
     """
-    num_layers, num_heads = model.config.num_decoder_layers, model.config.num_heads
-    layer = num_layers - 1 if layer is None else layer
-    heads = sorted(set(range(num_heads) if heads is None else heads))
-    if layer not in range(num_layers) or not heads or not set(heads) <= set(range(num_heads)):
-        raise ValueError(
-            f"`layer` must be below {num_layers} and `heads` below {num_heads}, counted from 0, got {layer} and "
-            f"{heads}. Choose those that the model has."
-        )
+    heads = list(range(model.config.num_heads)) if heads is None else heads
 
-    def compute(rows: list[Row]) -> list[list[tuple[int, int]]]:
-        weights = _cross_attention(model, rows, layer, heads, tokenizer.pad_token_id)
-        return [
-            align_words(matrix[: len(target_words), : len(source_words)], source_words, target_words)
-            for matrix, (_, _, source_words, target_words) in zip(weights, rows, strict=True)
-        ]
+    def encode(pairs):
+        columns = []
+        for texts in map(list, zip(*pairs, strict=True)):
+            encoded = tokenize(tokenizer, texts, return_offsets_mapping=True)
+            columns += [encoded["input_ids"], map(token_words, texts, encoded["offset_mapping"])]
+        rows = zip(*columns, strict=True)
+        return [row if row[1].any() and row[3].any() else () for row in rows]
 
-    return compute_in_batches(
-        paired(sources, targets, "targets"),
-        partial(_encode, tokenizer),
-        partial(map, compute),
-        empty=list,
-        doing="aligning",
-        **batching,
-    )
+    def compute(batches):
+        for rows in batches:
+            weights = cross_attention(model, rows, tokenizer.pad_token_id, layer)[:, heads].mean(axis=1)
+            yield [
+                align_words(matrix[: len(target_words), : len(source_words)], source_words, target_words)
+                for matrix, (_, source_words, _, target_words) in zip(weights, rows, strict=True)
+            ]
+
+    pairs = paired(sources, targets, "targets")
+    return compute_in_batches(pairs, encode, compute, empty=list, doing="aligning", **batching)
 
 
-def align_words(
-    weights: np.ndarray, source_words: list[list[int]], target_words: list[list[int]]
-) -> list[tuple[int, int]]:
-    """Pairs of source word and target word; of equal weights the first source word wins.
+def align_words(weights, source_words, target_words):
+    """Return pairs of source word and target word; of equal weights the first source word wins.
 
     Args:
         weights: (T, S) attention of each target token to each source token.
-        source_words: For each source token the words that it is a part of, usually one; `</s>` is part of none.
-        target_words: The same for each target token.
+        source_words: (S, source words), from `token_words`.
+        target_words: (T, target words), from `token_words`.
     """
-    by_source_word = weights @ _membership(source_words)  # (T, source words)
-    is_part = _membership(target_words).T  # (target words, T)
-    sums = is_part @ by_source_word  # (target words, source words)
-    return [(int(sums[word].argmax()), int(word)) for word in np.flatnonzero(is_part.any(axis=1))]
+    sums = target_words.T @ weights @ source_words  # (target words, source words)
+    return [(source, target) for target, source in enumerate(sums.argmax(axis=1).tolist())]
 
 
-def token_words(text: str, offsets: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """For each token the words of the text that it covers at least one character of.
+def token_words(text, offsets):
+    """Return a table (tokens, words): True where a token covers a character of a word.
 
     Args:
         text: Words between white space.
         offsets: Start and end of each token in the text; bytes of one character have the same, `</s>` covers nothing.
     """
-    word_of_character = [-1] * len(text)
-    for number, word in enumerate(_WORD.finditer(text)):
-        word_of_character[slice(*word.span())] = [number] * len(word.group())
-    return [sorted(set(word_of_character[start:end]) - {-1}) for start, end in offsets]
-
-
-def _membership(words: list[list[int]]) -> np.ndarray:
-    """(tokens, words) 1.0 where a token is part of a word, else 0.0."""
-    table = np.zeros((len(words), 1 + max((word for row in words for word in row), default=-1)))
-    for token, row in enumerate(words):
-        table[token, row] = 1.0
-    return table
-
-
-def _encode(tokenizer: PreTrainedTokenizerBase, pairs: list[tuple[str, str]]) -> list[Row]:
-    """Source tokens, target tokens, and the words of both; nothing for a pair with a side without words."""
-    sides = []
-    for texts in map(list, zip(*pairs, strict=True)):
-        encoded = tokenize(tokenizer, texts, return_offsets_mapping=True)
-        words = [token_words(text, spans) for text, spans in zip(texts, encoded["offset_mapping"], strict=True)]
-        sides.append((encoded["input_ids"], words))
-    (source_ids, source_words), (target_ids, target_words) = sides
-    rows = zip(source_ids, target_ids, source_words, target_words, strict=True)
-    return [row if any(row[2]) and any(row[3]) else () for row in rows]
+    words = np.array([word.span() for word in re.finditer(r"\S+", text)]).reshape(-1, 2)
+    starts, ends = np.array(offsets).T[..., None]
+    return np.maximum(starts, words[:, 0]) < np.minimum(ends, words[:, 1])
 
 
 @torch.inference_mode()
-def _cross_attention(
-    model: VaswaniTransformerForConditionalGeneration, rows: list[Row], layer: int, heads: list[int], pad_token_id: int
-) -> np.ndarray:
-    """(B, T, S) weights in float64, averaged over heads; row t belongs to the step that predicts target token t."""
-    kept = []
-    attention = model.model.decoder.layers[layer].encoder_attn
-    hooks = [  # this layer alone is asked for its weights: those of all would fill the memory
-        attention.register_forward_pre_hook(
-            lambda module, args, kwargs: (args, {**kwargs, "output_attentions": True}), with_kwargs=True
-        ),
-        # (B, H, T, S) -> (B, T, S)
-        attention.register_forward_hook(lambda module, args, output: kept.append(output[1][:, heads].mean(dim=1))),
-    ]
-    try:
-        _decode(model, rows, pad_token_id)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    weights: np.ndarray = kept[0].cpu().double().numpy()
-    return weights
+def cross_attention(model, rows, pad_token_id, layer):
+    """Return weights (B, H, T, S); row t belongs to the step that predicts target token t."""
+    input_ids, attention_mask = padded([row[0] for row in rows], pad_token_id, model.device)
+    labels, _ = padded([row[2] for row in rows], pad_token_id, model.device)
+    outputs = model.model(
+        input_ids=input_ids,
+        attention_mask=attention_mask,
+        decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels),
+        use_cache=False,
+        output_attentions=True,
+    )
+    return outputs.cross_attentions[layer].cpu().double().numpy()
 
 
-def align_files(
-    model: VaswaniTransformerForConditionalGeneration,
-    tokenizer: PreTrainedTokenizerBase,
-    source_file: str | Path,
-    target_file: str | Path,
-    output_file: str | Path = STANDARD_STREAM,
-    **options: Any,
-) -> int:
-    """Writes the word alignments of two files in Pharaoh's format, "0-0 2-1": source word, target word, from 0.
-
-    The other arguments are those of `score_files`.
-
-    Args:
-        **options: Of `align_pairs`, for example layer, heads or progress.
-
-    Example:
-        >>> align_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "newstest2014.align", layer=3)
-    """
-    with _open_pairs(source_file, target_file, output_file) as (sources, targets, total):
-        aligned = align_pairs(model, tokenizer, sources, targets, total=total, **options)
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, help="folder of a model, or its id on the Hub")
+    parser.add_argument("--source", required=True, help="source sentences, one a line; - is stdin")
+    parser.add_argument("--target", required=True, help="translations, line by line as in --source; - is stdin")
+    parser.add_argument("--output", default="-", help="file for the alignments (default: -, stdout)")
+    parser.add_argument("--layer", type=int, default=-1, help="decoder layer to read, from 0 (default: the last)")
+    parser.add_argument("--heads", type=int, nargs="+", help="heads to average, from 0 (default: all)")
+    parser.add_argument("--max-tokens-per-batch", type=int, default=4096, help="padded tokens at once (default: 4096)")
+    parser.add_argument("--bf16", action="store_true", help="compute in bfloat16, on a GPU")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    args = parser.parse_args()
+    check_outputs({"output": args.output}, [args.source, args.target])
+    model, tokenizer = load_for_inference(args.model, device=args.device, bf16=args.bf16)
+    batching = {"max_tokens_per_batch": args.max_tokens_per_batch, "progress": sys.stderr.isatty()}
+    with open_lines(args.source) as sources, open_lines(args.target) as targets:
+        aligned = align_pairs(model, tokenizer, sources, targets, args.layer, args.heads, **batching)
         lines = (" ".join(f"{source}-{target}" for source, target in words) for words in aligned)
-        return write_lines(lines, output_file)
+        write_lines(lines, args.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""What the page shows of a text, as plain JSON: translations with scores, aligned words and attention."""
+"""What the page shows of a text, as plain JSON: translations with scores and attention."""
 
 import base64
 from dataclasses import asdict, replace
@@ -9,7 +9,6 @@ import numpy as np
 from transformers.utils import logging
 
 from vaswani_transformer.analysis.attention import attention_maps
-from vaswani_transformer.evaluation.scoring import align_pairs
 from vaswani_transformer.evaluation.translate import translate_n_best
 from vaswani_transformer.pipeline_vaswani_transformer import by_sentence, split_text
 
@@ -23,9 +22,9 @@ def answer(model, tokenizer, text, num_best):
     """Translate a visitor's text.
 
     The answer has a `message` that says why there is no translation. Otherwise it has `before`, the text before the
-    first sentence, and `sentences`. Each sentence has its `source`, the text `after` it, the `alignment` of its best
-    translation as pairs of words, and `translations`. Each translation has its figures and either `maps` ("cross" and
-    "decoder") or a `note` that says why there are none. The map `encoder` belongs to the sentence.
+    first sentence, and `sentences`. Each sentence has its `source`, the text `after` it, and `translations`. Each
+    translation has its figures and either `maps` ("cross" and "decoder") or a `note` that says why there are none. The
+    map `encoder` belongs to the sentence.
     """
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half characters become "�"
     if not text.strip():
@@ -69,12 +68,10 @@ def translated(model, tokenizer, text, num_best):
     ((parts, found),) = by_sentence(iter([text]), model, tokenizer, None, search, edit, again)
     if not all(found):
         return {"message": "The model found no translation of this text."}
-    sources = parts[1::2]
-    alignments = align_pairs(model, tokenizer, sources, [hypotheses[0].text for hypotheses in found])
     sentences = []
     num_sent = 0
-    for source, after, alignment, hypotheses in zip(sources, parts[2::2], alignments, found, strict=True):
-        sentence = {"source": source, "after": after, "alignment": alignment, "translations": []}
+    for source, after, hypotheses in zip(parts[1::2], parts[2::2], found, strict=True):
+        sentence = {"source": source, "after": after, "translations": []}
         for hypothesis in hypotheses:
             translation = asdict(hypothesis)
             sentence["translations"].append(translation)

@@ -10,7 +10,7 @@ const SIDES = {
 };
 const MEAN = "mean";
 const PAIRS_HINT = "The darker a word, the less sure the model is of it. Point at a word, or move with Tab and the arrow "
-  + "keys, to see what it is aligned with.";
+  + "keys, to read its probability.";
 const HINT = "Point at a token or a cell, or move with Tab and the arrow keys, to read its weights.";
 
 const find = (selector) => element.querySelector(selector);
@@ -74,45 +74,32 @@ function showSentence(index) {
 }
 
 /** A sentence and its best translation, word by word. */
-function pairRow({ source, translations: [best], alignment }, index) {
-  const row = make("tr"), words = best.text.match(/\S+/g) || [], sides = [source.match(/\S+/g) || [], words];
-  const scores = best.words.map((each) => each.score), isScored = scores.length === words.length;
-  sides.forEach((texts, side) => {
-    const cell = make("td"), names = ["Sentence", "Translation"];
-    const strip = make("div", { class: "words", role: "toolbar", "aria-label": `${names[side]} ${index + 1}`, dir: "auto" });
-    if (side) strip.lang = props.lang;
-    const buttons = texts.map((text, place) => {
-      const partners = alignment.filter((pair) => pair[side] === place).map((pair) => sides[1 - side][pair[1 - side]]);
-      const sure = side && isScored ? Math.exp(scores[place]) : 1;
-      const told = [text, partners.length ? `aligned with ${partners.join(", ")}` : "aligned with nothing"];
-      if (side && isScored) told.push(`probability ${sure.toFixed(2)}`);
-      const node = make("button", { type: "button", class: "word", "data-word": place, "aria-label": told.join("; ") }, text);
-      tint(node, 1 - sure);
-      return node;
-    });
-    strip.append(...buttons);
-    rove(strip, buttons, buttons.length);
-    if (!side) {
-      const radio = make("input", { type: "radio", name: "sentence", value: index, "aria-label": `Sentence ${index + 1}` });
-      radio.checked = index === 0;
-      cell.append(radio);
-    }
-    cell.append(strip);
-    row.append(cell);
+function pairRow({ source, translations: [best] }, index) {
+  const row = make("tr"), left = make("td"), right = make("td");
+  const radio = make("input", { type: "radio", name: "sentence", value: index, "aria-label": `Sentence ${index + 1}` });
+  radio.checked = index === 0;
+  left.append(radio, make("span", { dir: "auto" }, source));
+  const strip = make("div", { class: "words", role: "toolbar", "aria-label": `Translation ${index + 1}`, dir: "auto" });
+  strip.lang = props.lang;
+  const words = best.text.match(/\S+/g) || [], isScored = best.words.length === words.length;
+  const buttons = words.map((word, place) => {
+    const sure = isScored ? Math.exp(best.words[place].score) : 1;
+    const told = isScored ? `${word}; probability ${sure.toFixed(2)}` : word;
+    const node = make("button", { type: "button", class: "word", "aria-label": told }, word);
+    tint(node, 1 - sure);
+    return node;
   });
-  row.pairs = alignment;
+  strip.append(...buttons);
+  rove(strip, buttons, buttons.length);
+  right.append(strip);
+  row.append(left, right);
   return row;
 }
 
-/** Marks the word that is pointed at and those that it is aligned with. */
-function showAligned({ target }) {
-  const word = target.closest(".word"), row = word?.closest("tr"), strips = row && [...row.querySelectorAll(".words")];
-  if (!word) return;
-  const side = strips.indexOf(word.parentElement), place = Number(word.dataset.word);
-  for (const node of element.querySelectorAll(".word.on")) node.classList.remove("on");
-  word.classList.add("on");
-  for (const pair of row.pairs) if (pair[side] === place) strips[1 - side].children[pair[1 - side]].classList.add("on");
-  find("#pairs-hint").textContent = `${word.getAttribute("aria-label")}.`;
+/** Tells how sure the model is of the word that is pointed at. */
+function showWord({ target }) {
+  const word = target.closest(".word");
+  if (word) find("#pairs-hint").textContent = `${word.getAttribute("aria-label")}.`;
 }
 
 function bestRow(translation, index) {
@@ -249,8 +236,8 @@ function point(event) {
   node.tabIndex = 0;
 }
 
-find(".pairs").addEventListener("pointerover", showAligned);
-find(".pairs").addEventListener("focusin", showAligned);
+find(".pairs").addEventListener("pointerover", showWord);
+find(".pairs").addEventListener("focusin", showWord);
 find(".attention").addEventListener("pointerover", point);
 find(".attention").addEventListener("focusin", point);
 element.addEventListener("change", ({ target }) => {

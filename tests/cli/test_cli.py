@@ -29,7 +29,12 @@ def test_help_of_every_command_describes_every_option(capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "script"), [("plot attention", "scripts/paper/draw_attention.py"), ("demo", "scripts/space/app.py")]
+    ("words", "script"),
+    [
+        ("align", "scripts/paper/align.py"),
+        ("demo", "scripts/space/app.py"),
+        ("plot attention", "scripts/paper/draw_attention.py"),
+    ],
 )
 def test_command_that_left_says_what_to_do(words, script, capsys):
     with pytest.raises(SystemExit):

@@ -198,17 +198,9 @@ def test_score_writes_a_json_line_for_each_pair(model_folder, corpus, capsys):
         assert row["score"] == pytest.approx(row["log_prob"] / ((5 + row["length"]) / 6))
 
 
-def test_align_writes_a_line_of_pairs_for_each_pair(model_folder, corpus, capsys):
-    assert main(["align", "--model", str(model_folder), *PAIRS, "--layer", "0", "--heads", "0", "1"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 40
-    assert [pair.split("-")[1] for pair in lines[0].split()] == ["0", "1", "2", "3", "4"]  # Ein Hund rennt im Park.
-
-
-@pytest.mark.parametrize("command", ["score", "align"])
-def test_files_of_different_length_are_refused(command, model_folder, corpus, capsys):
+def test_files_of_different_length_are_refused(model_folder, corpus, capsys):
     Path("short.de").write_text("Ein Hund.\n", encoding="utf-8")
-    arguments = [command, "--model", str(model_folder), *"--source train.en --target short.de --output out".split()]
+    arguments = ["score", "--model", str(model_folder), *"--source train.en --target short.de --output out".split()]
     assert "40 lines in train.en and 1 lines in short.de" in refused(capsys, arguments)
     assert not Path("out").exists()
 

@@ -154,7 +154,6 @@ def test_a_line_of_stdin_that_is_no_text_is_named_behind_the_translations_before
         ["translate", "--input", "bad", "--output", "out"],
         ["score", "--source", "bad", "--target", "train.de", "--output", "out"],
         ["score", "--source", "train.en", "--target", "bad", "--output", "out"],
-        ["align", "--source", "train.en", "--target", "bad", "--output", "out"],
         ["evaluate", "--source", "train.en", "--reference", "bad", "--translations", "out"],
         ["evaluate", "--source", "bad", "--reference", "train.de", "--translations", "out"],
     ],

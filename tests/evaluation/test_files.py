@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from vaswani_transformer.evaluation.scoring import align_files, align_pairs, score_files, score_pairs
+from vaswani_transformer.evaluation.scoring import score_files, score_pairs
 from vaswani_transformer.evaluation.translate import translate, translate_file, translate_n_best
 from vaswani_transformer.files import check_outputs, write_lines
 
@@ -130,14 +130,6 @@ def test_score_files_writes_a_json_object_for_each_line(tiny_model, tiny_tokeniz
     assert list(json.loads(lines[0])) == ["log_prob", "length", "score", "words"]
 
 
-def test_align_files_writes_pharaoh_format(tiny_model, tiny_tokenizer, pair_files, tmp_path):
-    assert align_files(tiny_model, tiny_tokenizer, *pair_files, tmp_path / "out", layer=0, heads=[1]) == 3
-    lines = (tmp_path / "out").read_text().splitlines()
-    assert lines[1] == ""
-    words = [[tuple(map(int, link.split("-"))) for link in line.split()] for line in lines]
-    assert words == list(align_pairs(tiny_model, tiny_tokenizer, *sides(pair_files), layer=0, heads=[1]))
-
-
 def test_score_files_reads_stdin_and_writes_stdout(tiny_model, tiny_tokenizer, pair_files, tmp_path, monkeypatch):
     source, target = pair_files
     score_files(tiny_model, tiny_tokenizer, source, target, tmp_path / "out")
@@ -148,11 +140,10 @@ def test_score_files_reads_stdin_and_writes_stdout(tiny_model, tiny_tokenizer, p
     assert output.getvalue() == (tmp_path / "out").read_bytes()
 
 
-@pytest.mark.parametrize("compute", [score_files, align_files])
-def test_files_of_different_length_are_refused(tiny_model, tiny_tokenizer, pair_files, tmp_path, compute):
+def test_files_of_different_length_are_refused(tiny_model, tiny_tokenizer, pair_files, tmp_path):
     pair_files[1].write_text("Ein Hund.\nPark\n")
     with pytest.raises(ValueError, match="as many lines as `source`, got 3 lines in .*source and 2 lines in .*target"):
-        compute(tiny_model, tiny_tokenizer, *pair_files, tmp_path / "out")
+        score_files(tiny_model, tiny_tokenizer, *pair_files, tmp_path / "out")
 
 
 @pytest.mark.parametrize("stdin", ["A dog.\n\n", "A dog.\n\nTwo women read.\nA\n"])
@@ -183,7 +174,6 @@ def test_a_sentence_beyond_64_kib_is_refused_by_every_function(tiny_model, tiny_
         translate(tiny_model, tiny_tokenizer, texts, **SHORT),
         translate_n_best(tiny_model, tiny_tokenizer, texts, 1, **SHORT),
         score_pairs(tiny_model, tiny_tokenizer, ["a"] * 4, texts),
-        align_pairs(tiny_model, tiny_tokenizer, texts, ["a"] * 4),
     ):
         with pytest.raises(ValueError, match="at most 65536 bytes, got 65538 in "):
             list(results)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from tiny import SENTENCES, make_model
 
+from vaswani_transformer.evaluation import scoring
 from vaswani_transformer.evaluation import translate as translating
 from vaswani_transformer.evaluation.scoring import score_pairs, score_tokens
 from vaswani_transformer.evaluation.translate import decoding_config
@@ -104,3 +105,9 @@ def test_score_pairs_reads_streams_chunk_by_chunk(tiny_model, tiny_tokenizer, mo
     sources = (read.append(source) or source for source in SOURCES)
     next(score_pairs(tiny_model, tiny_tokenizer, sources, iter(TARGETS)))
     assert read == SOURCES[:2]
+
+
+@pytest.mark.parametrize("name", ["align_files", "align_pairs", "align_words", "token_words"])
+def test_alignment_that_left_names_the_script(name):
+    with pytest.raises(ImportError, match=rf"`{name}` is gone .*scripts/paper/align\.py"):
+        getattr(scoring, name)

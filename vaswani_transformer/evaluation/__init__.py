@@ -3,7 +3,7 @@
 """Use of a trained model, and how good it is.
 
 - `loading` loads a model with its tokenizer.
-- `translate` translates sentences and files; `scoring` scores and aligns given translations.
+- `translate` translates sentences and files; `scoring` scores given translations.
 - `report` evaluates on a test set by `metrics`, and reads and describes the results.
 
 No module is imported here, because they need different extras: `metrics` needs `[eval]`, the others only what the

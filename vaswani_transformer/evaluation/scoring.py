@@ -1,23 +1,20 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Given translations: their log-probability, length and GNMT score, and which source word each target word comes from.
+"""Scores of given translations: log-probability, length and GNMT score.
 
-Shapes: B batch, H heads, S source length, T target length, D d_model, V vocabulary, N target tokens.
+Shapes: B batch, T target length, D d_model, N target tokens.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
@@ -38,10 +35,6 @@ from .translate import (
     penalty_of,
     tokenize,
 )
-
-_WORD = re.compile(r"\S+")
-
-# ---- scores ----
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,8 +120,16 @@ def score_tokens(
     max_tokens: int,
 ) -> list[PairScore]:
     """Scores of pairs of token ids without `<s>`, all in one batch; `max_tokens` distributions are held at once."""
+    input_ids, attention_mask = padded([row[0] for row in pairs], tokenizer.pad_token_id, model.device)
+    labels, target_mask = padded([row[1] for row in pairs], tokenizer.pad_token_id, model.device)
     with without_cudnn_attention(model.device):
-        states, labels, is_real = _decode(model, pairs, tokenizer.pad_token_id)
+        outputs = model.model(
+            input_ids=input_ids,
+            attention_mask=attention_mask,
+            decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels),
+            use_cache=False,
+        )
+    states, is_real = outputs.last_hidden_state, target_mask.bool()
     states, labels = states[is_real.to(states.device)], labels[is_real]  # (B, T, D) -> (N, D), (B, T) -> (N,)
     log_probs = []
     for part, chosen in zip(states.split(max_tokens), labels.split(max_tokens), strict=True):
@@ -146,20 +147,6 @@ def score_tokens(
         )
         for target, each in zip(targets, rated, strict=True)
     ]
-
-
-def _decode(
-    model: VaswaniTransformerForConditionalGeneration, rows: list[Row], pad_token_id: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Decoder states (B, T, D) that predict the targets of rows, the targets (B, T), and where they are no padding."""
-    input_ids, attention_mask = padded([row[0] for row in rows], pad_token_id, model.device)
-    labels, target_mask = padded([row[1] for row in rows], pad_token_id, model.device)
-    decoder_input_ids = model.prepare_decoder_input_ids_from_labels(labels)
-    inputs = {"input_ids": input_ids, "attention_mask": attention_mask, "decoder_input_ids": decoder_input_ids}
-    return model.model(**inputs, use_cache=False).last_hidden_state, labels, target_mask.bool()
-
-
-# ---- pairs and files ----
 
 
 def score_files(
@@ -187,16 +174,6 @@ def score_files(
     Example:
         >>> score_files(model, tokenizer, "newstest2014.en", "newstest2014.de", "scores.jsonl")
     """
-    with _open_pairs(source_file, target_file, output_file) as (sources, targets, total):
-        scores = score_pairs(model, tokenizer, sources, targets, total=total, **options)
-        return write_lines((json.dumps(dataclasses.asdict(score)) for score in scores), output_file)
-
-
-@contextlib.contextmanager
-def _open_pairs(
-    source_file: str | Path, target_file: str | Path, output_file: str | Path
-) -> Iterator[tuple[Iterator[str], Iterator[str], int | None]]:
-    """Lines of both files, and their number if one of them is no stream."""
     check_outputs({"output": output_file}, [source_file, target_file])
     num_source, num_target = count_lines(source_file), count_lines(target_file)
     if None not in (num_source, num_target) and num_source != num_target:
@@ -204,5 +181,13 @@ def _open_pairs(
             f"`target` must have as many lines as `source`, got {num_source} lines in {source_file} and {num_target} "
             f"lines in {target_file}. Align the files line by line."
         )
+    total = num_target if num_source is None else num_source
     with open_lines(source_file) as sources, open_lines(target_file) as targets:
-        yield sources, targets, num_target if num_source is None else num_source
+        scores = score_pairs(model, tokenizer, sources, targets, total=total, **options)
+        return write_lines((json.dumps(dataclasses.asdict(score)) for score in scores), output_file)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("align_files", "align_pairs", "align_words", "token_words"):
+        raise ImportError(f"`{name}` is gone since 0.3.0. Use scripts/paper/align.py of the repository.")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
