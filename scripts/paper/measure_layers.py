@@ -14,11 +14,10 @@ import statistics
 import time
 
 import torch
-from tables import align_columns, wrap
+from tables import CONVOLUTIONAL, RECURRENT, SELF_ATTENTION, Sizes, align_columns, wrap
 from torch import nn
 
 from vaswani_transformer import VaswaniTransformerConfig
-from vaswani_transformer.analysis.cost import CONVOLUTIONAL, RECURRENT, SELF_ATTENTION, Sizes
 from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention
 
 NUM_HEADS = 8  # as in the base model

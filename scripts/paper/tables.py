@@ -9,20 +9,13 @@ Table 3 are trained by train_table3.py.
 import argparse
 import math
 import textwrap
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
-from vaswani_transformer import VaswaniTransformerConfig
-from vaswani_transformer.analysis.cost import (
-    CONTIGUOUS_PATH_LENGTH,
-    RECURRENT,
-    SELF_ATTENTION,
-    SEPARABLE_COMPLEXITY,
-    TABLE_1,
-    Sizes,
-    paper_flops,
-    table_3,
-    training_flops,
-)
+import torch
+
+from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
+from vaswani_transformer.analysis.cost import VARIATIONS, Variation, paper_flops, training_flops
 from vaswani_transformer.training.recipes import get_recipe
 
 
@@ -41,6 +34,86 @@ def wrap(text):
 
 
 # ---- Table 1 ----
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes that Table 1 speaks of.
+
+    Args:
+        n: Positions of the sequence.
+        d: Width of a position's representation.
+        k: Width of a convolution's kernel.
+        r: Positions that restricted self-attention looks at; it counts up to n, since there are no more.
+
+    Paper: section 4.
+    """
+
+    n: int = 1024
+    d: int = 512
+    k: int = 3
+    r: int = 64
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order of growth, with all constant factors 1; infinite where no number of layers would do."""
+
+    formula: str
+    value: Callable[[Sizes], float]
+
+    def __call__(self, sizes: Sizes) -> float:
+        """The number at these sizes."""
+        return self.value(sizes)
+
+
+@dataclass(frozen=True)
+class LayerType:
+    """A row of Table 1: operations of a layer, how many of them must wait for each other, steps between positions."""
+
+    name: str
+    complexity: Order
+    sequential_operations: Order
+    maximum_path_length: Order
+
+
+def _dilated_layers(sizes: Sizes) -> float:
+    """Layers whose kernels, each k times as dilated as the one before, join all positions: log_k n, rounded up."""
+    if sizes.k == 1 < sizes.n:
+        return math.inf
+    num_layers, reach = 1, sizes.k
+    while reach < sizes.n:
+        num_layers, reach = num_layers + 1, reach * sizes.k
+    return num_layers
+
+
+def _layers_of_width(n: int, width: int) -> float:
+    """Layers of `width` contiguous positions over n of them: n / width, rounded up; a width of 1 joins nothing."""
+    return math.inf if width == 1 < n else -(-n // width)
+
+
+_CONSTANT = Order("O(1)", lambda sizes: 1)
+_LINEAR = Order("O(n)", lambda sizes: sizes.n)
+
+SELF_ATTENTION = LayerType("self-attention", Order("O(n^2 d)", lambda s: s.n**2 * s.d), _CONSTANT, _CONSTANT)
+RECURRENT = LayerType("recurrent", Order("O(n d^2)", lambda s: s.n * s.d**2), _LINEAR, _LINEAR)
+CONVOLUTIONAL = LayerType(
+    "convolutional",
+    Order("O(k n d^2)", lambda s: s.k * s.n * s.d**2),
+    _CONSTANT,
+    Order("O(log_k n)", _dilated_layers),
+)
+RESTRICTED_SELF_ATTENTION = LayerType(
+    "self-attention, restricted",
+    Order("O(r n d)", lambda s: min(s.r, s.n) * s.n * s.d),
+    _CONSTANT,
+    Order("O(n/r)", lambda s: _layers_of_width(s.n, s.r)),
+)
+TABLE_1: tuple[LayerType, ...] = (SELF_ATTENTION, RECURRENT, CONVOLUTIONAL, RESTRICTED_SELF_ATTENTION)
+
+# What the text of section 4 adds on convolutions.
+CONTIGUOUS_PATH_LENGTH = Order("O(n/k)", lambda s: _layers_of_width(s.n, s.k))
+SEPARABLE_COMPLEXITY = Order("O(k n d + n d^2)", lambda s: s.k * s.n * s.d + s.n * s.d**2)
 
 
 def format_table_1(sizes):
@@ -250,6 +323,35 @@ def format_cost(cost):
 
 
 # ---- Table 3 ----
+
+
+@dataclass(frozen=True)
+class Table3Row:
+    """A row of Table 3 beside our model and its exact number of parameters, tied ones counted once."""
+
+    variation: Variation
+    config: VaswaniTransformerConfig
+    num_parameters: int
+
+    @property
+    def name(self) -> str:
+        """Name of the row."""
+        return self.variation.name
+
+
+def table_3(vocab_size: int = 37_000) -> list[Table3Row]:
+    """The rows of Table 3 with our parameter counts; models are built without memory for their weights.
+
+    Args:
+        vocab_size: Entries of the shared vocabulary; the paper says "about 37,000".
+    """
+    rows = []
+    for variation in VARIATIONS:
+        config = VaswaniTransformerConfig.from_preset(variation.preset, vocab_size=vocab_size)
+        with torch.device("meta"):
+            model = VaswaniTransformerForConditionalGeneration(config)
+        rows.append(Table3Row(variation, config, model.num_parameters()))
+    return rows
 
 
 def format_table_3(rows):

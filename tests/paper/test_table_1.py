@@ -6,9 +6,7 @@ import itertools
 import math
 
 import pytest
-from tables import format_table_1
-
-from vaswani_transformer.analysis.cost import (
+from tables import (
     CONTIGUOUS_PATH_LENGTH,
     CONVOLUTIONAL,
     RECURRENT,
@@ -17,6 +15,7 @@ from vaswani_transformer.analysis.cost import (
     SEPARABLE_COMPLEXITY,
     TABLE_1,
     Sizes,
+    format_table_1,
 )
 
 PRINTED = {

@@ -4,10 +4,9 @@
 
 import pytest
 from printed import TABLE_3
-from tables import common_vocabulary, format_table_3, implied_vocabulary
+from tables import common_vocabulary, format_table_3, implied_vocabulary, table_3
 
 from vaswani_transformer import VaswaniTransformerConfig
-from vaswani_transformer.analysis.cost import table_3
 
 ROWS = {row.name: row for row in table_3()}
 PRINTED = {name: row.variation.num_millions for name, row in ROWS.items() if row.variation.num_millions is not None}

@@ -1,16 +1,14 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The paper's figures of cost and size: the orders of Table 1, the FLOPs of Table 2, the rows of Table 3.
+"""The FLOPs of a training, as in Table 2, and the models of Table 3.
 
-`scripts/paper/tables.py` prints the three tables beside our figures.
+`scripts/paper/tables.py` prints the paper's tables beside our figures.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,90 +16,6 @@ import torch
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..cpu_kernels_vaswani_transformer import linear
-from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-
-# ---- Table 1: orders of growth of layers ----
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes that Table 1 speaks of.
-
-    Args:
-        n: Positions of the sequence.
-        d: Width of a position's representation.
-        k: Width of a convolution's kernel.
-        r: Positions that restricted self-attention looks at; it counts up to n, since there are no more.
-
-    Paper: section 4.
-    """
-
-    n: int = 1024
-    d: int = 512
-    k: int = 3
-    r: int = 64
-
-
-@dataclass(frozen=True)
-class Order:
-    """An order of growth, with all constant factors 1; infinite where no number of layers would do."""
-
-    formula: str
-    value: Callable[[Sizes], float]
-
-    def __call__(self, sizes: Sizes) -> float:
-        """The number at these sizes."""
-        return self.value(sizes)
-
-
-@dataclass(frozen=True)
-class LayerType:
-    """A row of Table 1: operations of a layer, how many of them must wait for each other, steps between positions."""
-
-    name: str
-    complexity: Order
-    sequential_operations: Order
-    maximum_path_length: Order
-
-
-def _dilated_layers(sizes: Sizes) -> float:
-    """Layers whose kernels, each k times as dilated as the one before, join all positions: log_k n, rounded up."""
-    if sizes.k == 1 < sizes.n:
-        return math.inf
-    num_layers, reach = 1, sizes.k
-    while reach < sizes.n:
-        num_layers, reach = num_layers + 1, reach * sizes.k
-    return num_layers
-
-
-def _layers_of_width(n: int, width: int) -> float:
-    """Layers of `width` contiguous positions over n of them: n / width, rounded up; a width of 1 joins nothing."""
-    return math.inf if width == 1 < n else -(-n // width)
-
-
-_CONSTANT = Order("O(1)", lambda sizes: 1)
-_LINEAR = Order("O(n)", lambda sizes: sizes.n)
-
-SELF_ATTENTION = LayerType("self-attention", Order("O(n^2 d)", lambda s: s.n**2 * s.d), _CONSTANT, _CONSTANT)
-RECURRENT = LayerType("recurrent", Order("O(n d^2)", lambda s: s.n * s.d**2), _LINEAR, _LINEAR)
-CONVOLUTIONAL = LayerType(
-    "convolutional",
-    Order("O(k n d^2)", lambda s: s.k * s.n * s.d**2),
-    _CONSTANT,
-    Order("O(log_k n)", _dilated_layers),
-)
-RESTRICTED_SELF_ATTENTION = LayerType(
-    "self-attention, restricted",
-    Order("O(r n d)", lambda s: min(s.r, s.n) * s.n * s.d),
-    _CONSTANT,
-    Order("O(n/r)", lambda s: _layers_of_width(s.n, s.r)),
-)
-TABLE_1: tuple[LayerType, ...] = (SELF_ATTENTION, RECURRENT, CONVOLUTIONAL, RESTRICTED_SELF_ATTENTION)
-
-# What the text of section 4 adds on convolutions.
-CONTIGUOUS_PATH_LENGTH = Order("O(n/k)", lambda s: _layers_of_width(s.n, s.k))
-SEPARABLE_COMPLEXITY = Order("O(k n d + n d^2)", lambda s: s.k * s.n * s.d + s.n * s.d**2)
-
 
 # ---- Table 2: FLOPs of a training ----
 
@@ -254,32 +168,3 @@ VARIATIONS: tuple[Variation, ...] = (
     Variation("E", 4.92, 25.7),
     Variation("big", 4.33, 26.4, 213, max_steps=300_000),
 )
-
-
-@dataclass(frozen=True)
-class Table3Row:
-    """A row of Table 3 beside our model and its exact number of parameters, tied ones counted once."""
-
-    variation: Variation
-    config: VaswaniTransformerConfig
-    num_parameters: int
-
-    @property
-    def name(self) -> str:
-        """Name of the row."""
-        return self.variation.name
-
-
-def table_3(vocab_size: int = 37_000) -> list[Table3Row]:
-    """The rows of Table 3 with our parameter counts; models are built without memory for their weights.
-
-    Args:
-        vocab_size: Entries of the shared vocabulary; the paper says "about 37,000".
-    """
-    rows = []
-    for variation in VARIATIONS:
-        config = VaswaniTransformerConfig.from_preset(variation.preset, vocab_size=vocab_size)
-        with torch.device("meta"):
-            model = VaswaniTransformerForConditionalGeneration(config)
-        rows.append(Table3Row(variation, config, model.num_parameters()))
-    return rows
