@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.analysis.cost import VARIATIONS, Variation, paper_flops, training_flops
+from vaswani_transformer.analysis.cost import VARIATIONS, Variation, training_flops
 from vaswani_transformer.training.recipes import get_recipe
 
 
@@ -141,6 +141,14 @@ def _number(value):
 
 
 # ---- Table 2 ----
+
+
+def paper_flops(device_seconds, flops_per_second):
+    """Cost of a training the paper's way: time x number of devices x the matrix rate one of them sustains.
+
+    Paper: Table 2, section 6.1.
+    """
+    return device_seconds * flops_per_second
 
 
 @dataclass(frozen=True, kw_only=True)

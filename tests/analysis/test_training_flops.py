@@ -1,12 +1,13 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import pytest
+import tables
 import torch
-from tables import cost_table, estimate_cost, format_cost, paper_trainings
+from tables import cost_table, estimate_cost, format_cost, paper_flops, paper_trainings
 from tiny import make_config
 
-from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
-from vaswani_transformer.analysis.cost import layer_parameters, paper_flops, training_flops
+from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration, analysis
+from vaswani_transformer.analysis.cost import layer_parameters, training_flops
 from vaswani_transformer.training.recipes import Recipe, get_recipe
 
 CONFIGS = {
@@ -54,6 +55,19 @@ def test_training_flops_are_six_for_each_weight_and_token_that_meet(name):
 
 def test_paper_flops_multiply_device_seconds_by_the_rate():
     assert paper_flops(device_seconds=8 * 3600, flops_per_second=9.5e12) == pytest.approx(2.736e17)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("TABLE_1", "SELF_ATTENTION", "RECURRENT", "CONVOLUTIONAL", "RESTRICTED_SELF_ATTENTION", "paper_flops"),
+        *("CONTIGUOUS_PATH_LENGTH", "SEPARABLE_COMPLEXITY", "Sizes", "Order", "LayerType", "Table3Row", "table_3"),
+    ],
+)
+def test_name_that_moved_into_the_script_says_so(name):
+    with pytest.raises(ImportError, match=rf"`{name}` is gone .* scripts/paper/tables\.py"):
+        getattr(analysis.cost, name)
+    assert hasattr(tables, name)
 
 
 def test_estimate_follows_from_tokens_and_speed():

@@ -3,9 +3,8 @@
 """Table 2: what the models cost, the paper's way and by counting operations."""
 
 import pytest
-from tables import PAPER_TRAININGS, estimate_cost
+from tables import PAPER_TRAININGS, estimate_cost, paper_flops
 
-from vaswani_transformer.analysis.cost import paper_flops
 from vaswani_transformer.training.recipes import get_recipe
 
 TRAININGS = {training.preset: training for training in PAPER_TRAININGS}

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Analysis: the paper's tables of cost and size, and attention weights.
+"""Analysis: the cost of a training, and attention weights.
 
 Nothing is imported here: what needs the model loads it when it is used.
 """

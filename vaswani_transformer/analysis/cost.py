@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The FLOPs of a training, as in Table 2, and the models of Table 3.
+"""The FLOPs of a training, and the models of the paper's Table 3.
 
 `scripts/paper/tables.py` prints the paper's tables beside our figures.
 """
@@ -17,15 +17,7 @@ import torch
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..cpu_kernels_vaswani_transformer import linear
 
-# ---- Table 2: FLOPs of a training ----
-
-
-def paper_flops(device_seconds: float, flops_per_second: float) -> float:
-    """Cost of a training the paper's way: time x number of devices x the matrix rate one of them sustains.
-
-    Paper: Table 2, section 6.1.
-    """
-    return device_seconds * flops_per_second
+# ---- FLOPs of a training ----
 
 
 def layer_parameters(config: VaswaniTransformerConfig) -> tuple[int, int]:
@@ -62,13 +54,13 @@ def measure_cost(trainer: Any) -> dict[str, Any]:
         `train_flops_paper`, `train_flops_counted` and `train_model_flops_utilization`, the second over the first.
         Empty where no token was counted.
 
-    Paper: Table 2.
+    Paper: Table 2 multiplies the time, the number of devices and the matrix rate that one of them sustains.
     """
     counts = trainer.cost.metrics()
     if not counts:
         return {}
     devices = measure_devices(trainer)
-    flops = paper_flops(counts["train_device_seconds"], devices["train_matrix_flops_per_second"])
+    flops = counts["train_device_seconds"] * devices["train_matrix_flops_per_second"]
     counted = training_flops(trainer.model.config, counts["train_source_tokens"], counts["train_target_tokens"])
     return {
         **counts,
@@ -168,3 +160,15 @@ VARIATIONS: tuple[Variation, ...] = (
     Variation("E", 4.92, 25.7),
     Variation("big", 4.33, 26.4, 213, max_steps=300_000),
 )
+
+
+_GONE = (
+    "CONTIGUOUS_PATH_LENGTH CONVOLUTIONAL LayerType Order RECURRENT RESTRICTED_SELF_ATTENTION SELF_ATTENTION "
+    "SEPARABLE_COMPLEXITY Sizes TABLE_1 Table3Row paper_flops table_3"
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _GONE.split():
+        raise ImportError(f"`{name}` is gone since 0.3.0. Use scripts/paper/tables.py of the repository.")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
