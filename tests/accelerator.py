@@ -5,7 +5,7 @@
 Its tensors report the device "accel:0" and hold a CPU tensor of which they have shape, strides and dtype; the same
 kernels run as on the CPU, so results are equal bit for bit. As on a GPU, an operation that mixes it with CPU tensors
 of at least one dimension fails, and `waits` notes what would make the host wait: a value read, a shape that depends on
-values, a copy between host and device that is not `non_blocking`.
+values, a copy between host and device that is not `non_blocking`. Where there is a GPU, tests get it instead.
 
 `conftest.py` imports this: torch starts the threads of backward passes with the first one, for the devices known then.
 """
@@ -13,6 +13,7 @@ values, a copy between host and device that is not `non_blocking`.
 import contextlib
 import functools
 import sys
+import warnings
 
 import pytest
 import torch
@@ -58,8 +59,21 @@ class AccelTensor(torch.Tensor):
 
 @contextlib.contextmanager
 def waits():
-    """List of what the host waits for while the context lasts: operation and place, from a line of the package."""
+    """List of what the host waits for while the context lasts: operation and place, from a line of the package.
+
+    Waits for a GPU are those that torch warns of; it does not name the operation.
+    """
     found = []
+    if torch.cuda.is_available():
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.showwarning = functools.partial(_note_warning, found)
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                yield found
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        return
     _watchers.append(found)
     try:
         yield found
@@ -69,9 +83,11 @@ def waits():
 
 @pytest.fixture
 def accel(monkeypatch):
-    """The device, which torch finds as the machine's accelerator while the test runs. `model.to(accel)` keeps ties."""
+    """The GPU, or else the device, which torch takes for the machine's accelerator. `model.to(accel)` keeps ties."""
+    if torch.cuda.is_available():
+        return torch.device("cuda", 0)
     if not _IS_FREE:
-        pytest.skip("this build of torch has an accelerator of its own")
+        pytest.skip("this build of torch is made for an accelerator, and there is no GPU")
     monkeypatch.setattr(sys.modules[__name__], "_is_present", True)
     monkeypatch.setattr(torch.__future__, "_swap_module_params_on_conversion", True)
     # as it is but for the class of the weight
@@ -122,6 +138,11 @@ def _note_waits(name, schema, args, kwargs, to_host):
             watcher.append(f"{name} at {_place()}")
 
 
+def _note_warning(found, message, *_):
+    if "called a synchronizing CUDA operation" in str(message):
+        found.append(f"wait at {_place()}")
+
+
 def _place():
     """The innermost line of the package, or else of whoever called torch."""
     frame, first = sys._getframe(1), None
@@ -129,7 +150,7 @@ def _place():
         path = frame.f_code.co_filename
         if "/vaswani_transformer/" in path:
             return f"{path.rpartition('/')[2]}:{frame.f_lineno}"
-        if first is None and "/torch/" not in path and path != __file__:
+        if first is None and "/torch/" not in path and path not in (__file__, warnings.__file__):
             first = f"{path.rpartition('/')[2]}:{frame.f_lineno}"
         frame = frame.f_back
     return first

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The accelerator of the tests refuses and counts what a GPU would refuse or wait for."""
 
+import warnings
+
+import accelerator
 import pytest
 import torch
 from accelerator import waits
@@ -14,7 +17,7 @@ def test_tensors_are_made_computed_and_differentiated_on_the_accelerator(accel):
     layer, states = layer.to(accel), torch.arange(6.0, device=accel).view(2, 3)
     layer(states).square().sum().backward()
     assert {each.device for each in (states, layer.weight, layer.weight.grad, states.new_ones(1))} == {accel}
-    assert torch.equal(layer.weight.grad.cpu(), expected)
+    torch.testing.assert_close(layer.weight.grad.cpu(), expected)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +29,7 @@ def test_tensors_of_the_host_are_refused_beside_the_accelerators(accel, mix):
     assert mix(torch.ones(2, device=accel), torch.ones(2, device=accel)).device == accel
     with pytest.raises(RuntimeError, match="same device"):
         mix(torch.ones(2, device=accel), torch.ones(2))
-    with pytest.raises(RuntimeError):
+    with pytest.raises((RuntimeError, TypeError)):
         torch.ones(2, device=accel).numpy()
 
 
@@ -62,4 +65,28 @@ def test_a_wait_is_noted_with_its_place(accel, name):
     x = torch.zeros(2, device=accel)
     with waits() as found:
         {**WAITS, **FREE}[name](x)
-    assert [each.rpartition(" at ")[2].split(":")[0] for each in found] == ["test_accelerator.py"] * (name in WAITS)
+    places = {each.rpartition(" at ")[2].split(":")[0] for each in found}
+    assert places == ({"test_accelerator.py"} if name in WAITS else set())
+
+
+# ---- a GPU in its place, which need not be there ----
+
+
+def test_device_is_the_gpu_and_its_waits_are_what_torch_warns_of(request, monkeypatch):
+    modes = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
+    assert request.getfixturevalue("accel") == torch.device("cuda:0")
+    with waits() as found:
+        warnings.warn("Synchronization debug mode is a prototype feature ...", stacklevel=1)
+        for _ in range(2):
+            warnings.warn("called a synchronizing CUDA operation (Triggered internally at ...)", stacklevel=1)
+        assert [each.split(":")[0] for each in found] == ["wait at test_accelerator.py"] * 2
+    assert modes == ["warn", "default"]
+
+
+def test_tests_of_the_device_are_skipped_where_torch_is_built_for_gpus_and_there_is_none(request, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(accelerator, "_IS_FREE", False)
+    with pytest.raises(pytest.skip.Exception, match="there is no GPU"):
+        request.getfixturevalue("accel")

@@ -13,6 +13,8 @@ from readme import ROOT
 import vaswani_transformer
 from vaswani_transformer import analysis, data, evaluation, export, training
 
+pytest.importorskip("evaluate", reason="needs the extra [eval]")
+
 LAZY = [f"vaswani_transformer.{name}" for name in vaswani_transformer._LAZY]
 NAMES = LAZY + [
     f"{package.__name__}.{name}"

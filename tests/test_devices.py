@@ -62,6 +62,8 @@ SEARCHES = {
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_generate_finds_what_it_finds_on_the_cpu(models, tiny_tokenizer, search):
+    if models[1].device.type == "cuda" and "sampled" in search:
+        pytest.skip("a GPU draws other random numbers")
     expected, got = both(models, lambda model: generate(model, tiny_tokenizer, max_new_tokens=6, **SEARCHES[search]))
     assert torch.equal(got.sequences.cpu(), expected.sequences)
     if getattr(expected, "sequences_scores", None) is not None:

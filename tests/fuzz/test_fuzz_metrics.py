@@ -10,6 +10,8 @@ import sacrebleu
 from hypothesis import strategies as st
 from nasty import fuzz, texts
 
+pytest.importorskip("evaluate", reason="needs the extra [eval]")
+
 from vaswani_transformer.evaluation import METRICS
 from vaswani_transformer.evaluation.metrics import score_translations, tokenize_for_paper_bleu
 

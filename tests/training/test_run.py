@@ -17,6 +17,8 @@ from safetensors.torch import load_file
 from toy_language import make_pairs, tiny_recipe
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+pytest.importorskip("evaluate", reason="needs the extra [eval]")
+
 from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import load_corpus
 from vaswani_transformer.evaluation import metrics
