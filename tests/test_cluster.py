@@ -108,7 +108,7 @@ def test_slurm_script_starts_one_launcher_a_node_at_the_first_node(slurm, starte
     config = seen["config"]
     assert (config.max_nodes, config.nproc_per_node, config.max_restarts) == (2, 8, 3)
     assert (config.rdzv_backend, config.rdzv_endpoint) == ("c10d", "node-a:29500")
-    assert words[words.index("scripts/train.py") + 1 :][:3] == ["--resume-or-start", "--recipe", "quickstart"]
+    assert words[words.index("scripts/train.py") + 1 :][:3] == ["--resume", "--recipe", "quickstart"]
 
 
 def test_slurm_script_gives_a_failure_back_and_does_not_repeat_it(slurm):

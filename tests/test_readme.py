@@ -108,7 +108,7 @@ TRAININGS = (
     "--load-best-model-at-end true --early-stopping-patience 10 --eval-steps 1 --save-steps 1",
     "runs/new --train-pairs train.jsonl --num-proc 1 --max-tokens-per-sentence 99 --max-length-ratio 9 "
     "--validation-split none",
-    "runs/new --train-source train.en --train-target train.de --streaming true --tokenizer tok --resume-or-start",
+    "runs/new --train-source train.en --train-target train.de --streaming true --tokenizer tok --resume",
     "runs/my-model --resume --bpe-dropout 0.1 --bpe-dropout-side source --max-steps 4",
     "runs/new --recipe medium --bf16 --train-source train.en --train-target train.de",
     "runs/new --train-pairs train.jsonl domain.jsonl --train-weights 1 4 --bpe-dropout 0.1 --bpe-dropout-side source",

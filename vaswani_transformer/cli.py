@@ -122,9 +122,7 @@ def _train(args: argparse.Namespace) -> None:
 
     options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu", "num_proc")}
     options["report_to"] = args.report_to or []
-    if args.resume_or_start:
-        if args.resume or args.overwrite:
-            raise ValueError("`resume` and `overwrite` must be off with `resume_or_start`, got one of them. Drop it.")
+    if args.resume and not args.overwrite:
         options |= start_or_resume(args.output_dir, recipe)
     if args.minutes is not None:
         check_output_dir(args.output_dir, recipe, overwrite=options["overwrite"], resume=options["resume"])
@@ -157,10 +155,10 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
         raise ValueError("`max_steps` must be left out with --minutes, which finds it. Drop one of them.")
     if None not in (given.get("tokenizer"), given.get("vocab_size")):
         print("--vocab-size has no effect: the tokenizer has its own.", file=sys.stderr)
-    if args.resume and args.recipe is None:
-        return dataclasses.replace(Recipe.load(args.output_dir), **given)
-    if (args.resume or args.resume_or_start) and (Path(args.output_dir) / RECIPE_FILE).is_file():
+    if args.resume and (Path(args.output_dir) / RECIPE_FILE).is_file():
         run, steps = Recipe.load(args.output_dir), () if args.minutes is None else ("max_steps",)
+        if args.recipe is None:
+            return dataclasses.replace(run, **given)
         given = {name: getattr(run, name) for name in (*LAID_OUT, *steps)} | given
     return get_recipe(args.recipe, **given)
 
@@ -388,8 +386,7 @@ TRAIN = {
         "model, and with --resume the run's own recipe"
     ),
     "--overwrite": "delete another run in the output folder first",
-    "--resume": "go on from the newest checkpoint in the output folder",
-    "--resume-or-start": "resume, or start where no checkpoint is yet: the same command again after a lost machine",
+    "--resume": "go on from the newest checkpoint in the output folder; where it holds no run, start one",
     "--minutes X": (
         "train as many updates as fit on this machine, instead of --max-steps; the first ones are timed, and warm-up, "
         "validations and checkpoints laid out for it"
@@ -503,6 +500,10 @@ def _parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Nam
     words = [re.sub("^--[^=]*", lambda found: found[0].replace("_", "-"), word) for word in argv]
     if words and words[0] in _GONE:
         parser.error(f"{words[0]} is no command since 0.3.0. {_GONE[words[0]]}")
+    if "--resume-or-start" in words:
+        words[words.index("--resume-or-start")] = "--resume"
+        if is_main_process():
+            print("--resume-or-start is called --resume since 0.3.0.", file=sys.stderr)
     args, unknown = parser.parse_known_args(words)
     if unknown:
         option = unknown[0].partition("=")[0]

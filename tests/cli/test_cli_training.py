@@ -123,8 +123,10 @@ def test_train_tokenizer_refuses_a_vocabulary_below_the_byte_alphabet(corpus, ca
     assert not Path("run").exists()
 
 
-def test_resuming_where_no_run_is_names_the_option(corpus, capsys):
-    assert "`--output-dir` must hold" in refused(capsys, ["train", "--output-dir", "run", "--resume"])
+def test_resume_alone_starts_nothing_in_a_mistyped_folder(corpus, capsys):
+    error = refused(capsys, ["train", "--output-dir", "my-modle", "--resume"])
+    assert "`--output-dir` must hold the run to resume, got my-modle" in error
+    assert not Path("my-modle").exists()
 
 
 def test_average_names_what_help_calls_its_inputs(corpus, capsys):
@@ -153,18 +155,23 @@ def test_train_with_overwrite_keeps_the_old_run_when_the_data_are_wrong(corpus, 
     assert Path("run/config.json").read_text() == "precious"
 
 
-def test_train_with_resume_or_start_does_both(corpus):
-    assert main(train_arguments("--resume-or-start", max_steps="2")) == 0
-    first = json.loads(Path("run/train_results.json").read_text())
-    assert main(train_arguments("--resume-or-start")) == 0
-    assert (first["train_steps"], json.loads(Path("run/train_results.json").read_text())["train_steps"]) == (2, 4)
+@pytest.mark.parametrize("option", ["--resume", "--resume-or-start", "--resume_or_start"])
+def test_resume_starts_a_run_then_continues_it(option, corpus, capsys):
+    steps = []
+    for max_steps in ("2", "4"):
+        assert main(train_arguments(option, max_steps=max_steps)) == 0
+        told = capsys.readouterr().err
+        assert told.count("run holds no run to resume") == (max_steps == "2")
+        assert told.count("--resume-or-start is called --resume since 0.3.0") == (option != "--resume")
+        steps.append(json.loads(Path("run/train_results.json").read_text())["train_steps"])
+    assert steps == [2, 4]
 
 
-@pytest.mark.parametrize("flag", ["--resume", "--overwrite"])
-def test_train_refuses_resume_or_start_with_another_switch(flag, corpus, capsys):
+@pytest.mark.parametrize("option", ["--resume", "--resume-or-start"])
+def test_train_refuses_resume_with_overwrite(option, corpus, capsys):
     get_recipe("quickstart").save(corpus)
-    error = refused(capsys, train_arguments("--resume-or-start", flag, output_dir="."))
-    assert "`--resume` and `--overwrite` must be off with `--resume-or-start`" in error
+    error = refused(capsys, train_arguments(option, "--overwrite", output_dir="."))
+    assert "`--overwrite` and `--resume` must not both be set" in error
 
 
 def test_train_tokenizer_never_overwrites_without_being_told(corpus, capsys):

@@ -48,7 +48,7 @@ def write_corpus(folder, num_copies=60):
 
 def train_command(output_dir="run", *flags, **changes):
     """The command that schedulers repeat until it is done."""
-    return [*COMMAND, *train_arguments("--resume-or-start", *flags, output_dir=str(output_dir), **{**RUN, **changes})]
+    return [*COMMAND, *train_arguments("--resume", *flags, output_dir=str(output_dir), **{**RUN, **changes})]
 
 
 def environment(folder, **changes):

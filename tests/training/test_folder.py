@@ -69,7 +69,7 @@ def test_file_written_beside_its_place_follows_no_link(tmp_path):
 
 
 def test_resume_where_no_run_is_says_what_to_do(tmp_path):
-    with pytest.raises(FileNotFoundError, match="`output_dir` must hold the run to resume, .* --resume-or-start"):
+    with pytest.raises(FileNotFoundError, match="`output_dir` must hold the run to resume, .* to start one"):
         check_output_dir(tmp_path, RECIPE, overwrite=False, resume=True)
 
 
@@ -117,24 +117,25 @@ def test_clear_run_deletes_only_the_card_it_wrote(tmp_path, text, stays):
 
 @pytest.mark.parametrize(
     ("names", "switches"),
-    [((), (False, False)), (("recipe.json",), (False, True)), (("recipe.json", "checkpoint-5"), (True, False))],
-    ids=["nothing", "lost_before_its_first_checkpoint", "a_checkpoint"],
+    [
+        ((), (False, False)),
+        (("notes.txt",), (False, False)),
+        (("recipe.json",), (False, True)),
+        (("recipe.json", "checkpoint-5"), (True, False)),
+        (("recipe.json", "model.safetensors"), (True, False)),
+        (("recipe.json", "train_results.json"), (True, False)),
+        (("config.json",), (True, False)),
+    ],
 )
 def test_start_or_resume_goes_by_what_the_folder_holds(tmp_path, names, switches):
-    if names:
-        RECIPE.save(tmp_path)
-    for name in names[1:]:
-        (tmp_path / name).mkdir()
+    for name in names:
+        if name == "recipe.json":
+            RECIPE.save(tmp_path)
+        elif name == "checkpoint-5":
+            (tmp_path / name).mkdir()
+        else:
+            (tmp_path / name).touch()
     assert tuple(start_or_resume(tmp_path, RECIPE).values()) == switches
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "train_results.json"])
-def test_start_or_resume_never_overwrites_a_model(tmp_path, name):
-    RECIPE.save(tmp_path)
-    (tmp_path / name).touch()
-    switches = start_or_resume(tmp_path, RECIPE)
-    with pytest.raises(ValueError, match="`output_dir` must not hold another run"):
-        check_output_dir(tmp_path, RECIPE, **switches)
 
 
 def test_start_or_resume_refuses_another_recipes_beginnings(tmp_path):

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The command `train --resume-or-start`, killed at any moment and repeated until it is done: the end is the same."""
+"""The command `train --resume`, killed at any moment and repeated until it is done: the end is the same."""
 
 import os
 import random

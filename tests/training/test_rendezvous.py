@@ -31,7 +31,7 @@ class Launcher:
         options = {"save_steps": "10", "snapshot_steps": "10", "max_steps": "40", "dropout": "0.1"}
         words = ["--nnodes=2", "--nproc-per-node=1", "--max-restarts=1", "--rdzv-id=toy", "--rdzv-backend=c10d"]
         words += [f"--rdzv-endpoint=localhost:{port}", str(ROOT / "scripts" / "train.py")]
-        words += train_arguments("--resume-or-start", output_dir="run", **options)[1:]
+        words += train_arguments("--resume", output_dir="run", **options)[1:]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "torch.distributed.run", *words],
             env={**os.environ, **NEW_STORE, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},

@@ -348,8 +348,8 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
         raise ValueError("`overwrite` and `resume` must not both be set, got both. Choose one of them.")
     if resume and not (output_dir / RECIPE_FILE).is_file():
         raise FileNotFoundError(
-            f"`output_dir` must hold the run to resume, got {output_dir} without {RECIPE_FILE}. Leave --resume out to "
-            "start one, or pass --resume-or-start."
+            f"`output_dir` must hold the run to resume, got {output_dir} without {RECIPE_FILE}. Pass its folder, "
+            "or leave --resume out to start one."
         )
     if resume:
         check_same_recipe(Recipe.load(output_dir), recipe)
@@ -373,22 +373,21 @@ def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
     """Switches for a run whose command is repeated until it is finished, as schedulers do after a lost machine.
 
     Returns:
-        `resume` and `overwrite` as for `train`: a run with a checkpoint is resumed, one that was lost before its first
-        starts anew. Where there is no run, and where there is another, both are off.
+        `resume` and `overwrite` as for `train`. A run is resumed; one that was lost before its first checkpoint is
+        overwritten. Both are off in a folder without a run, which the log names, if the recipe has data to start one.
 
     Raises:
         ValueError: If the run lost before its first checkpoint is another recipe's.
     """
-    output_dir = Path(output_dir)
-    resume = bool(list_checkpoints(output_dir))
-    was_lost = (
-        not resume
-        and (output_dir / RECIPE_FILE).is_file()
-        and not any((output_dir / name).exists() for name in (WEIGHTS_FILE, TRAIN_RESULTS_FILE))
-    )
+    files = {path.name for path in run_files(Path(output_dir))}
+    if not files and recipe.data_arguments("train") is not None:
+        logger.info(f"{output_dir} holds no run to resume: a new one starts there.")
+        return {"resume": False, "overwrite": False}
+    is_done = files & {WEIGHTS_FILE, TRAIN_RESULTS_FILE}
+    was_lost = RECIPE_FILE in files and not is_done and not list_checkpoints(output_dir)
     if was_lost:
         check_same_recipe(Recipe.load(output_dir), recipe)
-    return {"resume": resume, "overwrite": was_lost}
+    return {"resume": not was_lost, "overwrite": was_lost}
 
 
 def check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
