@@ -10,6 +10,7 @@ Shapes: B sentences, N beams, T target length.
 """
 
 import contextlib
+import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -156,11 +157,12 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         # transformers drops unknown keys from a file that says it was derived from a model's config.
         self.generation_config._from_model_config = False
 
+    @torch.no_grad()
     def generate(self, *args: Any, **kwargs: Any) -> Any:
         """Generate as transformers does, without cuDNN's attention."""
         model: Any = self
         with without_cudnn_attention(model.device):
-            return super().generate(*args, **kwargs)  # type: ignore[misc]
+            return inspect.unwrap(GenerationMixin.generate)(model, *args, **kwargs)
 
     def set_default_search(self) -> None:
         """Makes section 6.1's beam search, beam 4 and alpha 0.6, the default of `generate` unless another was chosen.
