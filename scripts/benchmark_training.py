@@ -261,6 +261,8 @@ def make_trainer(task: Task, folder: str, **options):
     """Trainer of the task's contestant on made-up pairs; the options are training arguments."""
     from transformers import set_seed
 
+    from vaswani_transformer.training.loading import default_workers
+
     set_seed(0)
     defaults = {
         "output_dir": folder,
@@ -273,7 +275,7 @@ def make_trainer(task: Task, folder: str, **options):
         "torch_compile": task.compile,
         "learning_rate": 1e-4,
         "optim": "adamw_torch_fused",
-        "dataloader_num_workers": 0 if task.device == "cpu" else 4,
+        "dataloader_num_workers": default_workers(task.device == "cpu"),
         "seed": 0,
     }
     make = our_trainer if task.contestant == "ours" else marian_trainer

@@ -42,6 +42,11 @@ def share_cores() -> Iterator[None]:
         watch.join()
 
 
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def is_crowded(others: float, num_cores: int, num_threads: int) -> bool:
     """Tells whether other processes, which use `others` cores, leave less than one for each of our threads."""
     return others + num_threads > num_cores + _SPARE

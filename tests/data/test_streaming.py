@@ -224,11 +224,22 @@ def test_loader_goes_on_where_its_last_iteration_stopped(make_loader):
     assert parts == [numbers(batch) for batch in islice(make_loader(), 10)]
 
 
+@pytest.mark.parametrize(("before", "after"), [(0, 3), (2, 0)])
+def test_loader_goes_on_with_the_workers_of_the_state(make_loader, before, after):
+    whole, loader = make_loader(num_workers=before), make_loader(num_workers=after)
+    batches = [numbers(batch) for batch in islice(whole, 5)]
+    loader.load_state_dict(whole.state_dict())
+    again = make_loader(num_workers=before)
+    assert [*batches, *(numbers(batch) for batch in islice(loader, 5))] == [
+        numbers(batch) for batch in islice(again, 10)
+    ]
+    assert loader.state_dict() == again.state_dict()
+
+
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
         ({"num_processes": 2}, "'num_processes': 2}, got one with {'num_processes': 1}"),
-        ({"num_workers": 3}, "'num_workers': 3}, got one with {'num_workers': 0}"),
         ({"max_source_tokens": 50}, "'max_source_tokens': 50}, got one with {'max_source_tokens': 60}"),
     ],
 )

@@ -66,7 +66,8 @@ def test_data_workers_leave_sigterm_to_the_main_process(tmp_path):
     assert status == 0, errors[-3000:]
 
 
-def test_data_worker_that_is_killed_ends_the_run_with_its_last_checkpoint(tmp_path):
+@pytest.mark.parametrize("num_killed", [1, 2])
+def test_data_worker_that_is_killed_ends_the_run_with_its_last_checkpoint(tmp_path, num_killed):
     def command(folder, **options):
         given = {"max_steps": 200, "dataloader_num_workers": 2, "dataloader_prefetch_factor": 2, **options}
         return [sys.executable, str(SCRIPT), str(tmp_path / folder), json.dumps(given)]
@@ -76,7 +77,7 @@ def test_data_worker_that_is_killed_ends_the_run_with_its_last_checkpoint(tmp_pa
     assert status == 0, errors[-3000:]
     process = start(command("run"), tmp_path)
     assert wait_until(lambda: steps_of(tmp_path / "run") and descendants(process.pid), process, pause=0.002)
-    for worker in descendants(process.pid):
+    for worker in descendants(process.pid)[:num_killed]:
         os.kill(worker, signal.SIGKILL)
     status, errors = finish(process, tmp_path, timeout=60)
     assert status == 1

@@ -47,6 +47,7 @@ def test_resumed_run_may_change_what_changes_no_update_and_bpe_dropout():
     free = [field.name for field in dataclasses.fields(Recipe) if field.metadata["free"]]
     assert sorted(free) == sorted(
         "name description test_split test_source test_target test_pairs max_steps max_padded_tokens_per_device "
+        "dataloader_num_workers "
         "eval_steps generation_num_beams save_steps save_total_limit logging_steps early_stopping_patience num_beams "
         "length_penalty length_penalty_offset max_new_tokens_over_source bpe_dropout bpe_dropout_side".split()
     )
@@ -153,6 +154,7 @@ WRONG = {
     **{"label_smoothing_factor": (1.0,), "adam_beta1": (-0.1,), "adam_beta2": (2.0,), "adam_epsilon": (-1.0,)},
     **{"num_averaged_snapshots": (-1,), "generation_num_beams": (-1,), "length_penalty": (math.nan,)},
     "max_new_tokens_over_source": (-1,),
+    "dataloader_num_workers": (-1, 1.5),
 }
 
 

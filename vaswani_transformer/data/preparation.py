@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from datasets.fingerprint import Hasher
 from transformers import PreTrainedTokenizerBase
 
+from ..cores import available_cores
 from ..loss_vaswani_transformer import IGNORE_INDEX
 
 _FEATURES = datasets.Features(
@@ -47,8 +47,7 @@ def tokenize_corpus(
         (tokens, `</s>` included). A sentence without a visible character becomes the `</s>` of an empty one.
     """
     if num_proc is None:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        num_proc = min(cores, len(dataset) // _PAIRS_PER_PROCESS)
+        num_proc = min(available_cores(), len(dataset) // _PAIRS_PER_PROCESS)
     try:
         return dataset.map(
             encode_pairs,

@@ -145,15 +145,19 @@ class StreamLoader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next iteration go on where another loader of the same stream and settings stood.
 
+        The workers become as many as that loader had, because each keeps a position of its own.
+
         Raises:
             ValueError: If the state is that of other settings; names them.
         """
+        num_workers = state["settings"]["num_workers"]
+        self.settings = self._source.settings = replace(self.settings, num_workers=num_workers)
         own, other = asdict(self.settings), state["settings"]
         if changed := [name for name in own if other.get(name) != own[name]]:
             wanted, got = ({name: settings.get(name) for name in changed} for settings in (own, other))
             raise ValueError(
                 f"`state` must be that of a stream dealt out with {wanted}, got one with {got}. Go on with the same "
-                "numbers of processes, workers and accumulation steps, budgets and seed."
+                "numbers of processes and accumulation steps, budgets and seed."
             )
         self._states = [_ReaderState(**reader) for reader in state["readers"]]
         self._next_reader = state["next_reader"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +26,7 @@ from transformers.utils import logging
 
 from ..analysis.cost import layer_parameters
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
+from ..cores import available_cores
 from ..data import (
     BATCHES_PER_POOL,
     CleaningReport,
@@ -213,6 +215,16 @@ def plan_stream(args: VaswaniTransformerTrainingArguments) -> None:
         args.gradient_accumulation_steps = max(planned, args.gradient_accumulation_steps)
 
 
+def default_workers(use_cpu: bool) -> int:
+    """Return how many processes load batches by default: at most 4 for a GPU, none for a CPU.
+
+    All training processes of a machine share its cores.
+    """
+    if use_cpu or not torch.cuda.is_available():
+        return 0
+    return min(4, available_cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+
+
 def load_batches(
     dataset: Any,
     batches: TokenBatchSampler,
@@ -283,14 +295,25 @@ def _loader_options(args: VaswaniTransformerTrainingArguments) -> dict[str, Any]
         "persistent_workers": args.dataloader_persistent_workers,
         "prefetch_factor": args.dataloader_prefetch_factor,
         "multiprocessing_context": getattr(args, "dataloader_multiprocessing_context", None),  # of late versions
-        "worker_init_fn": _ignore_interrupts,
+        "worker_init_fn": obey_main_process,
     }
 
 
-def _ignore_interrupts(worker: int) -> None:
-    """Leaves SIGINT and SIGTERM to the main process; each worker of a data loader calls it."""
+def obey_main_process(worker: int) -> None:
+    """Ignore SIGINT, and SIGTERM from other processes than the main one; each worker of a data loader calls it.
+
+    After an error Python ends its workers by SIGTERM and waits for them.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if hasattr(signal, "sigwaitinfo"):  # on Linux
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=_await_end, daemon=True).start()
+
+
+def _await_end() -> None:
+    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != os.getppid():
+        pass
+    os._exit(0)
 
 
 # ---- evaluation ----

@@ -70,7 +70,7 @@ class Recipe:
     The defaults are the paper's base model. Each field carries its help text, with units, in `metadata["help"]`.
     A field that is named as one of the config or of the training arguments is passed on: see `model_config` and
     `run.training_arguments`. Nothing here depends on the hardware except `max_padded_tokens_per_device`, which bounds
-    memory.
+    memory, and `dataloader_num_workers`.
 
     Raises:
         ValueError: If a value is of another type, or out of its range.
@@ -155,6 +155,13 @@ class Recipe:
         None,
         "padded tokens of both sides one device holds at a time; more are accumulated; none: by a GPU's memory",
         _LENGTH,
+        free=True,
+    )
+    dataloader_num_workers: int | None = _field(
+        None,
+        "processes that load batches for each device, 0: its own process; a resumed stream keeps its number; none: on "
+        "a GPU as many as cores allow, at most 4, on a CPU 0",
+        _COUNT_OR_ZERO,
         free=True,
     )
     max_steps: int = _field(100000, "updates of the whole training", _COUNT, free=True)

@@ -48,7 +48,7 @@ from .averaging import write_average
 from .callbacks import LogLines, PaceCallback
 from .card import refresh_card
 from .checkpoints import checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
-from .loading import RunData, cleaning_rules, prepare_data
+from .loading import RunData, cleaning_rules, default_workers, prepare_data
 from .recipes import DECIDING, PARTS, Recipe, laid_out
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
@@ -215,6 +215,8 @@ def training_arguments(
         values["num_averaged_snapshots"] = 0
     if not recipe.decides_by_validation:
         values["metric_for_best_model"] = None
+    if recipe.dataloader_num_workers is None:
+        values["dataloader_num_workers"] = default_workers(use_cpu)
     return VaswaniTransformerTrainingArguments(
         output_dir=str(output_dir),
         bf16=bf16,

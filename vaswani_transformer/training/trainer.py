@@ -43,6 +43,7 @@ from .loading import (
     load_batches,
     load_stream,
     make_bpe_dropout,
+    obey_main_process,
     plan_batches,
     plan_stream,
 )
@@ -347,7 +348,10 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             check_token_ids(dataset, self.model.config.vocab_size, self.model.config.pad_token_id)
             multiple = batch_size * self.args.world_size if self.args.world_size > 1 else 1
             dataset, options["sampler_fn"] = SortedByLength(dataset, multiple), None  # whose order it keeps
-        return super()._get_dataloader(dataset, description, batch_size, **options)
+        loader: Any = super()._get_dataloader(dataset, description, batch_size, **options)
+        if not options.get("is_training"):
+            loader.base_dataloader.worker_init_fn = obey_main_process
+        return loader  # type: ignore[no-any-return]
 
     def evaluation_loop(  # type: ignore[override]  # `Trainer` names the options
         self, dataloader: DataLoader[Any], description: str, metric_key_prefix: str = "eval", **options: Any
