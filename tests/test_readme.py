@@ -105,7 +105,8 @@ NOT_RUN = {
 TRAININGS = (
     "runs/new --recipe tatoeba-small --warmup-steps 800 --dropout 0.3 --max-padded-tokens-per-device 8000 "
     "--train-source train.en --train-target train.de --validation-source valid.en --validation-target valid.de "
-    "--load-best-model-at-end true --early-stopping-patience 10 --eval-steps 1 --save-steps 1",
+    "--load-best-model-at-end true --early-stopping-patience 10 --eval-steps 1 --save-steps 1 "
+    "--dataloader-num-workers 2",
     "runs/new --train-pairs train.jsonl --num-proc 1 --max-tokens-per-sentence 99 --max-length-ratio 9 "
     "--validation-split none",
     "runs/new --train-source train.en --train-target train.de --streaming true --tokenizer tok --resume",

@@ -10,7 +10,6 @@ Shapes: B sentences, N beams, T target length.
 """
 
 import contextlib
-import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -161,8 +160,9 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def generate(self, *args: Any, **kwargs: Any) -> Any:
         """Generate as transformers does, without cuDNN's attention."""
         model: Any = self
+        generate: Any = GenerationMixin.generate
         with without_cudnn_attention(model.device):
-            return inspect.unwrap(GenerationMixin.generate)(model, *args, **kwargs)
+            return generate.__wrapped__(model, *args, **kwargs)  # without a `no_grad` of its own
 
     def set_default_search(self) -> None:
         """Makes section 6.1's beam search, beam 4 and alpha 0.6, the default of `generate` unless another was chosen.

@@ -14,7 +14,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
 from vaswani_transformer.modeling_vaswani_transformer import sinusoids
 from vaswani_transformer.training import arguments, loading
+from vaswani_transformer.training import trainer as training
+from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
 from vaswani_transformer.training.loading import padded_tokens_that_fit
+from vaswani_transformer.training.recipes import Recipe
+from vaswani_transformer.training.run import training_arguments
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
 
 GIB = 2**30
@@ -23,7 +27,8 @@ GIB = 2**30
 def cuda_arguments(**values):
     defaults = {"max_padded_tokens_per_device": None, "world_size": 1, "gradient_accumulation_steps": 1, "seed": 0}
     limits = {"max_source_tokens_per_batch": 120, "max_target_tokens_per_batch": 120, "data_seed": None}
-    return SimpleNamespace(**{"device": torch.device("cuda"), **defaults, **limits, **values})
+    precision = {"bf16": False, "fp16": False}
+    return SimpleNamespace(**{"device": torch.device("cuda"), **defaults, **limits, **precision, **values})
 
 
 @pytest.fixture
@@ -43,14 +48,9 @@ def planned_bound(dataset, monkeypatch):
 # ---- the bound ----
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("sizes", [{}, {"d_model": 1024, "d_ff": 4096, "num_heads": 16}, {"d_ff": 512}], ids=str)
-def test_bound_counts_at_least_what_a_training_step_keeps_for_a_token(sizes):
-    sizes = {"num_encoder_layers": 1, "num_decoder_layers": 1, **sizes}
-    config = VaswaniTransformerConfig.from_preset("base", vocab_size=300, dropout=0.1, **sizes)
-    model = VaswaniTransformerForConditionalGeneration(config).train()
-    ids, kept = torch.full((8, 25), 7), {}
-    weights = {weight.data_ptr() for weight in model.parameters()}
+def bytes_kept(model, num_rows):
+    """Bytes of all tensors that a training step keeps for its backward pass, each storage once."""
+    ids, kept = torch.full((num_rows, 25), 7), {}
 
     def keep(tensor):
         kept[tensor.untyped_storage().data_ptr()] = tensor  # which is alive until all are counted
@@ -58,20 +58,57 @@ def test_bound_counts_at_least_what_a_training_step_keeps_for_a_token(sizes):
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         model(input_ids=ids, labels=ids, smoothing=0.1, use_cache=False, return_logits=False)
-    num_bytes = sum(each.untyped_storage().nbytes() for place, each in kept.items() if place not in weights)
-    more = 2**16 * num_bytes / (2 * ids.numel())  # of as many tokens of both sides
-    few, many = (padded_tokens_that_fit(config, 2 * GIB + int(share * more / 0.75)) for share in (0.9, 4))
+    return sum(each.untyped_storage().nbytes() for each in kept.values())
+
+
+@pytest.mark.parametrize("is_half", [False, True])
+@pytest.mark.parametrize(
+    ("sizes", "most"),
+    [
+        ({}, 1.3),
+        ({"num_encoder_layers": 3, "num_decoder_layers": 3}, 1.3),
+        ({"d_model": 128, "d_ff": 512, "num_heads": 4}, 1.3),
+        ({"d_ff": 64}, 1.3),
+        ({"d_k": 48, "d_v": 48, "num_heads": 3}, 1.3),
+        ({"activation_dropout": 0.1}, 1.3),
+        ({"num_encoder_layers": 3}, 2),
+        ({"num_decoder_layers": 3}, 2),
+    ],
+    ids=str,
+)
+def test_bound_counts_what_a_training_step_keeps_for_a_token(sizes, most, is_half):
+    defaults = {"d_model": 64, "d_ff": 256, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    config = VaswaniTransformerConfig(vocab_size=300, dropout=0.1, **{**defaults, **sizes})
+    model = VaswaniTransformerForConditionalGeneration(config).train()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_half):
+        num_bytes = bytes_kept(model, 8) - bytes_kept(model, 4)  # without weights and their copies
+    kept = num_bytes / (4 * 2 * 25)  # of a token, as many of both sides
+    fixed = 18 * model.num_parameters() + GIB
+    few, many = (
+        padded_tokens_that_fit(config, int((fixed + share * 2**16 * kept) / 0.75), is_half) for share in (1, most)
+    )
     assert few < 2**16 <= many
 
 
-@pytest.mark.parametrize(("preset", "gib", "tokens"), [("base", 15, 2**14), ("base", 80, 2**17), ("big", 80, 2**16)])
-def test_bound_of_known_gpus(preset, gib, tokens):
+@pytest.mark.parametrize(
+    ("preset", "gib", "is_half", "tokens"),
+    [
+        ("base", 15, False, 2**15),
+        ("base", 15, True, 2**16),
+        ("base", 80, False, 2**18),
+        ("base", 80, True, 2**18),
+        ("big", 15, True, 2**14),
+        ("big", 80, False, 2**17),
+        ("big", 80, True, 2**17),
+    ],
+)
+def test_bound_of_known_gpus(preset, gib, is_half, tokens):
     config = VaswaniTransformerConfig.from_preset(preset, vocab_size=37_000)
-    assert padded_tokens_that_fit(config, gib * GIB) == tokens
+    assert padded_tokens_that_fit(config, gib * GIB, is_half) == tokens
 
 
 def test_bound_is_a_power_of_two_and_never_none():
-    bounds = [padded_tokens_that_fit(make_config(), int(gib * GIB)) for gib in (0, 1, 1.5, 2, 3.7, 40)]
+    bounds = [padded_tokens_that_fit(make_config(), int(gib * GIB), False) for gib in (0, 1, 1.5, 2, 3.7, 40)]
     assert bounds == sorted(bounds) and all(bound.bit_count() == 1 for bound in bounds)
 
 
@@ -91,6 +128,56 @@ def test_bound_that_is_given_and_that_of_unknown_models_stay(planned_bound):
     stream = cuda_arguments()
     loading.plan_stream(stream)
     assert stream.max_padded_tokens_per_device is None
+
+
+@pytest.mark.parametrize("precision", [{"bf16": True}, {"fp16": True}], ids=str)
+def test_bound_in_half_precision_is_larger(planned_bound, precision):
+    bounds = [(planned_bound(gib * GIB), planned_bound(gib * GIB, **precision)) for gib in range(2, 9)]
+    assert all(full <= half for full, half in bounds) and any(full < half for full, half in bounds)
+
+
+def test_bound_is_the_same_though_a_little_less_memory_is_free_at_a_resume(planned_bound):
+    assert planned_bound(10 * GIB) == planned_bound(10 * GIB - 2**26)
+
+
+def test_model_that_a_function_makes_is_planned_with_the_same_bound(make_trainer, tokenizer, dataset, monkeypatch):
+    def plan_on_gpu(*given):
+        with monkeypatch.context() as patch:
+            patch.setattr(VaswaniTransformerTrainingArguments, "device", torch.device("cuda"))
+            patch.setattr(torch.cuda, "mem_get_info", lambda device: (2 * GIB, 0))
+            return loading.plan_batches(*given)
+
+    monkeypatch.setattr(training, "plan_batches", plan_on_gpu)
+    given = make_trainer()
+    made = VaswaniTransformerTrainer(
+        args=make_trainer().args,
+        train_dataset=dataset,
+        processing_class=tokenizer,
+        model_init=lambda: VaswaniTransformerForConditionalGeneration(given.model.config),
+    )
+    bounds = [trainer.args.max_padded_tokens_per_device for trainer in (given, made)]
+    assert bounds == [padded_tokens_that_fit(given.model.config, 2 * GIB, False)] * 2
+
+
+# ---- processes that load batches ----
+
+
+@pytest.mark.parametrize(
+    ("cores", "processes", "given", "expected"),
+    [(16, 1, None, 4), (16, 8, None, 2), (3, 1, None, 3), (2, 4, None, 0), (16, 1, 0, 0), (2, 8, 7, 7)],
+)
+def test_data_workers_of_gpus_share_the_cores(monkeypatch, tmp_path, cores, processes, given, expected):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cores)))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(processes))
+    args = training_arguments(Recipe(dataloader_num_workers=given), tmp_path)
+    assert args.dataloader_num_workers == expected
+    args = training_arguments(Recipe(dataloader_num_workers=given), tmp_path, use_cpu=True)
+    assert args.dataloader_num_workers == (given or 0)
+
+
+def test_data_workers_of_a_cpu_are_none(tmp_path):
+    assert training_arguments(Recipe(), tmp_path, use_cpu=True).dataloader_num_workers == 0
 
 
 # ---- out of memory ----
@@ -188,4 +275,4 @@ def test_one_of_several_gpus_trains_without_a_launcher(make_trainer, tokenizer, 
     trainer = VaswaniTransformerTrainer(make_trainer().model, args, train_dataset=dataset, processing_class=tokenizer)
     assert "1 of 2 GPUs trains. For all: torchrun --nproc-per-node 2 ..." in caplog.text
     trainer.train()
-    assert args.n_gpu == 1 and trainer.model_wrapped is trainer.model
+    assert trainer.args.n_gpu == 1 and trainer.model_wrapped is trainer.model

@@ -1,7 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import math
+import multiprocessing
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -177,6 +179,23 @@ def test_padded_budget_on_a_cpu_is_4096_tokens_or_the_longest_pair(make_trainer,
         (4096, 1),
         (5000, 2),
     ]
+
+
+def test_arguments_of_two_trainers_keep_nothing_of_the_first(make_trainer, tokenizer, dataset, tmp_path):
+    limits = {"max_source_tokens_per_batch": 6000, "max_target_tokens_per_batch": 6000, "warmup_steps": 0.5}
+    args = VaswaniTransformerTrainingArguments(str(tmp_path), **limits, max_steps=2, use_cpu=True, report_to="none")
+    before = args.to_dict()
+    row = {"input_ids": [7] * 3000, "labels": [7] * 2000}
+    trainers = [
+        VaswaniTransformerTrainer(make_trainer().model, args, train_dataset=each, processing_class=tokenizer)
+        for each in (datasets.Dataset.from_list([row, row]), dataset)
+    ]
+    trainers[1].train()
+    budgets = [
+        (each.max_padded_tokens_per_device, each.gradient_accumulation_steps) for each in (t.args for t in trainers)
+    ]
+    assert budgets == [(5000, 2), (4096, 1)]
+    assert args.to_dict() == before
 
 
 def test_padded_budget_bounds_every_micro_batch(make_trainer):
@@ -543,6 +562,16 @@ def test_stop_signal_handlers_are_restored(make_trainer):
     before = signal.getsignal(signal.SIGINT)
     make_trainer(max_steps=1).train()
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("signal_name", ["INT", "TERM"])
+def test_data_workers_of_an_evaluation_leave_signals_to_the_main_process(make_trainer, dataset, signal_name):
+    options = {"dataloader_num_workers": 2, "per_device_eval_batch_size": 1}
+    batches = iter(make_trainer(eval_dataset=dataset, **options).get_eval_dataloader())
+    next(batches), next(batches)  # one of each worker
+    for worker in multiprocessing.active_children():
+        subprocess.run(["kill", f"-{signal_name}", str(worker.pid)], check=True)  # not by the main process
+    assert 2 + sum(1 for _ in batches) == len(dataset)
 
 
 def test_sorted_view_puts_rows_back_in_order(dataset):

@@ -146,18 +146,23 @@ def limit_shape_caches() -> None:
         os.environ.setdefault(name, "64")
 
 
-def padded_tokens_that_fit(config: VaswaniTransformerConfig, free_bytes: int) -> int:
-    """Padded tokens, both sides together, whose training takes at most three quarters of a GPU's free memory.
+def padded_tokens_that_fit(config: VaswaniTransformerConfig, free_bytes: int, in_half_precision: bool) -> int:
+    """Return how many padded tokens, both sides together, train in three quarters of a GPU's free memory.
 
-    Rounded down to a power of two, so that a resumed run finds the same. Counted are 22 bytes a weight (it, gradient,
-    Adam, DDP's copy, half precision), 1 GiB for the loss, and all that a decoder layer keeps for its backward pass,
-    in fp32 and without attention weights, which sdpa does not keep.
+    The number is rounded down to a power of two, so that a resumed run finds the same. It counts 18 bytes for each
+    weight of a model that is on the GPU (gradient, Adam, DDP's copy, half precision), 1 GiB for the loss, and what a
+    token keeps for the backward pass. Attention weights do not count, because sdpa does not keep them.
     """
-    encoder, decoder = layer_parameters(config)
-    attention = 4 * config.d_model + 2 * config.num_heads * (config.d_k + config.d_v)
-    kept = max(config.num_decoder_layers, 1) * (2 * attention + 4 * config.d_model + 2 * config.d_ff)  # of a token
-    rest = 0.75 * free_bytes - 22 * (encoder + decoder + config.vocab_size * config.d_model) - 2**30
-    return 1 << max(int(rest / (4 * kept)), 1).bit_length() - 1
+    # A target token keeps 3 inputs of LayerNorm in a layer, as many bytes of projections' inputs, 3 dropout masks, and
+    # q, k, v, heads and ReLU in the products' precision. A source token keeps less. Embedding and loss add 5 D to it.
+    width = 2 if in_half_precision else 4
+    layer = 27 * config.d_model + width * (3 * config.num_heads * (config.d_k + config.d_v) + config.d_ff)
+    if config.activation_dropout > 0:
+        layer += (width + 1) * config.d_ff
+    kept = max(config.num_encoder_layers, config.num_decoder_layers) * layer + 5 * config.d_model
+    num_weights = sum(layer_parameters(config)) + config.vocab_size * config.d_model
+    rest = 0.75 * free_bytes - 18 * num_weights - 2**30
+    return 1 << max(int(rest / kept), 1).bit_length() - 1
 
 
 def make_bpe_dropout(args: VaswaniTransformerTrainingArguments, tokenizer: Any) -> BpeDropout | None:
@@ -191,7 +196,8 @@ def plan_batches(
     is_known = getattr(config, "model_type", None) == VaswaniTransformerConfig.model_type
     if args.max_padded_tokens_per_device is None and args.device.type == "cuda" and is_known:
         free = min(gather_object([torch.cuda.mem_get_info(args.device)[0]]))  # of all processes
-        args.max_padded_tokens_per_device = max(padded_tokens_that_fit(config, free), longest)
+        fitting = padded_tokens_that_fit(config, free, args.bf16 or args.fp16)
+        args.max_padded_tokens_per_device = max(fitting, longest)
     batches = TokenBatchSampler(
         source_lengths,
         target_lengths,

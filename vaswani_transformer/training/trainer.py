@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -82,7 +83,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     Args:
         model: The model to train, perhaps with an adapter of PEFT. Its forward must name `smoothing` and
             `return_logits` among its arguments, as that of `VaswaniTransformerForConditionalGeneration` does.
-        args: `VaswaniTransformerTrainingArguments`.
+        args: `VaswaniTransformerTrainingArguments`; the trainer plans on a copy of them.
         data_collator: None makes a `TranslationCollator` of `processing_class`.
         train_dataset: Tokenised pairs; or a `datasets.IterableDataset` of them or of text (`source` and `target`).
             Another data set without length is batched by sentences.
@@ -109,24 +110,20 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         stream_rules: CleaningRules | None = None,
         **kwargs: Any,
     ):
-        args = args or VaswaniTransformerTrainingArguments()
+        args = copy.copy(args or VaswaniTransformerTrainingArguments())
         if not isinstance(args, VaswaniTransformerTrainingArguments):
             raise TypeError(f"`args` must be VaswaniTransformerTrainingArguments, got {type(args).__name__}.")
         if kwargs.get("compute_loss_func") is not None:
             raise TypeError("`compute_loss_func` must be None: the loss is the model's. Override `compute_loss`.")
         limit_shape_caches()
         self._bpe_dropout = make_bpe_dropout(args, processing_class)
-        if train_dataset is not None and has_length(train_dataset):
-            config = getattr(model, "config", None)
-            self.train_batches = plan_batches(args, train_dataset, config, self._bpe_dropout)
-        elif isinstance(train_dataset, datasets.IterableDataset):
-            plan_stream(args)
+        has_pairs = train_dataset is not None and has_length(train_dataset)
         is_stream = isinstance(train_dataset, datasets.IterableDataset)
         if args.n_gpu > 1:  # nn.DataParallel, which `Trainer` takes without a launcher, ignores bf16
             logger.warning(f"1 of {args.n_gpu} GPUs trains. For all: torchrun --nproc-per-node {args.n_gpu} ...")
             args._n_gpu = 1
         warn_of_emulated_bf16(args)
-        warn_of_no_effect(args, is_batched_by_tokens=is_stream or self.train_batches is not None)
+        warn_of_no_effect(args, is_batched_by_tokens=has_pairs or is_stream)
         self._stream_rules = stream_rules
         if data_collator is None and processing_class is not None:
             data_collator = TranslationCollator(processing_class)
@@ -144,6 +141,10 @@ class VaswaniTransformerTrainer(ResumableTrainer):
                 "`model` must be a VaswaniTransformerForConditionalGeneration, or have a forward that takes "
                 f"`smoothing` and `return_logits`, got {type(plain).__name__}. Train it with Seq2SeqTrainer."
             )
+        if has_pairs:
+            self.train_batches = plan_batches(args, train_dataset, self.model.config, self._bpe_dropout)
+        elif is_stream:
+            plan_stream(args)
         self.label_smoother = None
         self._planned_dataset = train_dataset
         self._install_defaults()
