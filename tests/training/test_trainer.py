@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
 import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -572,6 +573,30 @@ def test_data_workers_of_an_evaluation_leave_signals_to_the_main_process(make_tr
     for worker in multiprocessing.active_children():
         subprocess.run(["kill", f"-{signal_name}", str(worker.pid)], check=True)  # not by the main process
     assert 2 + sum(1 for _ in batches) == len(dataset)
+
+
+@pytest.mark.slow
+def test_run_with_data_workers_ends_after_an_error(tmp_path):
+    """Python ends workers by a signal that they ignore, and waits for them."""
+    script = """
+from pathlib import Path
+from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
+from transformers import TrainerCallback
+
+class Failing(TrainerCallback):
+    def on_step_end(self, *args, **kwargs):
+        raise RuntimeError("the callback fails")
+
+tokenizer = make_tokenizer()
+options = {"max_steps": 4, "dataloader_num_workers": 2, "extra": {"callbacks": [Failing()]}}
+build_trainer(tokenizer, tokenize(tokenizer, make_pairs(60)), Path("run"), **options).train()
+"""
+    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.rstrip().endswith("RuntimeError: the callback fails")
 
 
 def test_sorted_view_puts_rows_back_in_order(dataset):

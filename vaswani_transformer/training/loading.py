@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -301,25 +302,24 @@ def _loader_options(args: VaswaniTransformerTrainingArguments) -> dict[str, Any]
         "persistent_workers": args.dataloader_persistent_workers,
         "prefetch_factor": args.dataloader_prefetch_factor,
         "multiprocessing_context": getattr(args, "dataloader_multiprocessing_context", None),  # of late versions
-        "worker_init_fn": obey_main_process,
+        "worker_init_fn": ignore_signals,
     }
 
 
-def obey_main_process(worker: int) -> None:
-    """Ignore SIGINT, and SIGTERM from other processes than the main one; each worker of a data loader calls it.
-
-    After an error Python ends its workers by SIGTERM and waits for them.
-    """
+def ignore_signals(worker: int) -> None:
+    """Leave SIGINT and SIGTERM to the main process; each worker of a data loader calls it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if hasattr(signal, "sigwaitinfo"):  # on Linux
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        threading.Thread(target=_await_end, daemon=True).start()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def _await_end() -> None:
-    while signal.sigwaitinfo({signal.SIGTERM}).si_pid != os.getppid():
-        pass
-    os._exit(0)
+@atexit.register
+def _end_workers() -> None:
+    """End the workers that an error has left: Python would send the SIGTERM that they ignore, and wait for ever."""
+    if hasattr(signal, "SIGCHLD"):
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else torch reports each of them as killed
+    for process in multiprocessing.active_children():
+        if process.daemon:
+            process.kill()
 
 
 # ---- evaluation ----

@@ -39,12 +39,12 @@ from .averaging import SnapshotCallback
 from .callbacks import CostCallback, LogLines
 from .loading import (
     SortedByLength,
+    ignore_signals,
     in_data_order,
     limit_shape_caches,
     load_batches,
     load_stream,
     make_bpe_dropout,
-    obey_main_process,
     plan_batches,
     plan_stream,
 )
@@ -351,7 +351,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             dataset, options["sampler_fn"] = SortedByLength(dataset, multiple), None  # whose order it keeps
         loader: Any = super()._get_dataloader(dataset, description, batch_size, **options)
         if not options.get("is_training"):
-            loader.base_dataloader.worker_init_fn = obey_main_process
+            loader.base_dataloader.worker_init_fn = ignore_signals
         return loader  # type: ignore[no-any-return]
 
     def evaluation_loop(  # type: ignore[override]  # `Trainer` names the options
