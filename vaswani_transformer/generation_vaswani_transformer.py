@@ -10,6 +10,7 @@ Shapes: B sentences, N beams, T target length.
 """
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -156,13 +157,12 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         # transformers drops unknown keys from a file that says it was derived from a model's config.
         self.generation_config._from_model_config = False
 
-    @torch.no_grad()
-    def generate(self, *args: Any, **kwargs: Any) -> Any:
+    @functools.wraps(GenerationMixin.generate)
+    def generate(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]  # it has the same signature
         """Generate as transformers does, without cuDNN's attention."""
         model: Any = self
-        generate: Any = GenerationMixin.generate
         with without_cudnn_attention(model.device):
-            return generate.__wrapped__(model, *args, **kwargs)  # without a `no_grad` of its own
+            return super().generate(*args, **kwargs)  # type: ignore[misc]
 
     def set_default_search(self) -> None:
         """Makes section 6.1's beam search, beam 4 and alpha 0.6, the default of `generate` unless another was chosen.
