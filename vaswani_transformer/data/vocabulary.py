@@ -107,8 +107,7 @@ def lookalike_normalizers(counts: Counter[str]) -> list[normalizers.Normalizer]:
     """Return normalizers that map rare look-alikes to the usual character, so that a model reads both alike.
 
     A look-alike is mapped if at most one sentence in 200 has it, and more than 50 times as many have the usual
-    character.
-    Decomposed letters (NFD) are composed if at most one sentence in 200 has them.
+    character. Decomposed letters (NFD) are composed if at most one sentence in 200 has them.
 
     Args:
         counts: Number of sentences with each character; under "" of all, and under "NFD" of those that NFC changes.

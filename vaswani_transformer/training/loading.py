@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import multiprocessing
 import os
@@ -312,14 +311,19 @@ def ignore_signals(worker: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-@atexit.register
-def _end_workers() -> None:
-    """End the workers that an error has left: Python would send the SIGTERM that they ignore, and wait for ever."""
+def end_workers() -> None:
+    """End the workers that an error has left: Python would send the SIGTERM that they ignore, and wait for ever.
+
+    It runs at the exit of a process that trains with data workers.
+    """
     if hasattr(signal, "SIGCHLD"):
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else torch reports each of them as killed
-    for process in multiprocessing.active_children():
-        if process.daemon:
-            process.kill()
+    left = [process for process in multiprocessing.active_children() if process.daemon]
+    for process in left:
+        process.terminate()  # daemons of the user's may end in their own way
+    for process in left:
+        process.join(0.5)  # seconds
+        process.kill()
 
 
 # ---- evaluation ----

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 import inspect
 import math
@@ -39,6 +40,7 @@ from .averaging import SnapshotCallback
 from .callbacks import CostCallback, LogLines
 from .loading import (
     SortedByLength,
+    end_workers,
     ignore_signals,
     in_data_order,
     limit_shape_caches,
@@ -116,6 +118,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if kwargs.get("compute_loss_func") is not None:
             raise TypeError("`compute_loss_func` must be None: the loss is the model's. Override `compute_loss`.")
         limit_shape_caches()
+        if args.dataloader_num_workers > 0:
+            atexit.register(end_workers)
         self._bpe_dropout = make_bpe_dropout(args, processing_class)
         has_pairs = train_dataset is not None and has_length(train_dataset)
         is_stream = isinstance(train_dataset, datasets.IterableDataset)
