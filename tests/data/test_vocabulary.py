@@ -98,6 +98,14 @@ def test_a_rare_lookalike_is_mapped_where_its_usual_form_is_frequent():
     assert normalizer_of(pairs)("\u2019") == "'"
 
 
+@pytest.mark.parametrize("lookalike", ["\u00a0", "\u200c"])
+def test_a_lookalike_in_one_of_a_hundred_sentences_is_left_alone_though_its_usual_form_is_everywhere(lookalike):
+    pairs = [list(pair) for pair in PAIRS]
+    for pair in pairs[:6]:
+        pair[0] += lookalike
+    assert normalizer_of(pairs)(f"x{lookalike}y") == f"x{lookalike}y"
+
+
 def test_a_lookalike_is_left_alone_where_its_usual_form_is_rare():
     assert (
         normalizer_of([("a b", "c d")] * 300)("can\u2019t \u201cx\u201d \uff21") == "can\u2019t \u201cx\u201d \uff21"
