@@ -188,8 +188,8 @@ def test_push_prints_where_the_model_is(hub, pushed):
 
 def test_pushed_files_are_those_of_the_folder_but_for_paths(hub, pushed, runs):
     files = hub.repos["author/model"].files()
-    for name in RUN:
-        content = (runs / "main" / name).read_bytes().replace(b'"path/to/main"', b'"author/model"')
+    for name in RUN - {"README.md"}:
+        content = (runs / "main" / name).read_bytes()
         for folder in (f"{HOME}/runs/", f"{HOME}/"):
             content = content.replace(folder.encode(), b"")
         assert files[name] == content, name

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
+from tables import VARIATIONS
 
 from vaswani_transformer import cli
-from vaswani_transformer.analysis.cost import VARIATIONS
 from vaswani_transformer.training.recipes import RECIPES
 
 CARDS = sorted((Path(__file__).resolve().parents[1] / "model_cards").glob("*.md"))

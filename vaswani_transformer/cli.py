@@ -17,7 +17,6 @@ import os
 import re
 import select
 import shlex
-import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +39,7 @@ _OTHER_NAMES |= {"source_file": "source", "target_file": "reference", "pairs_fil
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code; `argv` is without the program's name, None takes the process's."""
-    args = _parse(build_parser(), sys.argv[1:] if argv is None else argv)
+    args = _parse(sys.argv[1:] if argv is None else argv)
     try:
         with _messages_on_stderr(), share_cores():
             args.run(args)
@@ -144,22 +143,26 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
-    """Returns the named recipe, the resumed run's own, or the paper's, with the values given on the command line."""
+    """Return the recipe of --recipe, the resumed run's own, or the paper's, with the values given as options."""
     from .files import RECIPE_FILE
-    from .training.recipes import LAID_OUT, OLD_NAMES, Recipe, get_recipe, with_new_names
+    from .training.recipes import LAID_OUT, OLD_NAMES, Recipe, get_recipe, parse_value, with_new_names
 
     names = {*Recipe.__dataclass_fields__, *OLD_NAMES}
-    given = with_new_names({name: value for name, value in vars(args).items() if name in names})
-    given = {name: value[0] if isinstance(value, list) and len(value) == 1 else value for name, value in given.items()}
+    options = with_new_names({name: value for name, value in vars(args).items() if name in names})
+    given = {}
+    for name, value in options.items():
+        is_single = isinstance(value, list) and len(value) == 1
+        given[name] = parse_value(name, value[0] if is_single else value)
     if args.minutes is not None and "max_steps" in given:
         raise ValueError("`max_steps` must be left out with --minutes, which finds it. Drop one of them.")
     if None not in (given.get("tokenizer"), given.get("vocab_size")):
         print("--vocab-size has no effect: the tokenizer has its own.", file=sys.stderr)
     if args.resume and (Path(args.output_dir) / RECIPE_FILE).is_file():
-        run, steps = Recipe.load(args.output_dir), () if args.minutes is None else ("max_steps",)
+        run = Recipe.load(args.output_dir)
         if args.recipe is None:
             return dataclasses.replace(run, **given)
-        given = {name: getattr(run, name) for name in (*LAID_OUT, *steps)} | given
+        timed = LAID_OUT if args.minutes is None else (*LAID_OUT, "max_steps")
+        given = {name: getattr(run, name) for name in timed} | given
     return get_recipe(args.recipe, **given)
 
 
@@ -170,20 +173,16 @@ def _average(args: argparse.Namespace) -> None:
 
 
 def _recipes(args: argparse.Namespace) -> None:
-    from .training.recipes import RECIPES, get_recipe
+    from .training.recipes import RECIPES, recipe_text
 
-    if args.name is None:
-        rows = {name: recipe.description for name, recipe in RECIPES.items() if not name.startswith("table3-")}
-        rows["table3-base, -A1 ... -E, -big"] = "Every row of the paper's Table 3."
-        width = max(40, min(shutil.get_terminal_size().columns, 120) - 4)
-        for name, description in rows.items():
-            print(name, textwrap.indent(textwrap.fill(description, width), "    "), sep="\n")
-        print("\nAll values of one: vaswani-transformer recipes NAME")
+    if args.name is not None:
+        print(recipe_text(args.name), end="")
         return
-    values = dataclasses.asdict(get_recipe(args.name))
-    width = max(map(len, values))
-    for name, value in values.items():
-        print(f"{name:{width}}  {str(value).lower() if value is None or isinstance(value, bool) else value}")
+    for name, recipe in RECIPES.items():
+        if not name.startswith("table3-"):
+            print(name, textwrap.indent(textwrap.fill(recipe.description, 96), "    "), sep="\n")
+    print("table3-base, -A1 ... -E, -big\n    Every row of the paper's Table 3.")
+    print("\nTo train by values of your own: vaswani-transformer recipes small > mine.yaml")
 
 
 # ---- using models ----
@@ -328,11 +327,6 @@ _FORMATS = {
 
 
 def _export(args: argparse.Namespace) -> None:
-    if args.to == "onnx":
-        raise ValueError(
-            "`to` must be ctranslate2 or marian, got onnx. Export --to marian; from that folder `bash "
-            "scripts/export_onnx.sh` of the repository, or optimum-cli, makes ONNX files."
-        )
     if args.to != "ctranslate2" and args.quantization is not None:
         raise ValueError(
             f"`quantization` must be left out with --to {args.to}, whose weights stay float32, got "
@@ -350,140 +344,6 @@ def _export(args: argparse.Namespace) -> None:
 
 # ---- options and help ----
 
-# Options as they are typed, with the name of their value, and their help. N is a whole number, X, ALPHA and C are
-# numbers, a|b lists the choices, the rest is text, and a switch has none; `...` takes several, `?` none or one, `!` is
-# needed, `=` shows the default. "#" begins a group: its title and what it is about.
-_MODEL = {"--model DIR!": "folder of a model, or its id on the Hub"}
-_COMPUTING = {
-    **_MODEL,
-    "--bf16": "compute in bfloat16, on a GPU: faster in half of the memory, with some other translations",
-    "--max-tokens-per-batch N=4096": "padded tokens computed at once; more is faster and takes more memory",
-    "--device NAME": "cpu, cuda, cuda:1, ... (default: a GPU if there is one)",
-}
-_PENALTY = {
-    "--length-penalty ALPHA": "alpha of the length penalty ((c + length) / (c + 1))^alpha (default: the model's)",
-    "--length-penalty-offset C": (
-        "c of the length penalty: 5 is the paper's, 0 gives length^alpha (default: the model's)"
-    ),
-}
-_DECODING = {
-    **_COMPUTING,
-    "--num-beams N": "beams; 1 is greedy search (default: the model's)",
-    **_PENALTY,
-    "--max-new-tokens-over-source N": "output limit of each sentence: its source tokens + N (default: the model's)",
-    "--int8": "compute in int8, on a CPU: faster in a quarter of the memory, with some other translations",
-}
-_TRAIN_TOKENIZER = {
-    "files FILE...": "UTF-8 text of both languages, one sentence a line, usually two files",
-    "--output-dir DIR!": "folder that receives the tokenizer",
-    "--vocab-size N=37000": "entries, with the 256 bytes and 3 special tokens",
-    "--overwrite": "replace the tokenizer in an output folder that holds something",
-}
-TRAIN = {
-    "--output-dir DIR!": "folder of the run, with all it leaves",
-    "--recipe NAME": (
-        "where all values come from that are not given here, one of the command recipes; without it the paper's base "
-        "model, and with --resume the run's own recipe"
-    ),
-    "--overwrite": "delete another run in the output folder first",
-    "--resume": "go on from the newest checkpoint in the output folder; where it holds no run, start one",
-    "--minutes X": (
-        "train as many updates as fit on this machine, instead of --max-steps; the first ones are timed, and warm-up, "
-        "validations and checkpoints laid out for it"
-    ),
-    "--bf16": "compute in bfloat16; weights and optimiser stay in fp32",
-    "--use-cpu": "train on the CPU although there is a GPU",
-    "--report-to NAME...": (
-        "trackers of transformers that receive the log: tensorboard (which writes into runs/ of the output folder), "
-        "wandb, mlflow, trackio ..."
-    ),
-    "--num-proc N": "processes that tokenise the data (default: all cores for a large corpus); they change no result",
-}
-_AVERAGE = {
-    "inputs PATH...": "folder of a run (its snapshots), or several snapshot files or model folders",
-    "--output-dir DIR!": "new folder for the averaged model",
-    "--last N": "average only the N newest (default: all)",
-}
-_RECIPES = {"name NAME?": "recipe to print with all its values"}
-_EVALUATE = {
-    **_DECODING,
-    "--translations FILE": "also write the translations, one a line",
-    "--results FILE": (
-        "file for the scores (default: test_results.json in the model's folder; beside it for another test set)"
-    ),
-    "#test set": "Without --source, --pairs or --dataset it is the test set of the recipe saved with the model.",
-    "--source FILE": "source sentences, one a line",
-    "--reference,--target FILE...": "reference translations, line by line as in --source; several files for several",
-    "--pairs FILE": "both sides in one .jsonl, .json, .csv, .tsv or .parquet file",
-    "--dataset NAME": "Hub name or folder of a `datasets` dataset, or builtin",
-    "--dataset-config NAME": "configuration of the dataset, for example de-en",
-    "--split NAME": "part of the dataset or of the recipe's data (default: test)",
-    "--name NAME": "what results and pictures call the test set (default: its files or dataset)",
-}
-_TRANSLATE = {
-    **_DECODING,
-    "--input,--source FILE=-": "UTF-8 text, one sentence a line; - is stdin",
-    "--output FILE=-": "translations, line by line as the input; - is stdout, a file appears when it is complete",
-    "--n-best N": (
-        "write the N best translations of each line, with score, log-probability and length, as JSON lines; "
-        "a text may come twice, in other tokens"
-    ),
-    "--resume": "skip the lines in OUTPUT.part that the same command, interrupted, left",
-    "--overwrite": "replace the output file, or what was begun of it",
-    "--document": "translate each sentence of a line; white space, list marks, links, placeholders and tags are kept",
-    "--tag TEXT": "write this and a space before each translation, such as <bt> (train has --added-tokens)",
-    "#sampling": "Draws translations at random, as back-translation needs them, instead of searching the best.",
-    "--sample": "draw each token by its probability; --n-best N draws N translations",
-    "--temperature X": "divisor of the logits; below 1 likely tokens become likelier (default: 1)",
-    "--top-k N": "draw among the N likeliest tokens (default: all)",
-    "--seed N": "seed of the draws (default: 0)",
-}
-_PUSH = {
-    "--model DIR!": "folder of a model",
-    "--repo-id USER/NAME!": "repo; it is made if there is none",
-    "--private": "make a new repo private; refuse a public one",
-    "--revision BRANCH": "branch that receives the commit; made if there is none (default: main)",
-    "--tag NAME": "name for this state of the repo, for example v1",
-    "--commit-message TEXT": "first line of the commit's message",
-}
-_SCORE = {
-    **_COMPUTING,
-    "--source FILE!": "source sentences, one a line; - is stdin",
-    "--target FILE!": "translations, line by line as in --source; - is stdin",
-    "--output FILE=-": (
-        "JSON lines with log_prob (natural logarithm), length (tokens with </s>) and score; - is stdout"
-    ),
-    **_PENALTY,
-}
-_EXPORT = {
-    **_MODEL,
-    f"--to {'|'.join(_FORMATS)}|onnx!": (
-        "marian: transformers without this package; ctranslate2: its engine (needs the extra export); onnx: says how"
-    ),
-    "--output-dir DIR!": "folder to make, new or empty",
-    "--quantization TYPE": (
-        "how CTranslate2 stores weights: float32, float16, bfloat16, int16, int8, int8_float32, int8_float16 or "
-        "int8_bfloat16 (default: float32)"
-    ),
-}
-
-_COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], None], dict[str, str], str]] = {
-    "train-tokenizer": (
-        _train_tokenizer,
-        _TRAIN_TOKENIZER,
-        "Train the subword vocabulary that source and target share",
-    ),
-    "train": (_train, TRAIN, "Train a model by a recipe"),
-    "average": (_average, _AVERAGE, "Average the weights of snapshots or of models"),
-    "recipes": (_recipes, _RECIPES, "List the recipes, or print one"),
-    "evaluate": (_evaluate, _EVALUATE, "Translate a test set and score it by every metric"),
-    "translate": (_translate, _TRANSLATE, "Translate a file or stdin"),
-    "score": (_score, _SCORE, "Score given translations by the model's probability"),
-    "push": (_push, _PUSH, "Upload a model to the Hub, with its code and card, in one commit"),
-    "export": (_export, _EXPORT, "Write a model for plain transformers (Marian) or CTranslate2"),
-}
-
-
 _GONE = {  # commands and options of 0.2.0, and what to do instead
     "align": "Run `python scripts/paper/align.py` of the repository, with the same options.",
     "demo": "Run `python scripts/space/app.py` of the repository, with the same options.",
@@ -493,11 +353,14 @@ _GONE = {  # commands and options of 0.2.0, and what to do instead
     "--stream": 'Pass a `TextStreamer` of transformers to pipeline("translation"), as docs/using.md shows.',
     "--target-prefixes": 'Call pipeline("translation") with `target_prefix`, once for each prefix.',
 }
+# The fields of a recipe that `train --help` shows; --help-all shows them all.
+_COMMON_FIELDS = ("train_source", "train_target", "validation_source", "validation_target", "max_steps")
 
 
-def _parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
-    """Reads the command line; `--output_dir` is `--output-dir`, an unknown option gets advice."""
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Read the command line; `--output_dir` is `--output-dir`, an unknown option gets advice."""
     words = [re.sub("^--[^=]*", lambda found: found[0].replace("_", "-"), word) for word in argv]
+    parser = build_parser(show_all="--help-all" in words)
     if words and words[0] in _GONE:
         parser.error(f"{words[0]} is no command since 0.3.0. {_GONE[words[0]]}")
     if "--resume-or-start" in words:
@@ -509,80 +372,241 @@ def _parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Nam
         option = unknown[0].partition("=")[0]
         if option in _GONE:
             parser.error(f"{option} is no option since 0.3.0. {_GONE[option]}")
-        close = difflib.get_close_matches(option, set(args.options.values()), n=1)
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{f' (did you mean {close[0]}?)' if close else ''}")
+        close = difflib.get_close_matches(option, args.options.values(), n=1)
+        advice = f" (did you mean {close[0]}?)" if close else ""
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
     return args
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Makes the parser of all commands; the chosen one sets `run`, and `options` with what the user types for each."""
+def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
+    """Make the parser of all commands; the chosen one sets `run`, and `options` with what the user types for each.
+
+    Args:
+        show_all: Whether the help of `train` shows every field of a recipe.
+    """
     about = "Train, evaluate and use the Transformer of 'Attention Is All You Need' (2017)."
     parser = argparse.ArgumentParser(prog="vaswani-transformer", description=about, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, help="one of those below")
-    for name, (run, options, about) in _COMMANDS.items():
-        command = commands.add_parser(name, help=about, description=f"{about}.", allow_abbrev=False)
-        add_options(command, options)
-        if name == "train":
-            add_recipe_fields(command)
-            command.usage = "%(prog)s --output-dir DIR [OPTION ...]; --help explains each"  # not all 80 of them
-        typed = {action.dest: (*action.option_strings, action.metavar)[0] for action in command._actions}
-        command.set_defaults(run=run, options=typed)
+
+    def command(name: str, run: Callable[[argparse.Namespace], None], about: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=about, description=f"{about}.", allow_abbrev=False)
+        made.set_defaults(run=run)
+        return made
+
+    _add_train_tokenizer(command("train-tokenizer", _train_tokenizer, "Train the vocabulary of both languages"))
+    _add_train(command("train", _train, "Train a model by a recipe"), show_all)
+    _add_average(command("average", _average, "Average the weights of snapshots or of models"))
+    _add_recipes(command("recipes", _recipes, "List the recipes, or print the file of one"))
+    _add_evaluate(command("evaluate", _evaluate, "Translate a test set and score it by every metric"))
+    _add_translate(command("translate", _translate, "Translate a file or stdin"))
+    _add_score(command("score", _score, "Score given translations by the model's probability"))
+    _add_push(command("push", _push, "Upload a model to the Hub, with its code and card, in one commit"))
+    _add_export(command("export", _export, "Write a model for plain transformers (Marian) or CTranslate2"))
+    for made in commands.choices.values():
+        typed = {action.dest: (*action.option_strings, action.dest)[0] for action in made._actions}
+        made.set_defaults(options=typed)
     return parser
 
 
-def add_options(parser: argparse.ArgumentParser, options: dict[str, str]) -> None:
-    """Adds the options of a table; its form is told above it."""
-    group: argparse._ActionsContainer = parser
-    for usage, text in options.items():
-        if usage.startswith("#"):
-            group = parser.add_argument_group(usage[1:], text)
-            continue
-        found = re.fullmatch(r"(\S+)(?: ([^=!.?]+)(\.\.\.|\?)?(?:(!)|=(.*))?)?", usage)
-        assert found is not None
-        names, value, count, must, default = found.groups()
-        if value is None:
-            group.add_argument(names, action="store_true", help=text)
-            continue
-        kind = {"N": int, "X": float, "ALPHA": float, "C": float}.get(value, str)
-        keywords: dict[str, Any] = {"choices": value.split("|")} if "|" in value else {"metavar": value, "type": kind}
-        keywords |= {"required": True} if must else {}
-        keywords |= {"default": kind(default)} if default else {}
-        text += f" (default: {default})" if default else ""
-        group.add_argument(*names.split(","), nargs="+" if count == "..." else count, help=text, **keywords)
+def _add_train_tokenizer(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("files", nargs="+", help="UTF-8 text of both languages, one sentence a line, usually two files")
+    add("--output-dir", required=True, help="folder that receives the tokenizer")
+    add("--vocab-size", type=int, default=37000, help="entries, with 256 bytes and 3 special tokens (default: 37000)")
+    add("--overwrite", action="store_true", help="replace the tokenizer in an output folder that holds something")
 
 
-def add_recipe_fields(parser: argparse.ArgumentParser) -> None:
-    """Adds an option for each field of a recipe; what is not given is absent from the arguments."""
+def _add_train(parser: argparse.ArgumentParser, show_all: bool) -> None:
+    parser.usage = "%(prog)s --output-dir DIR [--recipe RECIPE] [OPTION ...]"
+    parser.epilog = "Every field of a recipe is an option: --help-all lists them. docs/training.md explains the rest."
+    add = parser.add_argument
+    add("--help-all", action="help", help="show every option, and exit")
+    add("--output-dir", required=True, help="folder of the run, with all it leaves")
+    add(
+        "--recipe",
+        help="a name that the command recipes lists, or a file: mine.yaml, or the recipe.json of another run; its "
+        "values hold where no option is given (default: the paper's base model; with --resume the run's own)",
+    )
+    add(
+        "--minutes",
+        type=float,
+        help="train as many updates as fit on this machine, instead of --max-steps; the first ones are timed",
+    )
+    add("--resume", action="store_true", help="go on from the newest checkpoint in the output folder, or start there")
+    add("--bf16", action="store_true", help="compute in bfloat16; weights and optimiser stay in fp32")
+    more = {
+        "overwrite": "delete another run in the output folder first",
+        "use_cpu": "train on the CPU although there is a GPU",
+    }
+    for name, text in more.items():
+        add(_option(name), action="store_true", help=text if show_all else argparse.SUPPRESS)
+    trackers = "trackers of transformers that receive the log: tensorboard, wandb, mlflow, trackio ..."
+    add("--report-to", nargs="+", help=trackers if show_all else argparse.SUPPRESS)
+    processes = "processes that tokenise the data (default: all cores for a large corpus); they change no result"
+    add("--num-proc", type=int, help=processes if show_all else argparse.SUPPRESS)
+    add_recipe_fields(parser, show_all)
+
+
+def add_recipe_fields(parser: argparse.ArgumentParser, show_all: bool) -> None:
+    """Add an option for each field of a recipe; what is not given is absent from the arguments."""
     from .training.recipes import OLD_NAMES, Recipe, field_types
 
-    about = "Each replaces one value of the recipe; the default shown holds without --recipe."
-    group, types = parser.add_argument_group("values of the recipe", about), field_types()
+    group = parser.add_argument_group("fields of the recipe", "The default shown holds without --recipe.")
     for field in dataclasses.fields(Recipe):
-        text, default = field.metadata["help"].replace("%", "%%"), field.default
-        if default != "":
-            text += f" (default: {'none' if default is None else default})"
-        option = f"--{field.name.replace('_', '-')}"
-        keywords: dict[str, Any] = {"default": argparse.SUPPRESS, **_recipe_option(*types[field.name])}
-        group.add_argument(option, help=text, **keywords)
-        for old in (old for old, new in OLD_NAMES.items() if new == field.name):
-            group.add_argument(f"--{old.replace('_', '-')}", help=argparse.SUPPRESS, **keywords)
+        kind, _, may_be_several = field_types()[field.name]
+        keywords: dict[str, Any] = {
+            "default": argparse.SUPPRESS,
+            "metavar": {int: "N", float: "X", str: "TEXT", bool: "true|false"}[kind],
+            "nargs": "+" if may_be_several else None,
+        }
+        default = "none" if field.default is None else field.default
+        text = f"{field.metadata['help']} (default: {default})".replace("%", "%%")
+        is_shown = show_all or field.name in _COMMON_FIELDS
+        group.add_argument(_option(field.name), help=text if is_shown else argparse.SUPPRESS, **keywords)
+        for old, new in OLD_NAMES.items():
+            if new == field.name:
+                group.add_argument(_option(old), help=argparse.SUPPRESS, **keywords)
 
 
-def _recipe_option(kind: type, is_optional: bool, may_be_several: bool) -> dict[str, Any]:
-    """Returns type, metavar and number of values of a field's option; `none` is None where the field may be None."""
-    metavar = {int: "N", float: "X", str: "TEXT", bool: "true|false"}[kind]
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
-    def parse(text: str) -> Any:
-        if is_optional and text.lower() == "none":
-            return None
-        if kind is not bool:
-            return kind(text)
-        if text.lower() not in ("true", "false"):
-            raise ValueError(text)
-        return text.lower() == "true"
 
-    parse.__name__ = metavar  # argparse names it in its message on a wrong value
-    return {"type": parse, "metavar": metavar, "nargs": "+" if may_be_several else None}
+def _add_average(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("inputs", nargs="+", help="folder of a run (its snapshots), or several snapshot files or model folders")
+    add("--output-dir", required=True, help="new folder for the averaged model")
+    add("--last", type=int, help="average only so many of the newest (default: all)")
+
+
+def _add_recipes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", help="recipe to print, as the start of one of your own")
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", required=True, help="folder of a model, or its id on the Hub")
+
+
+def _add_computing(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    add = parser.add_argument
+    add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
+    add("--bf16", action="store_true", help="compute in bfloat16, on a GPU: faster, some other translations")
+    add(
+        "--max-tokens-per-batch",
+        type=int,
+        default=4096,
+        help="padded tokens computed at once; more is faster and takes more memory (default: 4096)",
+    )
+
+
+def _add_penalty(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    formula = "((c + length) / (c + 1))^alpha (default: the model's)"
+    add("--length-penalty", type=float, help=f"alpha of the length penalty {formula}")
+    add("--length-penalty-offset", type=float, help=f"c of the length penalty {formula}; 5 is the paper's")
+
+
+def _add_decoding(parser: argparse.ArgumentParser) -> None:
+    _add_computing(parser)
+    add = parser.add_argument
+    add("--int8", action="store_true", help="compute in int8, on a CPU: faster, some other translations")
+    add("--num-beams", type=int, help="beams; 1 is greedy search (default: the model's)")
+    _add_penalty(parser)
+    add(
+        "--max-new-tokens-over-source",
+        type=int,
+        help="output limit of each sentence: its source tokens + this number (default: the model's)",
+    )
+
+
+def _add_evaluate(parser: argparse.ArgumentParser) -> None:
+    _add_decoding(parser)
+    add = parser.add_argument
+    add("--translations", help="file for the translations, one a line")
+    add(
+        "--results",
+        help="file for the scores (default: test_results.json in the model's folder; beside it for another test set)",
+    )
+    about = "Without --source, --pairs or --dataset it is the test set of the recipe saved with the model."
+    add = parser.add_argument_group("test set", about).add_argument
+    add("--source", help="source sentences, one a line")
+    add("--reference", "--target", nargs="+", help="reference translations, line by line; several files for several")
+    add("--pairs", help="both sides in one .jsonl, .json, .csv, .tsv or .parquet file")
+    add("--dataset", help="Hub name or folder of a `datasets` dataset, or builtin")
+    add("--dataset-config", help="configuration of the dataset, for example de-en")
+    add("--split", help="part of the dataset or of the recipe's data (default: test)")
+    add("--name", help="what results and pictures call the test set (default: its files or dataset)")
+
+
+def _add_translate(parser: argparse.ArgumentParser) -> None:
+    _add_decoding(parser)
+    add = parser.add_argument
+    add("--input", "--source", default="-", help="UTF-8 text, one sentence a line (default: stdin)")
+    add(
+        "--output", default="-", help="translations, line by line; the file appears when it is whole (default: stdout)"
+    )
+    add(
+        "--n-best",
+        type=int,
+        help="write so many best translations of each line, with score, log-probability and length, as JSON lines; "
+        "a text may come twice, in other tokens",
+    )
+    add("--resume", action="store_true", help="skip the lines that the same command, interrupted, left in OUTPUT.part")
+    add("--overwrite", action="store_true", help="replace the output file, or what was begun of it")
+    add(
+        "--document",
+        action="store_true",
+        help="translate each sentence of a line; white space, list marks, links, placeholders and tags are kept",
+    )
+    add("--tag", help="write this and a space before each translation, such as <bt> (train has --added-tokens)")
+    about = "Draw translations at random, as back-translation needs them, instead of searching the best."
+    add = parser.add_argument_group("sampling", about).add_argument
+    add("--sample", action="store_true", help="draw each token by its probability; with --n-best, so many draws")
+    add("--temperature", type=float, help="divisor of the logits; below 1 likely tokens become likelier (default: 1)")
+    add("--top-k", type=int, help="draw among so many of the likeliest tokens (default: all)")
+    add("--seed", type=int, help="seed of the draws (default: 0)")
+
+
+def _add_score(parser: argparse.ArgumentParser) -> None:
+    _add_computing(parser)
+    add = parser.add_argument
+    add("--source", required=True, help="source sentences, one a line; - is stdin")
+    add("--target", required=True, help="translations, line by line as in --source; - is stdin")
+    add(
+        "--output",
+        default="-",
+        help="JSON lines with log_prob (natural logarithm), length (tokens with </s>) and score (default: stdout)",
+    )
+    _add_penalty(parser)
+
+
+def _add_push(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--model", required=True, help="folder of a model")
+    add("--repo-id", required=True, help="USER/NAME of the repo; it is made if there is none")
+    add("--private", action="store_true", help="make a new repo private; refuse a public one")
+    add("--revision", help="branch that receives the commit; made if there is none (default: main)")
+    add("--tag", help="name for this state of the repo, for example v1")
+    add("--commit-message", help="first line of the commit's message")
+
+
+def _add_export(parser: argparse.ArgumentParser) -> None:
+    _add_model(parser)
+    add = parser.add_argument
+    add(
+        "--to",
+        required=True,
+        choices=list(_FORMATS),
+        help="marian: transformers without this package, and from there ONNX (scripts/export_onnx.sh); ctranslate2: "
+        "its engine (needs the extra export)",
+    )
+    add("--output-dir", required=True, help="folder to make, new or empty")
+    add(
+        "--quantization",
+        help="how CTranslate2 stores weights: float32, float16, bfloat16, int16, int8, int8_float32, int8_float16 or "
+        "int8_bfloat16 (default: float32)",
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Errors that name the extra which brings a missing package."""
+"""Errors that say how to go on: which extra brings a missing package, and what replaces a name that is gone."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
 @contextlib.contextmanager
@@ -30,3 +31,20 @@ def requiring(extra: str, purpose: str) -> Iterator[None]:
         raise ImportError(
             f"`{package}` must be installed {purpose}, got none. Run: pip install 'vaswani-transformer[{extra}]'"
         ) from error
+
+
+def gone(module: str, names: str, advice: str) -> Callable[[str], Any]:
+    """Make the `__getattr__` of a module for names of 0.2.0 that it has no more.
+
+    Args:
+        module: `__name__` of the module.
+        names: The names, separated by spaces.
+        advice: A sentence that says what to do instead.
+    """
+
+    def fail(name: str) -> Any:
+        if name in names.split():
+            raise ImportError(f"`{name}` is gone since 0.3.0. {advice}")
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return fail

@@ -31,9 +31,8 @@ from vaswani_transformer import VaswaniTransformerTokenizer
 from vaswani_transformer.data.vocabulary import train_tokenizer
 from vaswani_transformer.evaluation.loading import load_for_inference
 from vaswani_transformer.evaluation.translate import translate_n_best
-from vaswani_transformer.training.recipes import Recipe
+from vaswani_transformer.training.recipes import Recipe, get_recipe
 from vaswani_transformer.training.run import train
-from vaswani_transformer.training.schedule import paper_peak_learning_rate
 
 Tree = tuple[str, Any]  # children, or the word of a leaf
 LEAF = "XX"
@@ -42,64 +41,7 @@ _TOKEN = re.compile(r"\(\s*([^\s()]*)|(\))|([^\s()]+)")
 _PUNCTUATION = {",", ":", "``", "''", "."}  # tags whose leaves EVALB leaves out, by COLLINS.prm
 _ESCAPED = {"(": "-LRB-", ")": "-RRB-", "[": "-LSB-", "]": "-RSB-", "{": "-LCB-", "}": "-RCB-"}
 
-# What the paper says of the two models; where it is silent, `dropout`, rates, warm-up and length are those of the
-# authors' transformer_parsing_base and transformer_parsing_big (tensor2tensor), and the other values those of the base
-# model. Theirs have 6 layers and separate vocabularies; the paper does not say how long it trained.
-_PAPER: dict[str, Any] = {
-    "d_model": 1024,
-    "d_ff": 2048,
-    "num_encoder_layers": 4,
-    "num_decoder_layers": 4,
-    "max_tokens_per_sentence": 512,
-    "num_beams": 21,
-    "length_penalty": 0.3,
-    "max_new_tokens_over_source": 300,
-    "metric_for_best_model": "f1",
-}
-RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe
-    for recipe in (
-        Recipe(
-            name="paper-parsing-wsj",
-            description="The paper's parser on the Wall Street Journal alone, 40K sentences.",
-            **_PAPER,
-            load_best_model_at_end=True,
-            vocab_size=16_000,
-            dropout=0.2,
-            attention_dropout=0.2,
-            warmup_steps=16_000,
-            learning_rate=paper_peak_learning_rate(1024, 16_000) / 2,
-        ),
-        Recipe(
-            name="paper-parsing-semi",
-            description="The paper's parser with 17M sentences that another parser has parsed.",
-            **_PAPER,
-            load_best_model_at_end=True,
-            vocab_size=32_000,
-            dropout=0.1,
-            warmup_steps=4000,
-            max_source_tokens_per_batch=2048,
-            max_target_tokens_per_batch=2048,
-        ),
-        Recipe(
-            name="parsing-genia",
-            description="The paper's parser, small enough for GENIA's 14,326 trees and two hours of two CPU cores.",
-            **{**_PAPER, "d_model": 128, "d_ff": 512, "max_tokens_per_sentence": None},
-            num_heads=4,
-            vocab_size=4000,
-            attention_dropout=0.1,
-            max_source_tokens_per_batch=1500,
-            max_target_tokens_per_batch=2200,
-            max_steps=16_000,
-            warmup_steps=1000,
-            learning_rate=0.003,
-            eval_steps=2000,
-            save_steps=1000,
-            snapshot_steps=1000,
-            num_averaged_snapshots=10,
-        ),
-    )
-}
+RECIPES = {path.stem: get_recipe(path) for path in Path(__file__).with_name("recipes").glob("*parsing*.yaml")}
 
 # ---- trees ----
 

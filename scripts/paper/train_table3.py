@@ -15,46 +15,17 @@ import json
 from pathlib import Path
 from statistics import fmean, stdev
 
-from tables import align_columns, wrap
+from tables import VARIATIONS, align_columns, wrap
 
 from vaswani_transformer import VaswaniTransformerConfig
-from vaswani_transformer.analysis.cost import VARIATIONS
 from vaswani_transformer.data import corpus_sentences, load_corpus, train_tokenizer
 from vaswani_transformer.evaluation import DECODING
 from vaswani_transformer.evaluation.report import evaluate_to_files
 from vaswani_transformer.files import TEST_RESULTS_FILE, TOKENIZER_FILES, TRAIN_RESULTS_FILE
-from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
+from vaswani_transformer.training.recipes import get_recipe
 from vaswani_transformer.training.run import train
 
-BASE = Recipe(
-    name="multi30k-table3",
-    description=(
-        "Base row of Table 3 at tiny size, for Multi30k en-de: the paper's base model with a quarter of its "
-        "widths and half of its layers, and its training in batches and a warm-up to suit 29,000 pairs. Not "
-        "averaged, as in the paper's table. This script makes the others; files are passed "
-        "as train_source, train_target and so on."
-    ),
-    source_language="en",
-    target_language="de",
-    vocab_size=4000,
-    max_tokens_per_sentence=128,
-    d_model=128,
-    d_ff=512,
-    num_encoder_layers=3,
-    num_decoder_layers=3,
-    max_source_tokens_per_batch=1500,
-    max_target_tokens_per_batch=1500,
-    max_steps=2500,
-    warmup_steps=500,
-    snapshot_steps=500,
-    num_averaged_snapshots=0,
-    eval_steps=500,
-    generation_num_beams=0,
-    save_steps=500,
-    save_total_limit=1,
-)
-RECIPES[BASE.name] = BASE
-
+BASE = Path(__file__).with_name("recipes") / "multi30k-table3.yaml"
 ROWS = {variation.name: variation for variation in VARIATIONS}
 SIZES = ("num_encoder_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v")
 
@@ -203,7 +174,7 @@ def _mean(values, digits):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output-dir", required=True)
-    parser.add_argument("--recipe", default=BASE.name, help="row base, to which others are scaled")
+    parser.add_argument("--recipe", default=BASE, help="row base, to which others are scaled")
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), metavar="ROW", help="default: all")
     parser.add_argument("--seeds", nargs="+", type=int, help="default: the recipe's")
     parser.add_argument("--bf16", action="store_true")

@@ -52,7 +52,7 @@ def test_help_shows_units_and_defaults(capsys, monkeypatch):
         capsys.readouterr().out
     )
     with pytest.raises(SystemExit):
-        main(["train", "--help"])
+        main(["train", "--help-all"])
     assert "updates of the linear warm-up (default: 4000)" in capsys.readouterr().out
 
 
@@ -118,5 +118,5 @@ def test_an_error_of_several_lines_is_shown_in_one(capsys, monkeypatch):
     def fail(args):
         raise ValueError("first line\n    second line")
 
-    monkeypatch.setitem(cli._COMMANDS, "recipes", (fail, {}, "Fail"))
+    monkeypatch.setattr(cli, "_recipes", fail)
     assert refused(capsys, ["recipes"]) == "error: first line second line"

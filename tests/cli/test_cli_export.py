@@ -41,7 +41,6 @@ def test_export_stores_float32_by_default(model_folder, tmp_path):
         (["--quantization", "int4"], "error: int4 is not a valid quantization type. Accepted types are: int8"),
         (["--model", "nowhere"], "error: `--model` must be the folder of a trained model"),
         (["--to", "marian", "--quantization", "int8"], "error: `--quantization` must be left out with --to marian"),
-        (["--to", "onnx"], "error: `--to` must be ctranslate2 or marian, got onnx. Export --to marian"),
     ],
     ids=str,
 )

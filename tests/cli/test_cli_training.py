@@ -36,7 +36,7 @@ def test_old_option_is_taken_and_hidden(capsys):
         label_smoothing_factor=0.3, generation_num_beams=0
     )
     with pytest.raises(SystemExit):
-        parsed("--help")
+        main(["train", "--help-all"])
     assert "--label-smoothing-factor" in (text := capsys.readouterr().out)
     assert "--label-smoothing X" not in text
 
@@ -47,20 +47,42 @@ def test_none_unsets_an_optional_value():
 
 @pytest.mark.parametrize("arguments", [("--max-steps", "none"), ("--d-model", "1.5"), ("--attention-bias", "maybe")])
 def test_values_of_another_type_are_refused(arguments, capsys):
-    with pytest.raises(SystemExit) as exit_info:
-        parsed(*arguments)
-    assert exit_info.value.code == 2
-    assert f"argument {arguments[0]}: invalid" in capsys.readouterr().err
+    error = refused(capsys, ["train", "--output-dir", "run", *arguments])
+    assert f"`{arguments[0]}` must be" in error and f"got '{arguments[1]}'" in error
 
 
-def test_recipes_lists_all_and_prints_one(capsys):
+def test_short_help_names_the_way_to_all_fields_of_a_recipe(capsys):
+    with pytest.raises(SystemExit):
+        parsed("--help")
+    text = capsys.readouterr().out
+    assert "--help-all" in text and "--adam-beta2" not in text
+    assert len(text.splitlines()) < 50  # two screens
+
+
+def test_recipes_lists_all_and_prints_the_file_of_one(capsys):
     assert main(["recipes"]) == 0
     listed = capsys.readouterr().out
     assert all(name in listed for name in RECIPES if not name.startswith("table3-"))
     assert "table3-base, -A1 ... -E, -big" in listed
     assert main(["recipes", "quickstart"]) == 0
-    vocab_size = RECIPES["quickstart"].vocab_size
-    assert any(line.split() == ["vocab_size", str(vocab_size)] for line in capsys.readouterr().out.splitlines())
+    assert f"\nvocab_size: {RECIPES['quickstart'].vocab_size}\n" in capsys.readouterr().out
+    assert "Pass quickstart" in refused(capsys, ["recipes", "quickstat"])
+
+
+@pytest.mark.slow
+def test_run_by_a_file_of_ones_own_is_repeated_by_its_recipe(corpus, capsys):
+    Path("mine.yaml").write_text(
+        "extends: quickstart\ntrain_source: train.en\ntrain_target: train.de\nmax_steps: 4\nwarmup_steps: 2\n"
+        "d_model: 16\nd_ff: 16\nvocab_size: 270\nsave_steps: 4\nsnapshot_steps: 2\n"
+    )
+    assert main(["train", "--recipe", "mine.yaml", "--output-dir", "run", "--use-cpu", "--seed", "3"]) == 0
+    assert main(["train", "--recipe", "run/recipe.json", "--output-dir", "again", "--use-cpu"]) == 0
+    assert Recipe.load("again") == Recipe.load("run") == get_recipe("mine.yaml", seed=3)
+    assert Path("again/model.safetensors").read_bytes() == Path("run/model.safetensors").read_bytes()
+    Path("mine.yaml").write_text("extends: quickstart\ndrop_out: 0.1\n")
+    error = refused(capsys, ["train", "--recipe", "mine.yaml", "--output-dir", "other"])
+    assert error == "error: mine.yaml, line 2: A recipe has no field drop_out. Did you mean dropout?"
+    assert not Path("other").exists()
 
 
 def test_train_tokenizer_saves_what_autotokenizer_loads(corpus, capsys):
@@ -113,7 +135,7 @@ def test_train_names_the_option_or_the_file_that_is_wrong(corpus, capsys, change
 
 def test_train_refuses_an_unknown_recipe_and_says_where_the_known_are(capsys):
     error = refused(capsys, ["train", "--output-dir", "run", "--recipe", "nonsense"])
-    assert "got 'nonsense'. Pass one that `vaswani-transformer recipes` lists" in error
+    assert "got 'nonsense'. Pass a file (.yaml), or one that `vaswani-transformer recipes` lists" in error
     assert "Pass quickstart" in refused(capsys, ["train", "--output-dir", "run", "--recipe", "quickstat"])
 
 
@@ -130,7 +152,7 @@ def test_resume_alone_starts_nothing_in_a_mistyped_folder(corpus, capsys):
 
 
 def test_average_names_what_help_calls_its_inputs(corpus, capsys):
-    assert "`PATH` must be model folders, or snapshots of a run that has one, got nothing" in refused(
+    assert "`inputs` must be model folders, or snapshots of a run that has one, got nothing" in refused(
         capsys, ["average", "nothing", "--output-dir", "averaged"]
     )
 
@@ -192,7 +214,7 @@ def test_train_tokenizer_refuses_a_file_as_its_folder(flags, corpus, capsys):
 
 def test_train_tokenizer_names_a_text_that_is_missing_as_it_was_typed(corpus, capsys):
     error = refused(capsys, ["train-tokenizer", "nope.en", "--output-dir", "tokenizer", "--vocab-size", "270"])
-    assert error == "error: `FILE` must be an existing file, got nope.en. Check the path."
+    assert error == "error: `files` must be an existing file, got nope.en. Check the path."
     assert not Path("tokenizer").exists()
 
 

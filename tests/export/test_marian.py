@@ -17,6 +17,7 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, GenerationConfig,
 from vaswani_transformer import PRESETS, VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
 from vaswani_transformer.export import export_marian
 from vaswani_transformer.export.marian import to_marian
+from vaswani_transformer.training.recipes import get_recipe
 
 # Every preset with heads of d_model / num_heads and sinusoids, at a sixteenth of its width.
 QUALIFIED = [
@@ -188,11 +189,11 @@ def test_code_of_the_card_runs_as_it_stands(save_model, tmp_path, capsys):
 
 def test_card_keeps_attribution_and_base_model(save_model, tmp_path):
     folder = save_model()[1]
-    card = "---\nbase_model: me/first\n---\n\n| attribution of the data | by [many](https://example.org) |\n"
-    (folder / "README.md").write_text(card, encoding="utf-8")
+    (folder / "README.md").write_text("---\nbase_model: me/first\n---\n", encoding="utf-8")
+    get_recipe("quickstart").save(folder)
     made = ModelCard.load(export_marian(folder, tmp_path / "stock") / "README.md")
     assert made.data.to_dict()["base_model"] == "me/first"
-    assert "Its data: by [many](https://example.org)." in made.text
+    assert "Its data: sentences and translations by the contributors of [tatoeba.org]" in made.text
 
 
 @pytest.mark.parametrize("base", ["/home/me/runs/first", "runs/first", "first"])

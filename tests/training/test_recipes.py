@@ -1,14 +1,16 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
+import json
 import math
+import re
 from pathlib import Path
 
 import pytest
 import transformers
 
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
-from vaswani_transformer.training.recipes import OLD_NAMES, RECIPES, Recipe, field_types, get_recipe
+from vaswani_transformer.training.recipes import OLD_NAMES, RECIPES, Recipe, field_types, get_recipe, recipe_text
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(Recipe), ids=lambda field: field.name)
@@ -58,13 +60,6 @@ def test_model_config_lists_the_presets_when_the_name_is_unknown():
         get_recipe("quickstart", preset="huge").model_config()
 
 
-def test_get_recipe_lists_the_known_ones_when_the_name_is_unknown():
-    with pytest.raises(
-        ValueError, match="`recipe` must be a known name, got 'nope'. Pass one that `vaswani-transformer "
-    ):
-        get_recipe("nope")
-
-
 def test_get_recipe_says_that_files_are_named_in_text():
     with pytest.raises(ValueError, match=r"`train_source` must be text, got \w*Path\('a.en'\)"):
         get_recipe("quickstart", train_source=Path("a.en"), train_target="a.de")
@@ -102,11 +97,118 @@ def test_a_new_name_is_the_training_arguments(name):
     assert name in VaswaniTransformerTrainingArguments.__dataclass_fields__
 
 
-@pytest.mark.parametrize(("text", "wanted"), [('{"colour": "blue"}', "recipe"), ("[" * 5000, "JSON file")])
-def test_recipe_load_names_a_file_that_is_none(tmp_path, text, wanted):
-    (tmp_path / "recipe.json").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=rf"recipe\.json` must be a {wanted}"):
-        Recipe.load(tmp_path)
+# ---- files ----
+
+
+def test_every_recipe_of_0_2_0_but_quickstart_is_as_it_was():
+    """The file holds the values that the table of 0.2.0 had, where they are not the paper's."""
+    known = json.loads(Path(__file__).with_name("recipes_0.2.0.json").read_text(encoding="utf-8"))
+    assert sorted([*known, "quickstart"]) == sorted(RECIPES)
+    for name, values in known.items():
+        assert RECIPES[name] == Recipe(**values)
+
+
+def own_file(folder, text, name="mine.yaml"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_printed_recipe_is_the_start_of_ones_own(tmp_path):
+    path = own_file(tmp_path, recipe_text("small").replace("vocab_size: 6000", "vocab_size: 700"))
+    assert get_recipe(path) == dataclasses.replace(RECIPES["small"], name="mine", vocab_size=700)
+
+
+def test_file_extends_a_known_recipe_and_an_option_wins_over_both(tmp_path):
+    path = own_file(tmp_path, "extends: small\nd_ff: 300\ndropout: 0.2\n")
+    wanted = dataclasses.replace(RECIPES["small"], name="mine", description="", d_ff=300, dropout=0.3)
+    assert get_recipe(path, dropout=0.3) == wanted
+
+
+def test_values_are_read_by_the_type_of_their_field(tmp_path):
+    path = own_file(
+        tmp_path,
+        "source_language: no\ntarget_language: 'on'\nlearning_rate: 1e-4\nname: 007\nattention_bias: True\n"
+        "tokenizer: null\ntrain_source:\n- a.no\n- ñ 日本.no\ntrain_target: [a.on, b.on]\ntrain_weights: [1, 4]\n"
+        "max_tokens_per_sentence:\nlength_penalty: -0\n",
+    )
+    assert get_recipe(path) == Recipe(
+        source_language="no",
+        target_language="on",
+        learning_rate=1e-4,
+        name="007",
+        attention_bias=True,
+        train_source=["a.no", "ñ 日本.no"],
+        train_target=["a.on", "b.on"],
+        train_weights=[1, 4],
+        max_tokens_per_sentence=None,
+        length_penalty=0.0,
+    )
+
+
+def test_recipe_of_a_run_is_a_recipe_file(tmp_path):
+    recipe = Recipe(name="ru-uk", description="Тексты", train_source="a.ru", train_target="a.txt", adam_epsilon=1e-30)
+    recipe.save(tmp_path)
+    assert get_recipe(tmp_path / "recipe.json") == recipe
+
+
+def test_languages_of_a_file_are_the_suffixes_of_its_texts(tmp_path):
+    path = own_file(tmp_path, "train_source: a.fi\ntrain_target: a.txt\n")
+    recipe = get_recipe(path)
+    assert (recipe.source_language, recipe.target_language) == ("fi", None)
+
+
+def test_an_option_lays_out_a_file_as_it_does_a_known_recipe(tmp_path):
+    path = own_file(tmp_path, recipe_text("tatoeba-small"), "tatoeba-small.yaml")
+    assert get_recipe(path, max_steps=1000) == get_recipe("tatoeba-small", max_steps=1000)
+
+
+@pytest.mark.parametrize(("text", "interval"), [("eval_steps: 7", 7), ("save_steps: 9", 9)])
+def test_file_that_keeps_the_best_model_saves_where_it_validates(tmp_path, text, interval):
+    recipe = get_recipe(own_file(tmp_path, f"load_best_model_at_end: true\n{text}\n"))
+    assert (recipe.eval_steps, recipe.save_steps) == (interval, interval)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("d_ff: 512\nmax_step: 10", "line 2: A recipe has no field max_step. Did you mean max_steps?"),
+        ("colour: blue", "line 1: A recipe has no field colour. vaswani-transformer train --help-all lists"),
+        ("# mine\n\nmax_steps: many", "line 3: max_steps must be a whole number of at least 1.*, got 'many'"),
+        ("max_steps: 10,000", "line 1: max_steps must be a whole number .*, got '10,000'"),
+        ("dropout: 1.5", r"line 1: dropout must be a number in \[0, 1\), got 1.5"),
+        ("streaming: yes", "line 1: streaming must be true or false, got 'yes'"),
+        ("bpe_dropout_side: left", "line 1: bpe_dropout_side must be one of source, target, both, got 'left'"),
+        ("d_ff: [1, 2]", r"line 1: d_ff must be a whole number .*, got \[1, 2\]"),
+        ("d_ff: {a: 1}", "line 1: d_ff must be a whole number .*, got {'a': '1'}"),
+        ("seed: 1\nd_ff: 3\nseed: 2", "line 3: seed must stand in a file once"),
+        ("d_ff: 3\nextends: smal", "line 2: recipe must be a known name, got 'smal'. Pass small"),
+        ("d_ff: 3\n\tseed: 1", "must be a YAML file.*line 2"),
+        ("max_steps:5", "must be a recipe of lines such as `max_steps: 1000`"),
+        ("", "must be a recipe of lines such as `max_steps: 1000`"),
+        ("[" * 5000, "must be a YAML file"),
+    ],
+)
+def test_mistake_in_a_file_is_told_with_file_line_and_field(tmp_path, text, wrong):
+    path = own_file(tmp_path, text)
+    with pytest.raises(ValueError, match=rf"(?s)^{re.escape(str(path))}.*{wrong}"):
+        get_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "wrong"),
+    [
+        ("nope", ValueError, "got 'nope'. Pass .* one that `vaswani-transformer recipes` lists"),
+        ("multi30k", ValueError, "got 'multi30k'. Pass multi30k-tiny."),
+        ("nope.yaml", FileNotFoundError, "nope.yaml"),
+    ],
+)
+def test_unknown_recipe_is_refused(name, error, wrong):
+    with pytest.raises(error, match=wrong):
+        get_recipe(name)
+
+
+# ---- data ----
 
 
 def test_data_arguments_are_none_without_data():

@@ -11,12 +11,12 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from ..extras import gone
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -144,9 +144,4 @@ def _without_dropout(model: torch.nn.Module) -> Iterator[None]:
             module.train(mode)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "draw_attention":
-        raise ImportError(
-            "`draw_attention` is gone since 0.3.0. Use scripts/paper/draw_attention.py of the repository."
-        )
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = gone(__name__, "draw_attention", "Use scripts/paper/draw_attention.py of the repository.")

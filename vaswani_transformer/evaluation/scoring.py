@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
+from ..extras import gone
 from ..files import STANDARD_STREAM, check_outputs, write_lines
 from ..generation_vaswani_transformer import without_cudnn_attention
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
@@ -187,7 +188,8 @@ def score_files(
         return write_lines((json.dumps(dataclasses.asdict(score)) for score in scores), output_file)
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("align_files", "align_pairs", "align_words", "token_words"):
-        raise ImportError(f"`{name}` is gone since 0.3.0. Use scripts/paper/align.py of the repository.")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = gone(
+    __name__,
+    "align_files align_pairs align_words token_words",
+    "Use scripts/paper/align.py of the repository.",
+)

@@ -5,16 +5,11 @@
 Engines are imported when they are used, as each works without the others.
 """
 
-from typing import Any
-
+from ..extras import gone
 from .ctranslate2 import export_ctranslate2
 from .marian import export_marian
 from .translator import Translator
 
 __all__ = ["Translator", "export_ctranslate2", "export_marian"]
 
-
-def __getattr__(name: str) -> Any:
-    if name == "push_marian":
-        raise ImportError("`push_marian` is gone since 0.3.0. Upload the folder of `export_marian` with `hf upload`.")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = gone(__name__, "push_marian", "Upload the folder of `export_marian` with `hf upload`.")

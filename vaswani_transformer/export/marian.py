@@ -12,19 +12,19 @@ stored.
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from huggingface_hub import ModelCard, ModelCardData
-from huggingface_hub.errors import RemoteEntryNotFoundError
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
+from transformers.utils import cached_file
 
 from ..evaluation.loading import is_hub_id, load_for_inference
 from ..evaluation.translate import decoding_config
-from ..files import CARD_FILE, write_json, write_text, writing_folder
+from ..files import CARD_FILE, RECIPE_FILE, write_json, write_text, writing_folder
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
+from ..training.recipes import Recipe, read_recipe
 
 MAX_POSITIONS = 2048  # Marian's table ends; a longer text is an IndexError there
 MAX_NEW_TOKENS = 256  # transformers has no limit that grows with the source
@@ -172,20 +172,16 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
 
 
 def _card(model: str, name: str, stock: MarianMTModel) -> str:
-    """The card, with language, licence and data set of the model's own."""
-    own = ModelCard("---\n---\n")
-    path = Path(model, CARD_FILE)
-    if path.is_file():
-        own = ModelCard.load(path)
-    elif not path.parent.is_dir():
-        with contextlib.suppress(RemoteEntryNotFoundError):
-            own = ModelCard.load(model)  # from the Hub
-    values, search = own.data.to_dict(), stock.generation_config
+    """The card, with language, licence, data set and attribution of the model's own."""
+    card_file = cached_file(model, CARD_FILE, _raise_exceptions_for_missing_entries=False)
+    recipe_file = cached_file(model, RECIPE_FILE, _raise_exceptions_for_missing_entries=False)
+    values = ModelCard.load(card_file).data.to_dict() if card_file else {}
+    attribution = Recipe(**read_recipe(recipe_file)).attribution if recipe_file else None
     kept = {key: values[key] for key in ("language", "license", "datasets", "base_model") if values.get(key)}
     if not is_hub_id(str(kept.get("base_model"))):
         kept.pop("base_model", None)
     data = ModelCardData(library_name="transformers", pipeline_tag="translation", **kept)
-    attribution = own.text.partition("| attribution of the data | ")[2].partition(" |")[0]
+    search = stock.generation_config
     return _CARD.format(
         data=data.to_yaml(),
         name=name,

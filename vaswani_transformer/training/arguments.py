@@ -5,14 +5,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from transformers import Seq2SeqTrainingArguments
 from transformers.utils import logging
 
 from ..evaluation import METRICS
+from .recipes import Recipe
 
 logger = logging.get_logger(__name__)
+
+
+def _as_in_recipe(name: str) -> Any:
+    """Field with the default and the help text of a recipe's field."""
+    known = Recipe.__dataclass_fields__[name]
+    return field(default=known.default, metadata={"help": known.metadata["help"]})
 
 
 @dataclass
@@ -35,9 +43,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     """
 
     output_dir: str = field(default="trainer_output", metadata={"help": "Folder of the run."})
-    learning_rate: float | None = field(  # type: ignore[assignment]  # a number in transformers
-        default=None, metadata={"help": "Peak learning rate; None means the paper's, (d_model * warmup_steps)^-0.5."}
-    )
+    learning_rate: float | None = _as_in_recipe("learning_rate")  # type: ignore[assignment]  # a number in transformers
     lr_scheduler_type: str = field(
         default="inverse_sqrt",
         metadata={"help": "`inverse_sqrt` is the paper's schedule; others are those of transformers."},
@@ -45,29 +51,18 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     warmup_steps: float = field(
         default=4000, metadata={"help": "Updates of the linear warm-up; below 1, a share of the training."}
     )
-    adam_beta2: float = field(default=0.98, metadata={"help": "Adam's decay of the second moment."})
-    adam_epsilon: float = field(default=1e-9, metadata={"help": "Adam's epsilon."})
+    adam_beta2: float = _as_in_recipe("adam_beta2")
+    adam_epsilon: float = _as_in_recipe("adam_epsilon")
     weight_decay: float = field(default=0.0, metadata={"help": "Weight decay; the paper has none."})
-    max_grad_norm: float = field(default=0.0, metadata={"help": "Gradient clipping norm; 0 is no clipping."})
-    label_smoothing_factor: float = field(default=0.1, metadata={"help": "Label smoothing epsilon, in [0, 1)."})
-    max_source_tokens_per_batch: int = field(
-        default=25000, metadata={"help": "Real source tokens of one update, over all devices."}
-    )
-    max_target_tokens_per_batch: int = field(
-        default=25000, metadata={"help": "Real target tokens of one update, over all devices."}
-    )
-    max_padded_tokens_per_device: int | None = field(
-        default=None,
-        metadata={
-            "help": "Padded tokens one device holds at a time; more are accumulated. None: by the GPU's memory."
-        },
-    )
-    bpe_dropout: float = field(
-        default=0.0, metadata={"help": "Rate at which merges of byte pairs are left out in training, anew each epoch."}
-    )
-    bpe_dropout_side: str = field(default="both", metadata={"help": "Side of bpe_dropout: source, target or both."})
-    snapshot_steps: int = field(default=1500, metadata={"help": "Updates between two snapshots for averaging."})
-    num_averaged_snapshots: int = field(default=5, metadata={"help": "Newest snapshots kept; 0 writes none."})
+    max_grad_norm: float = _as_in_recipe("max_grad_norm")
+    label_smoothing_factor: float = _as_in_recipe("label_smoothing_factor")
+    max_source_tokens_per_batch: int = _as_in_recipe("max_source_tokens_per_batch")
+    max_target_tokens_per_batch: int = _as_in_recipe("max_target_tokens_per_batch")
+    max_padded_tokens_per_device: int | None = _as_in_recipe("max_padded_tokens_per_device")
+    bpe_dropout: float = _as_in_recipe("bpe_dropout")
+    bpe_dropout_side: str = _as_in_recipe("bpe_dropout_side")
+    snapshot_steps: int = _as_in_recipe("snapshot_steps")
+    num_averaged_snapshots: int = _as_in_recipe("num_averaged_snapshots")
 
     predict_with_generate: bool = field(default=True, metadata={"help": "Translate the evaluation set and score it."})
     per_device_eval_batch_size: int = field(default=64, metadata={"help": "Sentences of an evaluation batch."})

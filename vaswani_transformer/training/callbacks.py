@@ -103,12 +103,14 @@ class CostCallback(TrainerCallback, ExportableState):
         seconds: Wall time of the earlier runs of this training.
         device_seconds: The same times the devices of each run.
         code_versions: The code of each run, in order and without repeats.
+        bpe_dropout: [update, rate] of each change of BPE-dropout.
     """
 
     def __init__(self) -> None:
         self.source_tokens = self.target_tokens = 0
         self.seconds = self.device_seconds = 0.0
         self.code_versions: list[str] = []
+        self.bpe_dropout: list[list[float]] = []
         self._unsettled: torch.Tensor | None = None
         self._start: float | None = None
         self._num_devices = 1
@@ -122,6 +124,9 @@ class CostCallback(TrainerCallback, ExportableState):
         if state.global_step == 0:
             vars(self).update(CostCallback().state()["attributes"])
         self.code_versions = [*dict.fromkeys([*self.code_versions, code_version()])]
+        earlier_rate = self.bpe_dropout[-1][1] if self.bpe_dropout else 0.0
+        if args.bpe_dropout != earlier_rate:  # type: ignore[attr-defined]
+            self.bpe_dropout.append([state.global_step, args.bpe_dropout])  # type: ignore[attr-defined]
         self._unsettled = torch.zeros(2, dtype=torch.int64, device=args.device)
         self._num_devices = args.world_size
         self._start = self._lap_start = self._mark = time.perf_counter()
@@ -193,10 +198,11 @@ class CostCallback(TrainerCallback, ExportableState):
             "seconds": self.seconds + elapsed,
             "device_seconds": self.device_seconds + elapsed * self._num_devices,
             "code_versions": list(self.code_versions),
+            "bpe_dropout": list(self.bpe_dropout),
         }
         return {"args": {}, "attributes": attributes}
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, Any]:
         """Figures over all resumes under the names of `train_results.json`; empty where no token was counted."""
         figures = self.state()["attributes"]
         num_tokens = figures["source_tokens"] + figures["target_tokens"]
@@ -208,4 +214,5 @@ class CostCallback(TrainerCallback, ExportableState):
             "train_runtime": figures["seconds"],
             "train_tokens_per_second": num_tokens / figures["seconds"],
             "train_device_seconds": figures["device_seconds"],
+            "train_bpe_dropout": figures["bpe_dropout"],
         }

@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from transformers.utils import logging
-from yaml import YAMLError
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation import DECODING, METRICS
@@ -23,27 +22,28 @@ from ..files import (
     CARD_MARKER,
     CONFIG_FILE,
     CURVES_FILE,
-    TEST_RESULTS_FILE,
     TEST_RESULTS_PATTERN,
     TRAIN_RESULTS_FILE,
     is_own_card,
     read_json,
     write_text,
 )
-from .recipes import RECIPES, SPLITS, Recipe, get_recipe
+from .recipes import Recipe
 
 logger = logging.get_logger(__name__)
 
-_SIZES = ("preset", "d_model", "num_heads", "d_k", "d_v", "position_encoding")  # which the peak rate follows
 _TEMPLATE = Path(__file__).with_name("card_template.md")
-_CORPUS_OPTIONS = {"source_file": "source", "target_file": "reference", "pairs_file": "pairs"}
-_CORPUS_OPTIONS |= {name: name for name in ("dataset", "dataset_config", "split")}
 
 
-def make_card(folder: str | Path) -> str:
-    """Renders the card of a finished run from its recipe, config, training results and all test results.
+def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
+    """Render the card of a finished run from its recipe, config, training results and all test results.
 
-    The name is the folder's; of local paths only the last part is shown.
+    The name is the repo's, else the folder's; of local paths only the last part is shown. Metadata that were added to
+    an earlier card, such as a license, stay.
+
+    Args:
+        folder: Folder of the run.
+        model_id: Repo on the Hub that the card's example loads; None is a path.
 
     Raises:
         FileNotFoundError: The folder lacks one of these files.
@@ -51,13 +51,17 @@ def make_card(folder: str | Path) -> str:
         KeyError: Results lack a figure.
     """
     folder = Path(folder)
-    name, recipe = folder.resolve().name, Recipe.load(folder)
+    name = Path(model_id or folder.resolve()).name
+    recipe = Recipe.load(folder)
     results = read_json(folder / TRAIN_RESULTS_FILE)
-    tests = {path.name: read_json(path) for path in sorted(folder.glob(TEST_RESULTS_PATTERN))}
-    metrics = {metric: label for test in tests.values() for metric, label in metric_names(test).items()}
+    tests = [read_json(path) for path in sorted(folder.glob(TEST_RESULTS_PATTERN))]
     data = without_folders(recipe.data_arguments("train") or {})
-    averaged, best = results["num_averaged_snapshots"], results["best_checkpoint"]
-    weights = f"the mean of the last {averaged} snapshots" if averaged else "those of the last update"
+    metrics: dict[str, str] = {}
+    signatures: list[str] = []
+    for test in tests:
+        for metric, label in metric_names(test).items():
+            metrics[metric] = label
+            signatures.append(f"{label}: `{test[f'test_{metric}_signature']}`")
     card = ModelCard.from_template(
         ModelCardData(
             language=[language for language in (recipe.source_language, recipe.target_language) if language] or None,
@@ -66,63 +70,52 @@ def make_card(folder: str | Path) -> str:
             pipeline_tag="translation",
             tags=["vaswani_transformer", "attention-is-all-you-need"],
             model_name=name if tests else None,
-            eval_results=[result for test in tests.values() for result in _eval_results(recipe, test)] or None,
+            eval_results=[result for test in tests for result in _eval_results(test)] or None,
         ),
         template_str=_TEMPLATE.read_text(encoding="utf-8"),
         marker=CARD_MARKER,
         name=name,
+        model_id=model_id or f"path/to/{name}",
         config=VaswaniTransformerConfig.from_json_file(folder / CONFIG_FILE),
         recipe=recipe,
+        recipe_file=_recipe_file(recipe),
         results=results,
         metrics=metrics,
-        tests=[{**test, "name": test_name(test), "search": describe_search(test)} for test in tests.values()],
-        signatures=dict.fromkeys(
-            f"{label}: `{test[f'test_{metric}_signature']}`"
-            for test in tests.values()
-            for metric, label in metric_names(test).items()
-        ),
-        data=", ".join(
-            f"`{each}`"
-            for key in _CORPUS_OPTIONS
-            if key != "split" and data.get(key)
-            for each in (data[key] if isinstance(data[key], list) else [data[key]])
-        ),
-        changes=_changes(recipe),
+        tests=[{**test, "name": test_name(test), "search": describe_search(test)} for test in tests],
+        signatures=dict.fromkeys(signatures),
+        data=_data_names(data),
         dropped=", ".join(f"{count:,} {rule}" for rule, count in results["train_dropped_pairs"].items() if count),
-        weights=f"those of the best checkpoint, `{Path(best).name}`" if best else weights,
+        weights=_weights(results),
         validation=_validation(recipe, results, "last_eval_"),
         average_validation=_validation(recipe, results, "average_eval_"),
         picture=CURVES_FILE if (folder / CURVES_FILE).is_file() else None,
-        commands=[_train_command(recipe, name, results)]
-        + [_evaluate_command(recipe, name, file, test) for file, test in tests.items()],
+        is_bf16=results.get("train_device", "").endswith("bfloat16"),
     )
-    return str(card)
-
-
-def write_card(folder: str | Path) -> Path | None:
-    """Writes the card of a finished run and returns its path, or None where README.md is the user's own.
-
-    Metadata that were added to an earlier card, such as a license, stay.
-
-    Raises what `make_card` raises.
-    """
-    path = Path(folder) / CARD_FILE
-    if path.exists() and not is_own_card(path):
-        return None
-    card = ModelCard(make_card(folder))
+    path = folder / CARD_FILE
     if path.exists():
         own = card.data.to_dict()
         earlier = ModelCard.load(path).data.to_dict()
         add_metadata(card, {"tags": earlier.pop("tags", None)})
         add_metadata(card, {key: value for key, value in earlier.items() if key not in (*own, "model-index")})
-    return write_text(path, str(card))
+    return card
 
 
-def refresh_card(folder: str | Path) -> Path | None:
-    """Calls `write_card` after work that is done already: an error is a warning."""
+def write_card(folder: str | Path, model_id: str | None = None) -> Path | None:
+    """Write the card of a finished run and return its path, or None where README.md is the user's own.
+
+    Arguments and errors are those of `make_card`.
+    """
+    path = Path(folder) / CARD_FILE
+    if path.exists() and not is_own_card(path):
+        return None
+    return write_text(path, str(make_card(folder, model_id)))
+
+
+def refresh_card(folder: str | Path, model_id: str | None = None) -> Path | None:
+    """Call `write_card` after work that is done already: an error is a warning."""
     try:
-        return write_card(folder)
-    except (KeyError, OSError, TypeError, ValueError, YAMLError) as error:
+        return write_card(folder, model_id)
+    except (KeyError, OSError, TypeError, ValueError, yaml.YAMLError) as error:
         logger.warning(f"No card was written: {error}")
         return None
 
@@ -152,14 +145,31 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: cut(name, value) for name, value in {**values, **named}.items()}
 
 
-def _changes(recipe: Recipe) -> dict[str, Any]:
-    """Values in which a recipe differs from the one of its name, or from the defaults."""
-    known = RECIPES.get(recipe.name, Recipe())
-    sizes = {name: getattr(recipe, name) for name in _SIZES}
-    follows = get_recipe(recipe.name if recipe.name in RECIPES else None, max_steps=recipe.max_steps, **sizes)
-    original = dataclasses.asdict(follows) | {name: getattr(known, name) for name in (*_SIZES, "max_steps")}
-    changed = {name: value for name, value in dataclasses.asdict(recipe).items() if value != original[name]}
-    return without_folders(changed)
+def _recipe_file(recipe: Recipe) -> str:
+    """The recipe as a YAML file: what differs from the paper's base model, local paths cut down to their last part."""
+    default = dataclasses.asdict(Recipe())
+    values = dataclasses.asdict(recipe)
+    languages = ("source_language", "target_language")  # else the names of files would tell them
+    own = {name: value for name, value in values.items() if value != default[name] or name in languages}
+    return yaml.safe_dump(without_folders(own), sort_keys=False, allow_unicode=True, width=100)
+
+
+def _data_names(data: Mapping[str, Any]) -> str:
+    """The files of the training data, or its data set and configuration."""
+    names: list[str] = []
+    for key in ("source_file", "target_file", "pairs_file", "dataset", "dataset_config"):
+        value = data.get(key) or []
+        names += value if isinstance(value, list) else [value]
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _weights(results: Mapping[str, Any]) -> str:
+    """Which weights the final model has."""
+    if results["best_checkpoint"]:
+        return f"those of the best checkpoint, `{Path(results['best_checkpoint']).name}`"
+    if results["num_averaged_snapshots"]:
+        return f"the mean of the last {results['num_averaged_snapshots']} snapshots"
+    return "those of the last update"
 
 
 def hub_datasets(data: Mapping[str, Any]) -> list[str] | None:
@@ -185,7 +195,7 @@ def test_name(test: Mapping[str, Any]) -> str:
     return given if given != describe_corpus(corpus) else describe_corpus(without_folders(corpus))
 
 
-def _eval_results(recipe: Recipe, test: Mapping[str, Any]) -> Iterator[EvalResult]:
+def _eval_results(test: Mapping[str, Any]) -> Iterator[EvalResult]:
     """Test results for a card's `model-index`, every figure as it was measured."""
     corpus = without_folders(test["test_corpus"])
     name = test_name(test)
@@ -197,7 +207,7 @@ def _eval_results(recipe: Recipe, test: Mapping[str, Any]) -> Iterator[EvalResul
             dataset_type=corpus.get("dataset", name),
             dataset_name=name,
             dataset_config=corpus.get("dataset_config"),
-            dataset_split=corpus.get("split") or _find_split(recipe, test["test_corpus"]),
+            dataset_split=corpus.get("split"),
             metric_type=metric,
             metric_name=label,
             metric_value=test[f"test_{metric}"],
@@ -206,48 +216,3 @@ def _eval_results(recipe: Recipe, test: Mapping[str, Any]) -> Iterator[EvalResul
                 **{option: test[f"test_{option}"] for option in DECODING if test[f"test_{option}"] is not None},
             },
         )
-
-
-def _find_split(recipe: Recipe, corpus: Mapping[str, str]) -> str | None:
-    """The split of a recipe's own files that results were measured on."""
-    for split in SPLITS:
-        data = recipe.data_arguments(split) or {}
-        if {key: value for key, value in data.items() if key in _CORPUS_OPTIONS} == corpus:
-            return split
-    return None
-
-
-# ---- commands ----
-
-
-def _train_command(recipe: Recipe, name: str, results: Mapping[str, Any]) -> str:
-    known = {"recipe": recipe.name} if recipe.name in RECIPES else {}
-    sides = ("source_language", "target_language") if recipe.train_source else ()  # else the files' names would tell
-    languages = {side: None for side in sides if getattr(recipe, side) is None}
-    command = _command("train", {"output_dir": name, **known, **languages, **_changes(recipe)})
-    return command + (" \\\n    --bf16" if results.get("train_device", "").endswith("bfloat16") else "")
-
-
-def _evaluate_command(recipe: Recipe, name: str, results_file: str, test: Mapping[str, Any]) -> str:
-    corpus = without_folders(test["test_corpus"])
-    options = {"model": name, **{_CORPUS_OPTIONS[key]: value for key, value in corpus.items()}}
-    if test["test_data"] != describe_corpus(test["test_corpus"]):
-        options["name"] = test["test_data"]
-    searched = {field: test[f"test_{field}"] for field in DECODING}
-    options |= {field: value for field, value in searched.items() if value not in (None, getattr(recipe, field))}
-    if results_file != TEST_RESULTS_FILE:
-        options["results"] = f"{name}/{results_file}"
-    return _command("evaluate", options)
-
-
-def _command(name: str, options: Mapping[str, Any]) -> str:
-    """A command for bash, each option with its value on a line."""
-    lines = [f"vaswani-transformer {name}"]
-    for option, value in options.items():
-        texts = [
-            str(each).lower() if each is None or isinstance(each, bool) else str(each)
-            for each in (value if isinstance(value, list) else [value])
-        ]
-        between = "=" if texts[0].startswith("-") else " "
-        lines.append(f"--{option.replace('_', '-')}{between}{' '.join(map(shlex.quote, texts))}")
-    return " \\\n    ".join(lines)

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,11 @@ from ..files import (
     TOKENIZER_FILES,
     TRAIN_RESULTS_FILE,
     check_no_link_out,
-    is_own_card,
     json_text,
     read_json,
 )
 from ..version import __version__
-from .card import hub_datasets, without_folders
+from .card import hub_datasets, refresh_card, without_folders
 
 _PUBLISHED = tuple(file.name for file in RUN_FILES if file.on_hub)
 _EVAL_RESULTS = ".eval_results/vaswani_transformer.yaml"
@@ -144,8 +142,12 @@ def _check_base_model(path: Path) -> None:
 
 
 def upload(api: HfApi, folder: Path, repo_id: str, message: str | None, revision: str | None) -> CommitInfo:
-    """Commits the published files of a folder, and deletes from the repo those that the folder lacks."""
-    added = [_addition(path, repo_id) for path in published_files(folder)] + _eval_results(folder)
+    """Commit the published files of a folder, and delete from the repo those that the folder lacks.
+
+    A generated card is written again: its example loads the model from the repo.
+    """
+    refresh_card(folder, repo_id)
+    added = [_addition(path) for path in published_files(folder)] + _eval_results(folder)
     if revision is not None:
         api.create_branch(repo_id, branch=revision, exist_ok=True)
     names = {each.path_in_repo for each in added}
@@ -187,11 +189,9 @@ def _eval_results(folder: Path) -> list[CommitOperationAdd]:
     return [CommitOperationAdd(_EVAL_RESULTS, content)] if entries else []
 
 
-def _addition(path: Path, repo_id: str) -> CommitOperationAdd:
-    """A file as part of a commit: without your folders, and a generated card loads the model from the repo."""
+def _addition(path: Path) -> CommitOperationAdd:
+    """A file as part of a commit, without your folders."""
     content: Path | bytes = path
     if any(fnmatch(path.name, name) for name in (RECIPE_FILE, TRAIN_RESULTS_FILE, TEST_RESULTS_PATTERN)):
         content = json_text(without_folders(read_json(path))).encode()
-    if path.name == CARD_FILE and is_own_card(path):
-        content = re.sub(r'"path/to/[^"]+"', f'"{repo_id}"', path.read_text(encoding="utf-8")).encode()
     return CommitOperationAdd(path_in_repo=path.name, path_or_fileobj=content)

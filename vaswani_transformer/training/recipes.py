@@ -1,6 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Recipes: everything that a training depends on but the hardware, as one flat dataclass, and the table of them."""
+"""Recipes: everything that a training depends on but the hardware, as one flat dataclass that YAML files fill.
+
+The package's own files lie in `vaswani_transformer/recipes`; a user's file may stand wherever a name of them does.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,29 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+import yaml
 from transformers.utils import logging
 
-from ..analysis.cost import VARIATIONS
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation import METRICS
-from ..files import RECIPE_FILE, read_json, text_suffix, write_json
+from ..files import RECIPE_FILE, text_suffix, write_json
 from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA, PAPER_BEAMS, PAPER_OVER_SOURCE
 from .schedule import paper_peak_learning_rate
 
 logger = logging.get_logger(__name__)
 
-# Fields of 0.1.0 that have the name of the training argument now. recipe.json, `get_recipe` and the command line take
-# the old name, too.
+RECIPE_FOLDER = Path(__file__).resolve().parents[1] / "recipes"
+RECIPE_SUFFIXES = (".yaml", ".yml", ".json")
+
+BUILTIN_ATTRIBUTION = (  # of the corpus `builtin`
+    "sentences and translations by the contributors of [tatoeba.org](https://tatoeba.org), through "
+    "[www.manythings.org/anki](http://www.manythings.org/anki/), "
+    "[CC BY 2.0 FR](https://creativecommons.org/licenses/by/2.0/fr/) as Tatoeba says and "
+    "[CC BY 2.0](https://creativecommons.org/licenses/by/2.0/) as manythings.org links; shortened and cleaned"
+)
+
+# Fields of 0.1.0 that have the name of the training argument now. Files, `get_recipe` and the command line take the
+# old name, too.
 OLD_NAMES = {
     "label_smoothing": "label_smoothing_factor",
     "load_best_model": "load_best_model_at_end",
@@ -35,8 +48,9 @@ OLD_NAMES = {
 
 SPLITS = ("train", "validation", "test")
 PARTS = ("source", "target", "pairs")  # the files of a split
-# What follows from the number of updates.
-LAID_OUT = ("eval_steps", "save_steps", "snapshot_steps", "logging_steps", "warmup_steps", "learning_rate")
+# Counts of updates that a shorter training scales, and the rate that follows from the warm-up.
+INTERVALS = ("eval_steps", "save_steps", "snapshot_steps", "logging_steps")
+LAID_OUT = (*INTERVALS, "warmup_steps", "learning_rate")
 DECIDING = (*METRICS, "loss", "nll", "perplexity")  # figures by which a model can be chosen
 
 # Ranges of numbers: the least value, the first that is too large, and the words for both.
@@ -55,10 +69,7 @@ _PENALTY: _Range = (-10, math.nextafter(10, 11), "a number in [-10, 10]")
 def _field(
     default: Any, text: str, allowed: _Range | None = None, *, choices: tuple[str, ...] = (), free: bool = False
 ) -> Any:
-    """A field: default, help of the command line, range of its numbers or known values; a resumed run may change it.
-
-    The latter if it is `free`.
-    """
+    """Dataclass field with help and the values it may have; `free` fields may change on resume."""
     metadata = {"help": text, "range": allowed, "choices": choices, "free": free}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -68,9 +79,8 @@ class Recipe:
     """One training run: data, vocabulary, model, batches, optimiser, snapshots, validation and decoding.
 
     The defaults are the paper's base model. Each field carries its help text, with units, in `metadata["help"]`.
-    A field that is named as one of the config or of the training arguments is passed on: see `model_config` and
-    `run.training_arguments`. Nothing here depends on the hardware except `max_padded_tokens_per_device`, which bounds
-    memory, and `dataloader_num_workers`.
+    `model_config` and `trainer_values` pass the fields on. Nothing here depends on the hardware except
+    `max_padded_tokens_per_device`, which bounds memory, and `dataloader_num_workers`.
 
     Raises:
         ValueError: If a value is of another type, or out of its range.
@@ -220,23 +230,9 @@ class Recipe:
     )
 
     def __post_init__(self) -> None:
-        """Checks every value before an old run is deleted or a new one trained."""
-        for name, (kind, is_optional, may_be_several) in field_types().items():
-            value, field = getattr(self, name), self.__dataclass_fields__[name]
-            if value is None and is_optional:
-                continue
-            values = value if may_be_several and isinstance(value, list) and value else [value]
-            is_of_type = all(type(each) in ((int, float) if kind is float else (kind,)) for each in values)
-            if (allowed := field.metadata["range"]) is not None:
-                low, high, wanted = allowed
-                fits = is_of_type and all(low <= each < high for each in values)
-            elif choices := field.metadata["choices"]:
-                fits, wanted = value in choices, f"one of {', '.join(choices)}"
-            else:
-                fits, wanted = is_of_type, "true or false" if kind is bool else "text"
-            if not fits:
-                meaning = field.metadata["help"]
-                raise ValueError(f"`{name}` must be {wanted}, got {value!r}. Pass another value ({meaning}).")
+        """Check every value before an old run is deleted or a new one trained."""
+        for name in self.__dataclass_fields__:
+            check_value(name, getattr(self, name))
 
     @property
     def decides_by_validation(self) -> bool:
@@ -253,17 +249,65 @@ class Recipe:
         """`learning_rate`, or the paper's for this width and warm-up."""
         return self.learning_rate or paper_peak_learning_rate(self.model_config().d_model, self.warmup_steps)
 
+    @property
+    def attribution(self) -> str | None:
+        """Whom a card must name for the training data: the authors of the built-in corpus, else nobody."""
+        data = self.data_arguments("train") or {}
+        return BUILTIN_ATTRIBUTION if data.get("dataset") == "builtin" else None
+
     def model_config(self, vocab_size: int | None = None) -> VaswaniTransformerConfig:
         """Configuration of the recipe's model, with the tokenizer's entries or the recipe's `vocab_size`.
 
         Raises:
             ValueError: If there is no such preset, or its values and the recipe's do not fit.
         """
-        names = self.__dataclass_fields__.keys() & VaswaniTransformerConfig.__annotations__.keys()  # its own
-        values = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return VaswaniTransformerConfig.from_preset(
-            self.preset, **values | {"vocab_size": vocab_size or self.vocab_size}
-        )
+        values = {
+            "source_language": self.source_language,
+            "target_language": self.target_language,
+            "d_model": self.d_model,
+            "d_ff": self.d_ff,
+            "num_heads": self.num_heads,
+            "d_k": self.d_k,
+            "d_v": self.d_v,
+            "num_encoder_layers": self.num_encoder_layers,
+            "num_decoder_layers": self.num_decoder_layers,
+            "dropout": self.dropout,
+            "attention_dropout": self.attention_dropout,
+            "activation_dropout": self.activation_dropout,
+            "attention_bias": self.attention_bias,
+            "position_encoding": self.position_encoding,
+        }
+        given = {name: value for name, value in values.items() if value is not None}
+        return VaswaniTransformerConfig.from_preset(self.preset, vocab_size=vocab_size or self.vocab_size, **given)
+
+    def trainer_values(self) -> dict[str, Any]:
+        """The recipe's share of `VaswaniTransformerTrainingArguments`."""
+        return {
+            "max_source_tokens_per_batch": self.max_source_tokens_per_batch,
+            "max_target_tokens_per_batch": self.max_target_tokens_per_batch,
+            "max_padded_tokens_per_device": self.max_padded_tokens_per_device,
+            "dataloader_num_workers": self.dataloader_num_workers,
+            "bpe_dropout": self.bpe_dropout,
+            "bpe_dropout_side": self.bpe_dropout_side,
+            "max_steps": self.max_steps,
+            "warmup_steps": self.warmup_steps,
+            "learning_rate": self.learning_rate,
+            "adam_beta1": self.adam_beta1,
+            "adam_beta2": self.adam_beta2,
+            "adam_epsilon": self.adam_epsilon,
+            "max_grad_norm": self.max_grad_norm,
+            "label_smoothing_factor": self.label_smoothing_factor,
+            "seed": self.seed,
+            "snapshot_steps": self.snapshot_steps,
+            "num_averaged_snapshots": self.num_averaged_snapshots,
+            "load_best_model_at_end": self.load_best_model_at_end,
+            "metric_for_best_model": self.metric_for_best_model,
+            "eval_steps": self.eval_steps,
+            "generation_num_beams": self.generation_num_beams,
+            "save_steps": self.save_steps,
+            "save_total_limit": self.save_total_limit,
+            "logging_steps": self.logging_steps,
+        }
 
     def data_arguments(self, split: str) -> dict[str, Any] | None:
         """Keyword arguments of `data.load_corpus` for one split.
@@ -279,15 +323,24 @@ class Recipe:
             The arguments, or None if the recipe names no data for this split.
         """
         languages = {"source_language": self.source_language, "target_language": self.target_language}
-        files = {
-            known: {f"{part}_file": file for part in PARTS if (file := getattr(self, f"{known}_{part}")) is not None}
-            for known in SPLITS
+        files = self._files(split) if split in SPLITS else {}
+        if files:
+            return {**files, **languages}
+        own_names = {"validation": self.validation_split, "test": self.test_split}
+        dataset_split = own_names.get(split, split)
+        if self.dataset is None or self._files("train") or dataset_split is None:
+            return None
+        return {
+            "dataset": self.dataset,
+            "dataset_config": self.dataset_config,
+            "split": dataset_split,
+            **languages,
         }
-        if self.dataset is not None and not (files["train"] or files.get(split)):
-            own = {"validation": self.validation_split, "test": self.test_split}.get(split, split)
-            of_dataset = {"dataset": self.dataset, "dataset_config": self.dataset_config, "split": own, **languages}
-            return None if own is None else of_dataset
-        return {**files[split], **languages} if files.get(split) else None
+
+    def _files(self, split: str) -> dict[str, Any]:
+        """The files of a split, as arguments of `data.load_corpus`."""
+        files = {f"{part}_file": getattr(self, f"{split}_{part}") for part in PARTS}
+        return {name: file for name, file in files.items() if file is not None}
 
     def train_corpora(self) -> list[tuple[dict[str, Any], int]]:
         """Keyword arguments of `data.load_corpus` for each training corpus, and how often an epoch has its pairs.
@@ -295,32 +348,30 @@ class Recipe:
         Raises:
             ValueError: If the files, or the weights, are not one of each corpus.
         """
-        if (arguments := self.data_arguments("train")) is None:
+        arguments = self.data_arguments("train")
+        if arguments is None:
             return []
-        names = ("train_weights", *(f"train_{part}" for part in PARTS if f"{part}_file" in arguments))
-        fields = {name: getattr(self, name) for name in names}
-        several = {name: value if isinstance(value, list) else [value] for name, value in fields.items()}
-        if self.train_weights is None:
-            several["train_weights"] = [1] * max(map(len, several.values()))
-        if len({len(values) for values in several.values()}) > 1:
-            counts = ", ".join(f"{len(values)} of `{name}`" for name, values in several.items())
-            raise ValueError(f"Each training corpus must have an entry in every list, got {counts}. Complete them.")
-        weights = several.pop("train_weights")
-        if not several and len(weights) > 1:
-            raise ValueError(f"`train_weights` must be one number without training files, got {len(weights)}.")
-        files = [
-            dict(zip([f"{name.removeprefix('train_')}_file" for name in several], each, strict=True))
-            for each in zip(*several.values(), strict=True)
-        ]
-        return [({**arguments, **each}, weight) for each, weight in zip(files or [{}], weights, strict=True)]
+        lists = {name: _as_list(file) for name, file in self._files("train").items()}
+        num_corpora = len(next(iter(lists.values()), [None]))
+        weights = [1] * num_corpora if self.train_weights is None else _as_list(self.train_weights)
+        counts = {f"train_{name.removesuffix('_file')}": len(files) for name, files in lists.items()}
+        counts["train_weights"] = len(weights)
+        if set(counts.values()) != {num_corpora}:
+            found = ", ".join(f"{count} of `{name}`" for name, count in counts.items())
+            raise ValueError(f"Each training corpus must have an entry in every list, got {found}. Complete them.")
+        corpora = []
+        for number, weight in enumerate(weights):
+            own_files = {name: files[number] for name, files in lists.items()}
+            corpora.append(({**arguments, **own_files}, weight))
+        return corpora
 
     def save(self, folder: str | Path) -> Path:
-        """Writes the recipe as `recipe.json` into a folder, atomically, and returns the file's path."""
+        """Write the recipe as `recipe.json` into a folder, atomically, and return the file's path."""
         return write_json(Path(folder) / RECIPE_FILE, dataclasses.asdict(self))
 
     @classmethod
     def load(cls, folder: str | Path) -> Recipe:
-        """Reads `recipe.json` of a run's folder.
+        """Read `recipe.json` of a run's folder.
 
         Raises:
             FileNotFoundError: If the folder has no `recipe.json`.
@@ -329,11 +380,10 @@ class Recipe:
         path = Path(folder) / RECIPE_FILE
         if not path.is_file():
             raise FileNotFoundError(f"`folder` must hold {RECIPE_FILE}, got {folder}. Pass the folder of a run.")
-        values = read_json(path)
-        try:
-            return cls(**with_new_names(values))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"`{path}` must be a recipe, got a file that is none ({error}).") from error
+        return cls(**read_recipe(path))
+
+
+# ---- values ----
 
 
 @cache
@@ -343,220 +393,152 @@ def field_types() -> dict[str, tuple[type, bool, bool]]:
     return {name: (types[0], type(None) in types, len(types) == 3) for name, types in hints.items()}
 
 
-# ---- the table ----
+def check_value(name: str, value: Any) -> None:
+    """Raise ValueError if a field of a recipe cannot have this value."""
+    kind, is_optional, may_be_several = field_types()[name]
+    metadata = Recipe.__dataclass_fields__[name].metadata
+    if value is None and is_optional:
+        return
+    values = value if may_be_several and isinstance(value, list) and value else [value]
+    kinds = (int, float) if kind is float else (kind,)
+    fits = all(type(each) in kinds for each in values)
+    wanted = "true or false" if kind is bool else "text"
+    if metadata["range"] is not None:
+        low, high, wanted = metadata["range"]
+        fits = fits and all(low <= each < high for each in values)
+    elif metadata["choices"]:
+        wanted = f"one of {', '.join(metadata['choices'])}"
+        fits = value in metadata["choices"]
+    if not fits:
+        raise ValueError(f"`{name}` must be {wanted}, got {value!r}. Pass another value ({metadata['help']}).")
 
-# What the paper changes with the model. It writes a checkpoint every 10 minutes: about 1,500 updates of the base model
-# at 0.4 s, 600 of the big one at 1.0 s.
-_MODELS: dict[str, dict[str, Any]] = {
-    "base": {"preset": "base", "max_steps": 100_000, "snapshot_steps": 1500, "num_averaged_snapshots": 5},
-    "big": {"preset": "big", "max_steps": 300_000, "snapshot_steps": 600, "num_averaged_snapshots": 20},
-}
-_WMT14: dict[str, dict[str, Any]] = {
-    language: {
-        "source_language": "en",
-        "target_language": language,
-        "dataset": "wmt/wmt14",
-        "dataset_config": f"{language}-en",
-        "vocab_size": vocab_size,
-    }
-    for language, vocab_size in (("de", 37_000), ("fr", 32_000))
-}
-_SIZES = {"de": "English-German, 4.5M pairs", "fr": "English-French, 36M pairs"}
 
+def parse_value(name: str, value: Any) -> Any:
+    """Read text, or a list of texts, by a field's type; `none` is None where the field may be None.
 
-def paper_recipes() -> list[Recipe]:
-    """Recipes of the four published models and of every row of Table 3; other values are the defaults.
-
-    The models of Table 3 are not averaged, and measured on the development set.
-
-    Paper: sections 5 and 6.1, Table 3.
+    Text that is no such value is returned as it is: `check_value` refuses it.
     """
-    published = [
-        Recipe(
-            name=f"paper-{model}-en-{language}",
-            description=(
-                f"The paper's {model} model on WMT14 {_SIZES[language]} (newstest2013 validates, newstest2014 tests). "
-                f"The paper writes a checkpoint every 10 minutes, about {values['snapshot_steps']:,} updates, and "
-                f"averages {values['num_averaged_snapshots']}."
-            ),
-            dropout=0.1 if (model, language) == ("big", "fr") else None,
-            **corpus,
-            **values,
+    if isinstance(value, list):
+        return [parse_value(name, each) for each in value]
+    kind, is_optional, _ = field_types()[name]
+    text = str(value).lower()
+    if is_optional and text in ("none", "null", "~", ""):
+        return None
+    if kind is bool:
+        return {"true": True, "false": False}.get(text, value)
+    try:
+        return value if kind is str else kind(text)
+    except ValueError:
+        return value
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+# ---- files ----
+
+
+def read_recipe(path: str | Path) -> dict[str, Any]:
+    """Read the values of a recipe file: YAML, or the recipe.json of a run.
+
+    `extends: small` takes all values that the file does not name from a recipe of the package. A value is read by the
+    type of its field, not by YAML's rules, which take `1e-4` for text and `no` for false.
+
+    Raises:
+        ValueError: If the file is no recipe; the message names the file, the line and the field.
+    """
+    path = Path(path)
+    try:
+        loader = yaml.BaseLoader(path.read_text(encoding="utf-8"))
+        root = loader.get_single_node()
+    except (RecursionError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ValueError(f"{path} must be a YAML file of UTF-8 text, got a broken one: {error}") from error
+    if not isinstance(root, yaml.MappingNode):
+        raise ValueError(
+            f"{path} must be a recipe of lines such as `max_steps: 1000`, got none. See `vaswani-transformer recipes "
+            "small`."
         )
-        for model, values in _MODELS.items()
-        for language, corpus in _WMT14.items()
-    ]
-    rows = [
-        Recipe(
-            name=f"table3-{row.name}",
-            description=(
-                f"Row {row.name} of Table 3: WMT14 English-German, the last update's weights (no averaging), "
-                f"validated and tested on newstest2013, where the paper has perplexity {row.perplexity:.2f} and "
-                f"BLEU {row.bleu}."
-            ),
-            test_split="validation",
-            preset=row.preset,
-            max_steps=row.max_steps,
-            label_smoothing_factor=row.label_smoothing,
-            num_averaged_snapshots=0,
-            **_WMT14["de"],
-        )
-        for row in VARIATIONS
-    ]
-    return [*published, *rows]
+    base: dict[str, Any] = {}
+    own: dict[str, Any] = {}
+    for key, node in root.value:
+        name = OLD_NAMES.get(str(key.value), str(key.value))
+        value = loader.construct_object(node, deep=True)
+        try:
+            if name in own:
+                raise ValueError(f"{name} must stand in a file once, got it again. Delete one of the two.")
+            if name == "extends":
+                base = {**read_recipe(_known_file(value)), "description": ""}
+                continue
+            own[name] = parse_value(_known_field(name), value)
+            check_value(name, own[name])
+        except ValueError as error:
+            message = str(error).replace("`", "")  # the field's name, where the command line would show its option
+            raise ValueError(f"{path}, line {key.start_mark.line + 1}: {message}") from error
+    return {**base, "name": path.stem, **own}
 
 
-_SMALL: dict[str, Any] = {
-    "vocab_size": 6000,
-    "max_tokens_per_sentence": 128,
-    "d_model": 128,
-    "d_ff": 512,
-    "num_heads": 4,
-}
-_SMALL |= {"num_encoder_layers": 2, "num_decoder_layers": 2, "warmup_steps": 1000, "num_averaged_snapshots": 10}
-
-RECIPES: dict[str, Recipe] = {
-    recipe.name: recipe
-    for recipe in (
-        Recipe(
-            name="quickstart",
-            description=(
-                "A small model on the built-in short English-German sentences of Tatoeba, for 2 CPU cores in minutes. "
-                "It sees each pair about three times, hence no dropout."
-            ),
-            source_language="en",
-            target_language="de",
-            dataset="builtin",
-            **_SMALL,
-            dropout=0.0,
-            max_source_tokens_per_batch=700,
-            max_target_tokens_per_batch=700,
-            max_steps=5400,
-            snapshot_steps=150,
-            eval_steps=2700,
-            save_steps=2700,
-            logging_steps=50,
-        ),
-        Recipe(
-            name="small",
-            description=(
-                "A small model for your own text on a CPU: ten minutes to an hour for 10,000 to 200,000 pairs. "
-                "--minutes says how long."
-            ),
-            **_SMALL,
-            max_source_tokens_per_batch=1000,
-            max_target_tokens_per_batch=1000,
-            max_steps=10_000,
-            snapshot_steps=100,
-            eval_steps=1000,
-            save_steps=1000,
-        ),
-        Recipe(
-            name="medium",
-            description=(
-                "A model for your own text on one GPU, some 100,000 to a few million pairs: the size and dropout that "
-                "are usual for IWSLT's 160,000 pairs, with batches of 8,000 tokens a side."
-            ),
-            vocab_size=10_000,
-            d_ff=1024,
-            num_heads=4,
-            dropout=0.3,
-            max_source_tokens_per_batch=8000,
-            max_target_tokens_per_batch=8000,
-            max_steps=30_000,
-            eval_steps=1000,
-            save_steps=1000,
-        ),
-        Recipe(
-            name="multi30k-tiny",
-            description=(
-                "Multi30k en-de with the Transformer-Tiny of Wu et al. 2021 (LividWo/Revisit-MMT, text only), for the "
-                "corpus' own lower-cased, tokenised files, passed as train_source, train_target and so on. Batches "
-                "count real tokens of each side, chosen to give their 65 updates an epoch. Other differences: "
-                "byte-level BPE, interleaved sinusoids, and output limit input + 50 instead of 200."
-            ),
-            source_language="en",
-            target_language="de",
-            vocab_size=9700,
-            d_model=128,
-            d_ff=256,
-            num_heads=4,
-            num_encoder_layers=4,
-            num_decoder_layers=4,
-            dropout=0.3,
-            attention_bias=True,
-            max_source_tokens_per_batch=6850,
-            max_target_tokens_per_batch=6850,
-            max_steps=8000,
-            warmup_steps=2000,
-            learning_rate=0.005,
-            adam_epsilon=1e-8,
-            max_grad_norm=25.0,
-            snapshot_steps=65,
-            num_averaged_snapshots=10,
-            metric_for_best_model="loss",
-            early_stopping_patience=10,
-            eval_steps=65,
-            generation_num_beams=0,
-            save_steps=650,
-            num_beams=5,
-            length_penalty=1.0,
-            length_penalty_offset=0,
-        ),
-        Recipe(
-            name="tatoeba-small",
-            description=(
-                "Tatoeba en-de, 165,000 pairs of short sentences of every day, with half of the base model's width "
-                "and layers: hours on a CPU, minutes on a GPU. Files are passed as train_source, train_target and so "
-                "on."
-            ),
-            source_language="en",
-            target_language="de",
-            vocab_size=8000,
-            max_tokens_per_sentence=128,
-            d_model=256,
-            d_ff=1024,
-            num_heads=4,
-            num_encoder_layers=3,
-            num_decoder_layers=3,
-            max_source_tokens_per_batch=3000,
-            max_target_tokens_per_batch=3000,
-            max_steps=12_000,
-            warmup_steps=2000,
-            snapshot_steps=100,
-            num_averaged_snapshots=10,
-            eval_steps=500,
-            save_steps=500,
-            logging_steps=100,
-        ),
-        *paper_recipes(),
-    )
-}
+def _known_field(name: str) -> str:
+    """Return the name of a field; ValueError if no field has it."""
+    if name in field_types():
+        return name
+    close = difflib.get_close_matches(name, [*field_types(), "extends"], n=1)
+    advice = f"Did you mean {close[0]}?" if close else "`vaswani-transformer train --help-all` lists all fields."
+    raise ValueError(f"A recipe has no field {name}. {advice}")
 
 
-def get_recipe(name: str | None, /, **overrides: Any) -> Recipe:
-    """Recipe of the table, or the paper's base model (None), with fields replaced, and others that follow from them.
+def _known_file(name: Any) -> Path:
+    """Return the file of a recipe of the package; ValueError if there is none."""
+    known = {path.stem: path for path in RECIPE_FOLDER.glob("*.yaml")}
+    if name not in known:
+        close = difflib.get_close_matches(str(name), known)
+        advice = " or ".join(close) or "a file (.yaml), or one that `vaswani-transformer recipes` lists"
+        raise ValueError(f"`recipe` must be a known name, got {name!r}. Pass {advice}.")
+    return known[name]
+
+
+def recipe_text(name: str) -> str:
+    """Return the file of a recipe of the package, as the start of one's own."""
+    return _known_file(name).read_text(encoding="utf-8")
+
+
+def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
+    """Return a recipe with fields replaced, and others that follow from them.
 
     With fewer `max_steps`, there are at least four validations and checkpoints, snapshots and log lines come at the
     same parts of the training, and the warm-up takes a fifth of it at most; see `laid_out`.
-    Other files do not inherit the languages: these are what is given, or the suffixes of the files' names.
+    Other training files do not inherit the languages: these are what is given, or the suffixes of the files' names.
+
+    Args:
+        recipe: Name of a recipe of the package, a file (.yaml, or the .json of a run), or None for the paper's base.
+        overrides: Fields of `Recipe`.
 
     Raises:
-        ValueError: If no recipe has this name, or languages are missing.
+        FileNotFoundError: If there is no such file.
+        ValueError: If no recipe has this name, a file is no recipe, or languages are missing.
         TypeError: If an override is not a field of `Recipe`.
     """
-    if name is not None and name not in RECIPES:
-        close = " or ".join(difflib.get_close_matches(name, RECIPES)) or "one that `vaswani-transformer recipes` lists"
-        raise ValueError(f"`recipe` must be a known name, got {name!r}. Pass {close}.")
-    recipe, given = RECIPES.get(name or "", Recipe()), with_new_names(overrides)
-    steps = given.get("max_steps")
-    if isinstance(steps, int) and 0 < steps < recipe.max_steps:
-        own = {name: value for name, value in given.items() if name != "max_steps"}  # the peak rate follows the sizes
-        short = laid_out(dataclasses.replace(recipe, **own), steps, keep=own, is_timed=False)
-        given = {name: getattr(short, name) for name in LAID_OUT} | given
+    given = with_new_names(overrides)
+    values: dict[str, Any] = {}
+    if recipe is not None:
+        is_file = Path(recipe).suffix in RECIPE_SUFFIXES
+        values = read_recipe(recipe if is_file else _known_file(recipe))
     if {"train_source", "train_pairs"} & given.keys():  # a data set would not be found under other languages
-        given = _of_own_data(recipe, given) | given
-    return _with_equal_intervals(dataclasses.replace(recipe, **given), overrides)
+        values = _for_other_data(values, given)
+    found = _languages_by_suffix(values | given)
+    for name, language in found.items():
+        logger.info(f"The {name.replace('_', ' ')} is {language}, by the name of its file.")
+    given |= found
+    made = _with_equal_intervals(Recipe(**values), values)
+    steps = given.get("max_steps")
+    if isinstance(steps, int) and 0 < steps < made.max_steps:
+        others = {name: value for name, value in given.items() if name != "max_steps"}  # the peak follows the sizes
+        short = laid_out(dataclasses.replace(made, **others), steps, keep=others, is_timed=False)
+        given = {name: getattr(short, name) for name in LAID_OUT} | given
+    made = dataclasses.replace(made, **given)
+    if {"load_best_model_at_end", "eval_steps", "save_steps"} & given.keys():
+        made = _with_equal_intervals(made, overrides)
+    return made
 
 
 def laid_out(recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_timed: bool = True) -> Recipe:
@@ -566,12 +548,17 @@ def laid_out(recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_t
     training that is not to fit into a time keeps more frequent validations and checkpoints.
     """
     values: dict[str, Any] = {"max_steps": max_steps}
-    for each in set(LAID_OUT[:4]).difference(keep):
-        scaled, quarter = max(1, getattr(recipe, each) * max_steps // recipe.max_steps), -(-max_steps // 4)
-        is_dear = each in ("eval_steps", "save_steps")
-        values[each] = scaled if not is_dear else quarter if is_timed else min(getattr(recipe, each), quarter)
-    if recipe.warmup_steps * 5 > max_steps and not set(LAID_OUT[4:]).intersection(keep):
-        values |= {"warmup_steps": max(1, max_steps // 5), "learning_rate": recipe.peak_learning_rate}
+    quarter = math.ceil(max_steps / 4)
+    for name in set(INTERVALS).difference(keep):
+        interval = getattr(recipe, name)
+        if name in ("snapshot_steps", "logging_steps"):
+            values[name] = max(1, interval * max_steps // recipe.max_steps)
+        else:
+            values[name] = quarter if is_timed else min(interval, quarter)
+    is_warmup_free = not {"warmup_steps", "learning_rate"}.intersection(keep)
+    if is_warmup_free and recipe.warmup_steps * 5 > max_steps:
+        values["warmup_steps"] = max(1, max_steps // 5)
+        values["learning_rate"] = recipe.peak_learning_rate
     return _with_equal_intervals(dataclasses.replace(recipe, **values), keep)
 
 
@@ -586,24 +573,39 @@ def _with_equal_intervals(recipe: Recipe, given: Collection[str]) -> Recipe:
     return recipe
 
 
-def _of_own_data(recipe: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Languages, name and description of a recipe with other data than its own."""
-    values: dict[str, Any] = {}
-    for side in ("source", "target"):
-        value = given.get(f"{side}_language")
-        files = given.get(f"train_{side}")
-        suffix = text_suffix(files if isinstance(files, (str, Path)) else files[0])[1:] if files else ""
-        if f"{side}_language" not in given and re.fullmatch("[a-z]{2}", suffix):
-            value = suffix
-            logger.info(f"The {side} language is {suffix}, by the name of its file.")
-        values[f"{side}_language"] = value
-    if recipe.source_language and None in values.values():
+def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a recipe without its languages, and without its name where the data are others.
+
+    Raises:
+        ValueError: If the recipe has languages and the other data none.
+    """
+    own_languages = values.get("source_language"), values.get("target_language")
+    others = {name: value for name, value in values.items() if not name.endswith("_language")}
+    known = _languages_by_suffix(given) | given
+    languages = known.get("source_language"), known.get("target_language")
+    if own_languages == (None, None):
+        return others
+    if None in languages:
         raise ValueError(
             "`source_language` and `target_language` must be given with data of your own, got none: the recipe's are "
-            f"{recipe.source_language} and {recipe.target_language}. Pass both, for example en and fr."
+            f"{own_languages[0]} and {own_languages[1]}. Pass both, for example en and fr."
         )
-    is_other = recipe.dataset or (recipe.source_language, recipe.target_language) != tuple(values.values())
-    return values | ({"name": "custom", "description": ""} if recipe.source_language and is_other else {})
+    if values.get("dataset") or languages != own_languages:
+        others |= {"name": "custom", "description": ""}
+    return others
+
+
+def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
+    """Languages that nobody gave, by the names of the training files: train.en is English."""
+    found = {}
+    for side in ("source", "target"):
+        files = values.get(f"train_{side}")
+        if files is None or f"{side}_language" in values:
+            continue
+        suffix = text_suffix(_as_list(files)[0])[1:]
+        if re.fullmatch("[a-z]{2}", suffix):
+            found[f"{side}_language"] = suffix
+    return found
 
 
 def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -611,3 +613,6 @@ def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
     for name in OLD_NAMES.keys() & values.keys():
         logger.warning_once(f"`{name}` of a recipe is now called `{OLD_NAMES[name]}`.")
     return {OLD_NAMES.get(name, name): value for name, value in values.items()}
+
+
+RECIPES: dict[str, Recipe] = {path.stem: get_recipe(path.stem) for path in sorted(RECIPE_FOLDER.glob("*.yaml"))}

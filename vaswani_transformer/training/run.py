@@ -119,12 +119,6 @@ def train(
             raise ImportError(str(error)) from error
         checkpoint = take_up_checkpoint(arguments) if resume else None
         finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
-        if checkpoint is not None:  # the card tells of a change
-            own = Recipe.load(output_dir)
-            told = own.description if own.description.startswith(recipe.description) else recipe.description
-            if own.bpe_dropout != recipe.bpe_dropout:
-                told += f" BPE-dropout is {recipe.bpe_dropout:g} from update {finished_steps:,} on."
-            recipe = dataclasses.replace(recipe, description=told.strip())
         if recipe.max_steps < finished_steps:
             raise ValueError(
                 f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
@@ -209,8 +203,7 @@ def training_arguments(
     report_to: str | Sequence[str] = (),
 ) -> VaswaniTransformerTrainingArguments:
     """Training arguments of a recipe; on a machine without accelerator they use the CPU."""
-    names = Recipe.__dataclass_fields__.keys() & VaswaniTransformerTrainingArguments.__dataclass_fields__.keys()
-    values = {name: getattr(recipe, name) for name in names}
+    values = recipe.trainer_values()
     if recipe.load_best_model_at_end:
         values["num_averaged_snapshots"] = 0
     if not recipe.decides_by_validation:
