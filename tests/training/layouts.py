@@ -9,9 +9,6 @@ import sys
 from pathlib import Path
 
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
 from transformers import TrainerCallback
 

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import datasets
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
 
 from vaswani_transformer.analysis.cost import measure_cost
