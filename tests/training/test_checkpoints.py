@@ -71,12 +71,6 @@ def test_files_that_were_added_to_a_checkpoint_do_no_harm(tmp_path):
     assert find_checkpoint(tmp_path) == checkpoint
 
 
-def test_find_checkpoint_ignores_one_that_was_being_written(tmp_path):
-    write_checkpoint(tmp_path, 5)
-    write_checkpoint(tmp_path / "_unfinished", 10)
-    assert find_checkpoint(tmp_path) == tmp_path / "checkpoint-5"
-
-
 @pytest.mark.parametrize("moment", [1, 2])
 def test_checkpoint_is_found_though_the_move_to_its_place_was_cut_short(tmp_path, monkeypatch, moment):
     publish(tmp_path, 10)

@@ -109,11 +109,6 @@ def test_bound_of_known_gpus(preset, gib, is_half, tokens):
     assert padded_tokens_that_fit(config, gib * GIB, is_half) == tokens
 
 
-def test_bound_is_a_power_of_two_and_never_none():
-    bounds = [padded_tokens_that_fit(make_config(), int(gib * GIB), False) for gib in (0, 1, 1.5, 2, 3.7, 40)]
-    assert bounds == sorted(bounds) and all(bound.bit_count() == 1 for bound in bounds)
-
-
 def test_bound_on_gpus_is_that_of_the_one_with_the_least_memory(planned_bound):
     assert planned_bound(40 * GIB, 2 * GIB) == planned_bound(2 * GIB, 40 * GIB) == planned_bound(2 * GIB)
     assert planned_bound(2 * GIB) < planned_bound(40 * GIB)

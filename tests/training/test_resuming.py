@@ -58,9 +58,9 @@ def whole(make, tmp_path_factory):
 def interrupted(make, tmp_path):
     """Function that stops a training in an update."""
 
-    def stop(step, number=signal.SIGINT, folder=tmp_path, callbacks=(), **options):
+    def stop(step, number=signal.SIGINT, callbacks=(), **options):
         with pytest.raises(KeyboardInterrupt):
-            make(folder, callbacks=[*callbacks, SignalIn(step, number)], **options).train()
+            make(tmp_path, callbacks=[*callbacks, SignalIn(step, number)], **options).train()
 
     return stop
 
@@ -262,15 +262,13 @@ def test_snapshots_after_the_checkpoint_do_not_change_the_average_of_a_shorter_r
 
     options = {"snapshot_steps": 2, "num_averaged_snapshots": 2, "save_steps": 100}
     make(tmp_path / "whole", max_steps=8, **options).train()
-    parts = tmp_path / "parts"
-    interrupted(6, folder=parts, max_steps=100, **options)
+    interrupted(6, max_steps=100, **options)
     with pytest.raises(ZeroDivisionError):
-        resumed(parts, max_steps=100, callbacks=[DieAfter13()], **options)
-    assert [path.stem[-2:] for path in list_snapshots(parts)] == ["04", "06", "10", "12"]
-    resumed(parts, max_steps=8, **options)
+        resumed(max_steps=100, callbacks=[DieAfter13()], **options)
+    assert [path.stem[-2:] for path in list_snapshots(tmp_path)] == ["04", "06", "10", "12"]
+    resumed(max_steps=8, **options)
     expected, found = (
-        {path.name: path.read_bytes() for path in list_snapshots(folder)[-2:]}
-        for folder in (tmp_path / "whole", parts)
+        {path.name: path.read_bytes() for path in list_snapshots(run)[-2:]} for run in (tmp_path / "whole", tmp_path)
     )
     assert found == expected
 

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training on streams: batches by tokens, resuming, and the command."""
 
-import dataclasses
-
 import datasets
 import pytest
 import torch
@@ -113,12 +111,6 @@ def test_recipe_trains_on_a_stream(stream_recipe, tmp_path):
     assert results["train_pairs"] > 0 and results["train_dropped_pairs"]["source_too_long"] > 0
     assert Recipe.load(tmp_path / "run").streaming
     assert (tmp_path / "run" / "README.md").is_file()
-
-
-def test_recipe_without_a_tokenizer_cannot_stream(stream_recipe, tmp_path):
-    recipe = dataclasses.replace(stream_recipe, tokenizer=None)
-    with pytest.raises(ValueError, match=r"`tokenizer` must be given with `streaming`.* train-tokenizer"):
-        train(recipe, tmp_path / "run", use_cpu=True)
 
 
 def test_plan_of_a_stream_is_described_without_its_length(make_trainer):
