@@ -37,14 +37,18 @@ def recorded(trainer):
     return batches
 
 
+def target_tokens(batch):
+    return int(batch["labels"].ne(-100).sum())
+
+
 def test_text_is_trained_on_in_batches_bounded_by_tokens(make_trainer):
     trainer = make_trainer(train_dataset=make_stream(), gradient_accumulation_steps=2, max_steps=6)
     batches = recorded(trainer)
     assert len(batches) == 12
-    assert max(int(batch["attention_mask"].sum()) for batch in batches) <= 60
-    assert max(int(batch["labels"].ne(-100).sum()) for batch in batches) <= 60
-    assert trainer.cost.source_tokens == sum(int(batch["attention_mask"].sum()) for batch in batches)
-    assert trainer.cost.target_tokens == sum(int(batch["labels"].ne(-100).sum()) for batch in batches)
+    sources = [int(batch["attention_mask"].sum()) for batch in batches]
+    targets = [target_tokens(batch) for batch in batches]
+    assert max(sources) <= 60 and max(targets) <= 60
+    assert (trainer.cost.source_tokens, trainer.cost.target_tokens) == (sum(sources), sum(targets))
 
 
 def test_token_ids_are_trained_on_as_text_is(make_trainer, dataset):
@@ -70,7 +74,7 @@ def test_loss_is_a_mean_over_the_target_tokens_of_an_update(make_trainer):
     model.load_state_dict(initial)
     with torch.no_grad():
         losses = [model(**batch, smoothing=0.1, num_items_in_batch=1)["loss"].item() for batch in batches]
-    num_tokens = sum(int(batch["labels"].ne(-100).sum()) for batch in batches)
+    num_tokens = sum(map(target_tokens, batches))
     assert logged(trainer, "loss") == [pytest.approx(sum(losses) / num_tokens, rel=1e-5)]
 
 
