@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import sys
-import time
 import types
 from dataclasses import replace
 
@@ -14,6 +13,7 @@ import processes
 import pytest
 import sacrebleu
 import torch
+from faults import wait_until
 from safetensors.torch import load_file
 from toy_language import make_pairs, naive_sums, tiny_recipe, tokenize
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -78,8 +78,8 @@ def folder(finished, tmp_path):
 def train_changed(recipe, tmp_path):
     """Function that trains the recipe with other fields and returns the results."""
 
-    def train_changed(folder=tmp_path / "run", options=types.MappingProxyType({}), **fields):
-        return train(replace(recipe, **fields), folder, use_cpu=True, **options)
+    def train_changed(folder=tmp_path / "run", options=None, **fields):
+        return train(replace(recipe, **fields), folder, use_cpu=True, **(options or {}))
 
     return train_changed
 
@@ -334,7 +334,6 @@ BY_CHRF = {"load_best_model_at_end": True, "metric_for_best_model": "chrf"}
         ({"streaming": True}, ValueError, r"`tokenizer` must be given with `streaming`"),
         ({"tokenizer": "/not/a/tokenizer"}, OSError, "/not/a/tokenizer"),
     ],
-    ids=str,
 )
 def test_train_refuses_what_does_not_go_together_and_writes_nothing(
     train_changed, tmp_path, no_mecab, fields, error, message
@@ -367,9 +366,7 @@ def test_plan_names_batches_devices_and_learning_rate(make_trainer):
 def test_ctrl_c_saves_a_checkpoint_to_resume_and_exits_130(recipe, tmp_path):
     long = replace(recipe, max_steps=100_000, eval_steps=100_000, save_steps=100_000)
     process = processes.Fork(command(long, tmp_path / "run"), tmp_path)
-    deadline = time.monotonic() + 120
-    while not list_snapshots(tmp_path / "run") and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
+    assert wait_until(lambda: list_snapshots(tmp_path / "run"), process, pause=0.1)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130, process.errors()
     assert "Traceback" not in process.errors()
