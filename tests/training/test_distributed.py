@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""One process against two: the same training, evaluation and resuming."""
+"""One process against two: the same counts, translations and resuming; for weights and losses see test_layouts.py."""
 
 import json
 import re
@@ -40,12 +40,6 @@ def two(tmp_path_factory):
     return run(tmp_path_factory.mktemp("two"), 2, max_steps=7, dtype="float64")
 
 
-def test_two_processes_train_the_same_model_as_one(one, two):
-    assert two[0]["world_size"] == 2
-    torch.testing.assert_close(two[1], one[1], rtol=0, atol=1e-9)
-    assert two[0]["nll"] == pytest.approx(one[0]["nll"], rel=1e-6)
-
-
 def test_two_processes_count_the_same_tokens_as_one(one, two):
     for name in ("train_source_tokens", "train_target_tokens"):
         assert two[0]["cost"][name] == one[0]["cost"][name]
@@ -59,9 +53,7 @@ def test_two_processes_are_two_devices(two):
     assert cost["train_flops_paper"] == pytest.approx(2 * seconds * cost["train_matrix_flops_per_second"])
 
 
-def test_two_processes_evaluate_and_translate_the_same_as_one_in_order(one, two):
-    for name in ("eval_loss", "eval_nll", "eval_perplexity"):
-        assert two[0]["metrics"][name] == pytest.approx(one[0]["metrics"][name], rel=1e-6)
+def test_two_processes_return_one_translation_per_sentence_in_order(one, two):
     assert len(two[0]["texts"]) == 13
     assert two[0]["texts"] == one[0]["texts"]
 

@@ -24,10 +24,9 @@ GIB = 2**30
 
 
 def cuda_arguments(**values):
-    defaults = {"max_padded_tokens_per_device": None, "world_size": 1, "gradient_accumulation_steps": 1, "seed": 0}
     limits = {"max_source_tokens_per_batch": 120, "max_target_tokens_per_batch": 120, "data_seed": None}
-    precision = {"bf16": False, "fp16": False}
-    return SimpleNamespace(**{"device": torch.device("cuda"), **defaults, **limits, **precision, **values})
+    limits |= {"max_padded_tokens_per_device": None, "world_size": 1, "gradient_accumulation_steps": 1, "seed": 0}
+    return SimpleNamespace(**{"device": torch.device("cuda"), "bf16": False, "fp16": False, **limits, **values})
 
 
 @pytest.fixture
