@@ -358,7 +358,12 @@ def test_second_stop_signal_stops_at_once(make_trainer, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         make_trainer(max_steps=9, extra=callbacks).train()
     assert not (tmp_path / "run" / "checkpoint-5").exists()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_stop_signal_handlers_are_restored(trained):
+    before = signal.getsignal(signal.SIGINT)
+    trained(max_steps=1)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize("signal_name", ["INT", "TERM"])
