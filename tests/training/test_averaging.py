@@ -64,7 +64,7 @@ def test_average_equals_the_mean_computed_by_numpy(folders):
 
 
 def test_average_of_bfloat16_is_rounded_once(tmp_path):
-    values, paths = [1.0, 1.0, 1.0078125], [tmp_path / f"{index}.safetensors" for index in range(3)]
+    values, paths = [1.0, 1.0078125, 1.0078125], [tmp_path / f"{index}.safetensors" for index in range(3)]
     for value, path in zip(values, paths, strict=True):
         save_file({"w": torch.tensor([value], dtype=torch.bfloat16)}, path)
     assert average_snapshots(paths)["w"].item() == torch.tensor(sum(values) / 3, dtype=torch.bfloat16).item()

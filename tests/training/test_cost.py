@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from toy_language import logged
+from toy_language import logged, tokenize
 from transformers import TrainerState
 
 from vaswani_transformer.analysis import cost
@@ -14,6 +14,12 @@ from vaswani_transformer.training import callbacks
 from vaswani_transformer.training.callbacks import CostCallback
 
 SAVING = {"dropout": 0.1, "save_strategy": "steps", "save_steps": 2}
+
+
+@pytest.fixture(scope="module")
+def dataset(tokenizer, pairs):
+    """Rows with more target than source tokens."""
+    return tokenize(tokenizer, [(source, f"{target} und") for source, target in pairs])
 
 
 def counts(trainer):
