@@ -41,6 +41,18 @@ def make_trainer(tokenizer, dataset, tmp_path):
     return make
 
 
+@pytest.fixture
+def trained(make_trainer):
+    """Function that makes a trainer and trains it, perhaps from a checkpoint."""
+
+    def train(resume=None, **options):
+        trainer = make_trainer(**options)
+        trainer.train(resume_from_checkpoint=resume)
+        return trainer
+
+    return train
+
+
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """What a run of the real command leaves that nothing happened to."""

@@ -14,7 +14,10 @@ import pytest
 from cli_runs import train_arguments
 from processes import Fork
 
+from vaswani_transformer.training.checkpoints import list_checkpoints
+
 REPOSITORY = Path(__file__).resolve().parents[2]
+SCRIPT = Path(__file__).with_name("interrupted.py")
 COMMAND = [sys.executable, "-m", "vaswani_transformer.cli"]
 UPDATES = 60
 SENTENCES = {
@@ -51,12 +54,6 @@ def train_command(output_dir="run", *flags, **changes):
     return [*COMMAND, *train_arguments("--resume", *flags, output_dir=str(output_dir), **{**RUN, **changes})]
 
 
-def environment(folder, **changes):
-    """Variables of a process: one thread, and the cache of `datasets` in `folder`."""
-    own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY), "HF_DATASETS_CACHE": str(folder / "cache")}
-    return {**os.environ, **own, **changes}
-
-
 def start(command, folder, **changes):
     """A process in a session of its own, with its errors in `errors.txt` of its working folder.
 
@@ -67,11 +64,13 @@ def start(command, folder, **changes):
     """
     if command[: len(COMMAND)] == COMMAND and not changes:
         return Fork(command[len(COMMAND) :], folder)
+    paths = os.pathsep.join([str(REPOSITORY), *sys.path])
+    own = {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths, "HF_DATASETS_CACHE": str(folder / "cache")}
     with open(folder / "errors.txt", "w", encoding="utf-8") as errors:
         return subprocess.Popen(
             command,
             cwd=folder,
-            env=environment(folder, **changes),
+            env={**os.environ, **own, **changes},
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,
@@ -118,18 +117,31 @@ def without_times(figures):
     return {name: value for name, value in figures.items() if not name.endswith(_OF_THE_LEG)}
 
 
+def log_of(folder):
+    """The log that a run leaves, without times."""
+    state = json.loads((folder / "trainer_state.json").read_text(encoding="utf-8"))
+    return [without_times(line) for line in state["log_history"]]
+
+
+def read_results(folder):
+    """The results that a run leaves, without times."""
+    return without_times(json.loads((folder / "train_results.json").read_text(encoding="utf-8")))
+
+
+def left_by_script(folder):
+    """Log and weights of a finished run of the script."""
+    return log_of(folder), (list_checkpoints(folder)[-1] / "model.safetensors").read_bytes()
+
+
 def outcome(output_dir):
     """What a finished run leaves, and what must be equal however often it was stopped."""
-    output_dir = Path(output_dir)
     names = ("model.safetensors", "config.json", "generation_config.json", "tokenizer.json", "recipe.json")
     last = output_dir / f"checkpoint-{UPDATES}"
     files = [output_dir / name for name in names] + [last / "model.safetensors", last / "optimizer.pt"]
     files += sorted(output_dir.glob("snapshots/*.safetensors"))[-int(RUN["num_averaged_snapshots"]) :]
-    state = json.loads((output_dir / "trainer_state.json").read_text(encoding="utf-8"))
-    results = json.loads((output_dir / "train_results.json").read_text(encoding="utf-8"))
     left = {path.relative_to(output_dir).as_posix(): path.read_bytes() for path in files}
-    left |= {"log": [without_times(line) for line in state["log_history"]], "results": without_times(results)}
-    return left | {"has a card": "written by `vaswani-transformer train`" in (output_dir / "README.md").read_text()}
+    has_card = "written by `vaswani-transformer train`" in (output_dir / "README.md").read_text(encoding="utf-8")
+    return {**left, "log": log_of(output_dir), "results": read_results(output_dir), "has a card": has_card}
 
 
 def check_same_end(output_dir, expected):
@@ -138,7 +150,7 @@ def check_same_end(output_dir, expected):
     differing = [name for name in expected.keys() | found.keys() if found.get(name) != expected.get(name)]
     texts = {name: (expected.get(name), found.get(name)) for name in differing if name in ("log", "results")}
     assert not differing, f"{sorted(differing)} differ: {texts}"
-    assert not list(Path(output_dir).rglob("*.part")) and not (Path(output_dir) / "_unfinished").exists()
+    assert not list(output_dir.rglob("*.part")) and not (output_dir / "_unfinished").exists()
 
 
 def left_by(command, folder):

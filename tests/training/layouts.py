@@ -9,9 +9,6 @@ import sys
 from pathlib import Path
 
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
 from transformers import TrainerCallback
 
@@ -26,20 +23,8 @@ class Recorder(TrainerCallback):
 
     def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
         if state.global_step < 3:
-            gradients = {name: weight.grad.clone() for name, weight in model.named_parameters()}
-            self.gradients.append({name.removeprefix("module."): gradient for name, gradient in gradients.items()})
-
-
-class Counting:
-    """A collator that notes which pairs and how many target tokens it was given."""
-
-    def __init__(self, collator):
-        self.collator, self.seen, self.tokens = collator, [], []
-
-    def __call__(self, rows):
-        self.seen.append([row["pair"] for row in rows])
-        self.tokens.append(sum(len(row["labels"]) for row in rows))
-        return self.collator([{name: row[name] for name in ("input_ids", "labels")} for row in rows])
+            weights = getattr(model, "module", model).named_parameters()
+            self.gradients.append({name: weight.grad.clone() for name, weight in weights})
 
 
 def main(output_dir, dtype, accumulation_steps):
@@ -47,11 +32,12 @@ def main(output_dir, dtype, accumulation_steps):
     tokenizer = make_tokenizer()
     dataset = tokenize(tokenizer, make_pairs(60))
     dataset = dataset.add_column("pair", list(range(60)))
+    seen = {"pairs": [], "tokens": []}
     trainer = build_trainer(
         tokenizer,
         dataset,
         output_dir,
-        eval_dataset=dataset.select(range(13)),
+        eval_dataset=dataset.select(range(13)).remove_columns("pair"),
         dtype=dtype,
         gradient_accumulation_steps=accumulation_steps,
         max_steps=STEPS,
@@ -66,14 +52,21 @@ def main(output_dir, dtype, accumulation_steps):
         extra={"callbacks": [recorder := Recorder()]},
     )
     before = {name: tensor.clone() for name, tensor in trainer.model.state_dict().items()}
-    evaluation_collator, trainer.data_collator = trainer.data_collator, Counting(trainer.data_collator)
+    collate = trainer.data_collator
+
+    def note(rows):
+        """Notes which pairs and how many target tokens are in a batch."""
+        seen["pairs"].append([row.pop("pair") for row in rows])
+        seen["tokens"].append(sum(len(row["labels"]) for row in rows))
+        return collate(rows)
+
+    trainer.data_collator = note
     trainer.train()
-    counted, trainer.data_collator = trainer.data_collator, evaluation_collator
-    trainer.eval_dataset = trainer.eval_dataset.remove_columns("pair")
+    trainer.data_collator = collate
     metrics = trainer.evaluate()
     rank = trainer.args.process_index
     output_dir.mkdir(parents=True, exist_ok=True)
-    torch.save({"pairs": counted.seen, "tokens": counted.tokens}, output_dir / f"seen_{rank}.pt")
+    torch.save(seen, output_dir / f"seen_{rank}.pt")
     if rank == 0:
         names = ("loss", "nll", "train_loss")
         logs = [{name: line[name] for name in names if name in line} for line in trainer.state.log_history]

@@ -24,21 +24,31 @@ from vaswani_transformer.training.averaging import (
 
 
 def write_snapshots(folder, models, *, num_kept=10):
-    """Lets the callback write one snapshot per model, 5 updates apart."""
+    """Lets the callback write one snapshot per model, 5 updates apart, as it is called after every update."""
     callback = SnapshotCallback(5, num_kept)
     args = types.SimpleNamespace(output_dir=str(folder))
-    for index, model in enumerate(models, start=1):
-        state = types.SimpleNamespace(global_step=5 * index, is_world_process_zero=True)
-        callback.on_step_end(args, state, None, model=model)
+    for step in range(1, 5 * len(models) + 1):
+        state = types.SimpleNamespace(global_step=step, is_world_process_zero=True)
+        callback.on_step_end(args, state, None, model=models[(step - 1) // 5])
 
 
-def test_callback_writes_the_tensors_of_save_pretrained(tmp_path):
-    model = make_model(0)
-    write_snapshots(tmp_path, [model])
-    model.save_pretrained(tmp_path / "model")
-    snapshot, saved = load_file(list_snapshots(tmp_path)[0]), load_file(tmp_path / "model" / "model.safetensors")
-    assert snapshot.keys() == saved.keys()
-    assert all(torch.equal(snapshot[name], saved[name]) for name in saved)
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Folders of three models, named as checkpoints."""
+    paths = [tmp_path / f"checkpoint-{step}" for step in (500, 9500, 10000)]
+    for seed, path in enumerate(paths):
+        make_model(seed).save_pretrained(path)
+    return paths
+
+
+def test_callback_writes_the_tensors_of_save_pretrained(tmp_path, folders):
+    write_snapshots(tmp_path, [make_model(0)])
+    (snapshot,) = list_snapshots(tmp_path)
+    torch.testing.assert_close(load_file(snapshot), weights(folders[0]), rtol=0, atol=0)
 
 
 def test_callback_names_snapshots_by_step_and_keeps_the_newest(tmp_path):
@@ -46,44 +56,34 @@ def test_callback_names_snapshots_by_step_and_keeps_the_newest(tmp_path):
     assert [path.stem for path in list_snapshots(tmp_path)] == ["step-00000015", "step-00000020"]
 
 
-def test_callback_writes_nothing_between_two_multiples(tmp_path):
-    state = types.SimpleNamespace(global_step=7, is_world_process_zero=True)
-    SnapshotCallback(5, 2).on_step_end(types.SimpleNamespace(output_dir=str(tmp_path)), state, None)
-    assert not list_snapshots(tmp_path)
-
-
-def test_average_equals_the_mean_computed_by_numpy(tmp_path):
-    write_snapshots(tmp_path, [make_model(seed) for seed in range(3)])
-    paths = list_snapshots(tmp_path)
-    average = average_snapshots(paths)
+def test_average_equals_the_mean_computed_by_numpy(folders):
+    average = average_snapshots(folders)
     name = "model.encoder.layers.0.fc1.weight"
-    expected = np.mean([load_file(path)[name].numpy().astype(np.float64) for path in paths], axis=0)
+    expected = np.mean([weights(path)[name].numpy().astype(np.float64) for path in folders], axis=0)
     assert np.array_equal(average[name].numpy(), expected.astype(np.float32))
 
 
 def test_average_of_bfloat16_is_rounded_once(tmp_path):
-    values = [1.0, 1.0, 1.0078125]
-    for index, value in enumerate(values):
-        save_file({"w": torch.tensor([value], dtype=torch.bfloat16)}, tmp_path / f"{index}.safetensors")
-    average = average_snapshots([tmp_path / f"{index}.safetensors" for index in range(3)])["w"]
-    assert average.item() == torch.tensor(sum(values) / 3, dtype=torch.bfloat16).item()
+    values, paths = [1.0, 1.0078125, 1.0078125], [tmp_path / f"{index}.safetensors" for index in range(3)]
+    for value, path in zip(values, paths, strict=True):
+        save_file({"w": torch.tensor([value], dtype=torch.bfloat16)}, path)
+    assert average_snapshots(paths)["w"].item() == torch.tensor(sum(values) / 3, dtype=torch.bfloat16).item()
 
 
 @pytest.mark.parametrize(
-    ("names", "message"), [("ac", r"missing \['b'\] and extra \['c'\]"), ("a", r"missing \['b'\] and extra none")]
+    ("sizes", "message"),
+    [
+        ({"a": 1, "c": 1}, r"missing \['b'\] and extra \['c'\]"),
+        ({"a": 1}, r"missing \['b'\] and extra none"),
+        ({"a": 2, "b": 1}, "`a` must have one shape"),
+    ],
 )
-def test_average_names_tensors_that_do_not_fit(tmp_path, names, message):
-    save_file({"a": torch.zeros(1), "b": torch.zeros(1)}, tmp_path / "1.safetensors")
-    save_file({name: torch.zeros(1) for name in names}, tmp_path / "2.safetensors")
+def test_average_names_tensors_that_do_not_fit(tmp_path, sizes, message):
+    paths = [tmp_path / "1.safetensors", tmp_path / "2.safetensors"]
+    for path, each in zip(paths, ({"a": 1, "b": 1}, sizes), strict=True):
+        save_file({name: torch.zeros(size) for name, size in each.items()}, path)
     with pytest.raises(ValueError, match=message):
-        average_snapshots([tmp_path / "1.safetensors", tmp_path / "2.safetensors"])
-
-
-def test_average_names_the_tensor_when_shapes_differ(tmp_path):
-    save_file({"a": torch.zeros(1)}, tmp_path / "1.safetensors")
-    save_file({"a": torch.zeros(2)}, tmp_path / "2.safetensors")
-    with pytest.raises(ValueError, match="`a` must have one shape"):
-        average_snapshots([tmp_path / "1.safetensors", tmp_path / "2.safetensors"])
+        average_snapshots(paths)
 
 
 def test_average_refuses_pickled_weights_by_name(tmp_path):
@@ -92,30 +92,10 @@ def test_average_refuses_pickled_weights_by_name(tmp_path):
         average_snapshots([tmp_path])
 
 
-def test_average_refuses_a_truncated_file_by_name(tmp_path):
-    save_file({"a": torch.zeros(100)}, tmp_path / "1.safetensors")
-    (tmp_path / "1.safetensors").write_bytes((tmp_path / "1.safetensors").read_bytes()[:50])
-    with pytest.raises(ValueError, match=r"1\.safetensors` must be a whole safetensors file"):
-        average_snapshots([tmp_path / "1.safetensors"])
-
-
-def test_average_checkpoints_writes_a_loadable_model(tmp_path):
-    models = [make_model(seed) for seed in range(2)]
-    for index, model in enumerate(models):
-        model.save_pretrained(tmp_path / str(index))
-    average_checkpoints([tmp_path / "0", tmp_path / "1"], tmp_path / "mean")
-    mean = VaswaniTransformerForConditionalGeneration.from_pretrained(tmp_path / "mean")
-    expected = (models[0].lm_head.weight.double() + models[1].lm_head.weight.double()) / 2
-    assert torch.equal(mean.lm_head.weight, expected.float())
-
-
-def test_average_checkpoints_takes_the_last_snapshots_of_a_run(tmp_path):
-    models = [make_model(seed) for seed in range(3)]
-    models[0].save_pretrained(tmp_path / "run")
-    write_snapshots(tmp_path / "run", models)
-    average_checkpoints(tmp_path / "run", tmp_path / "mean", last=1)
-    mean = load_file(tmp_path / "mean" / "model.safetensors")
-    assert torch.equal(mean["model.shared.weight"], models[2].lm_head.weight)
+def test_average_refuses_a_truncated_file_by_name(folders):
+    os.truncate(folders[1] / "model.safetensors", 50)
+    with pytest.raises(ValueError, match=r"9500/model.safetensors` must be a whole safetensors file"):
+        average_snapshots(folders)
 
 
 @pytest.mark.parametrize("name", ["../other.safetensors", "/tmp/other.safetensors", "pytorch_model.bin"])
@@ -126,52 +106,45 @@ def test_average_refuses_a_shard_outside_its_folder(tmp_path, name):
         average_snapshots([tmp_path])
 
 
-def test_average_copies_nothing_that_a_link_leads_to(tmp_path):
-    for name in ("0", "1"):
-        make_model(int(name)).save_pretrained(tmp_path / name)
+def test_average_copies_nothing_that_a_link_leads_to(tmp_path, folders):
     (tmp_path / "secret").write_text("{}")
-    (tmp_path / "1" / "recipe.json").symlink_to(tmp_path / "secret")
+    (folders[2] / "recipe.json").symlink_to(tmp_path / "secret")
     with pytest.raises(ValueError, match="must hold its files itself, got a link from .*recipe.json"):
-        average_checkpoints([tmp_path / "0", tmp_path / "1"], tmp_path / "mean")
+        average_checkpoints(folders, tmp_path / "mean")
     assert not (tmp_path / "mean").exists()
 
 
-def test_average_checkpoints_refuses_a_folder_in_use(tmp_path):
-    folders = [tmp_path / "0", tmp_path / "1"]
-    for seed, folder in enumerate(folders):
-        make_model(seed).save_pretrained(folder)
-    before = (folders[0] / "model.safetensors").read_bytes()
+def test_average_checkpoints_writes_a_loadable_model(tmp_path, folders):
+    average_checkpoints(folders, tmp_path / "mean")
+    mean = VaswaniTransformerForConditionalGeneration.from_pretrained(tmp_path / "mean")
+    assert torch.equal(mean.lm_head.weight, average_snapshots(folders)["model.shared.weight"])
+
+
+def test_average_checkpoints_takes_the_last_snapshots_of_a_run(tmp_path):
+    models = [make_model(seed) for seed in range(3)]
+    models[0].save_pretrained(tmp_path / "run")
+    write_snapshots(tmp_path / "run", models)
+    average_checkpoints(tmp_path / "run", tmp_path / "mean", last=1)
+    assert torch.equal(weights(tmp_path / "mean")["model.shared.weight"], models[2].lm_head.weight)
+
+
+def test_last_is_by_updates_whatever_the_order(tmp_path, folders):
+    average_checkpoints(sorted(map(str, folders)), tmp_path / "mean", last=2)  # as a shell sorts them
+    torch.testing.assert_close(weights(tmp_path / "mean"), average_snapshots(folders[1:]), rtol=0, atol=0)
+    folders[0].rename(tmp_path / "first")
+    with pytest.raises(ValueError, match="`last` must come with inputs named by their updates, .*first"):
+        average_checkpoints([tmp_path / "first", folders[1]], tmp_path / "other", last=1)
+
+
+def test_average_checkpoints_refuses_more_than_there_are_a_folder_in_use_and_a_missing_one(tmp_path, folders):
+    before = weights(folders[0])
+    with pytest.raises(ValueError, match="`last` must be at least 1 and at most .* 3, got 5"):
+        average_checkpoints(tmp_path, tmp_path / "mean", last=5)
     with pytest.raises(ValueError, match="`output_dir` must be a new or empty folder"):
         average_checkpoints(folders, folders[0])
-    assert (folders[0] / "model.safetensors").read_bytes() == before
-
-
-def test_average_checkpoints_refuses_more_than_there_are(tmp_path):
-    make_model(0).save_pretrained(tmp_path / "run")
-    write_snapshots(tmp_path / "run", [make_model(0)])
-    with pytest.raises(
-        ValueError, match="`last` must be at least 1 and at most the number of inputs found, 1, got 5. Leave"
-    ):
-        average_checkpoints(tmp_path / "run", tmp_path / "mean", last=5)
-
-
-def test_last_is_by_updates_whatever_the_order(tmp_path):
-    for step in (500, 9500, 10000):
-        make_model(step).save_pretrained(tmp_path / f"checkpoint-{step}")
-    inputs = sorted(map(str, tmp_path.iterdir()))  # as a shell does
-    average_checkpoints(inputs, tmp_path / "mean", last=2)
-    expected = average_snapshots([tmp_path / "checkpoint-9500", tmp_path / "checkpoint-10000"])
-    assert torch.equal(
-        load_file(tmp_path / "mean" / "model.safetensors")["model.shared.weight"], expected["model.shared.weight"]
-    )
-    (tmp_path / "checkpoint-500").rename(tmp_path / "first")
-    with pytest.raises(ValueError, match="`last` must come with inputs named by their updates, .*first. Leave"):
-        average_checkpoints([tmp_path / "first", tmp_path / "checkpoint-9500"], tmp_path / "other", last=1)
-
-
-def test_average_checkpoints_names_a_missing_input(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"`inputs` must be .*nowhere without a config"):
         average_checkpoints([tmp_path / "nowhere"], tmp_path / "mean")
+    torch.testing.assert_close(weights(folders[0]), before, rtol=0, atol=0)
 
 
 def test_write_average_replaces_the_final_weights(tmp_path):
@@ -180,7 +153,7 @@ def test_write_average_replaces_the_final_weights(tmp_path):
     write_snapshots(tmp_path, models)
     assert write_average(tmp_path, 5, tmp_path) == 2
     expected = (models[0].lm_head.weight.double() + models[1].lm_head.weight.double()) / 2
-    assert torch.equal(load_file(tmp_path / "model.safetensors")["model.shared.weight"], expected.float())
+    assert torch.equal(weights(tmp_path)["model.shared.weight"], expected.float())
 
 
 MEASURE = """

@@ -9,10 +9,9 @@ from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from vaswani_transformer.training.callbacks import LogLines
 
 
-def test_each_entry_of_the_log_is_a_line_on_stderr(make_trainer, dataset, capsys):
+def test_each_entry_of_the_log_is_a_line_on_stderr(trained, dataset, capsys):
     options = {"eval_dataset": dataset.select(range(4)), "eval_strategy": "steps", "eval_steps": 3}
-    trainer = make_trainer(max_steps=6, logging_steps=2, generation_num_beams=1, **options)
-    trainer.train()
+    trainer = trained(max_steps=6, logging_steps=2, generation_num_beams=1, **options)
     output, error = capsys.readouterr()
     lines = [line for line in error.splitlines() if re.match(r"\d of 6  ", line)]
     assert (len(lines), output) == (len(trainer.state.log_history), "")
@@ -38,10 +37,10 @@ def test_bars_and_reports_of_the_user_are_kept(make_trainer):
     assert Mine in kinds(extra={"callbacks": [Mine()]})
 
 
-def test_other_processes_say_nothing(make_trainer, capsys):
+def test_other_processes_say_nothing(trained, capsys):
     class Second(TrainerCallback):
         def on_train_begin(self, args, state, control, **kwargs):
             state.is_world_process_zero = False
 
-    make_trainer(max_steps=2, extra={"callbacks": [Second()]}).train()
+    trained(max_steps=2, extra={"callbacks": [Second()]})
     assert capsys.readouterr().err == ""

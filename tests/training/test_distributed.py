@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""One process against two: the same training, evaluation and resuming."""
+"""One process against two: the same counts, translations and resuming; for weights and losses see test_layouts.py."""
 
 import json
 import re
@@ -26,8 +26,8 @@ def run(output_dir, num_processes, **options):
     """Results and weights of one run of the script."""
     status, errors = start(output_dir, num_processes, **options)
     assert status == 0, errors[-3000:]
-    results = json.loads((Path(output_dir) / "results.json").read_text(encoding="utf-8"))
-    return results, torch.load(Path(output_dir) / "weights.pt", weights_only=True)
+    results = json.loads((output_dir / "results.json").read_text(encoding="utf-8"))
+    return results, torch.load(output_dir / "weights.pt", weights_only=True)
 
 
 @pytest.fixture(scope="module")
@@ -40,19 +40,9 @@ def two(tmp_path_factory):
     return run(tmp_path_factory.mktemp("two"), 2, max_steps=7, dtype="float64")
 
 
-def test_two_processes_train_the_same_model_as_one(one, two):
-    assert two[0]["world_size"] == 2
-    for name, tensor in one[1].items():
-        torch.testing.assert_close(two[1][name], tensor, rtol=0, atol=1e-9)
-
-
-def test_two_processes_log_the_same_nll_as_one(one, two):
-    assert two[0]["nll"] == pytest.approx(one[0]["nll"], rel=1e-6)
-
-
-@pytest.mark.parametrize("name", ["train_source_tokens", "train_target_tokens"])
-def test_two_processes_count_the_same_tokens_as_one(one, two, name):
-    assert two[0]["cost"][name] == one[0]["cost"][name]
+def test_two_processes_count_the_same_tokens_as_one(one, two):
+    for name in ("train_source_tokens", "train_target_tokens"):
+        assert two[0]["cost"][name] == one[0]["cost"][name]
     assert two[0]["total_flos"] == one[0]["total_flos"]
 
 
@@ -61,11 +51,6 @@ def test_two_processes_are_two_devices(two):
     seconds = (cost["train_source_tokens"] + cost["train_target_tokens"]) / cost["train_tokens_per_second"]
     assert (cost["train_num_devices"], cost["train_device_seconds"]) == (2, pytest.approx(2 * seconds))
     assert cost["train_flops_paper"] == pytest.approx(2 * seconds * cost["train_matrix_flops_per_second"])
-
-
-@pytest.mark.parametrize("name", ["eval_loss", "eval_nll", "eval_perplexity"])
-def test_two_processes_evaluate_the_same_as_one(one, two, name):
-    assert two[0]["metrics"][name] == pytest.approx(one[0]["metrics"][name], rel=1e-6)
 
 
 def test_two_processes_return_one_translation_per_sentence_in_order(one, two):
@@ -79,7 +64,7 @@ def test_two_processes_resume_bit_for_bit(tmp_path, stream):
     expected, whole = run(tmp_path / "whole", 2, **common)
     resumed, weights = run(tmp_path / "resumed", 2, resume=str(tmp_path / "whole" / "checkpoint-7"), **common)
     assert (resumed["total_flos"], resumed["nll"]) == (expected["total_flos"], expected["nll"])
-    assert [name for name in whole if not torch.equal(whole[name], weights[name])] == []
+    torch.testing.assert_close(weights, whole, rtol=0, atol=0)
 
 
 def test_two_processes_save_models_alone(tmp_path):
@@ -89,14 +74,10 @@ def test_two_processes_save_models_alone(tmp_path):
     }
 
 
-def test_two_processes_both_name_an_id_outside_the_vocabulary_before_they_train(tmp_path):
-    status, errors = start(tmp_path, 2, max_steps=7, wrong_row=17)
+@pytest.mark.parametrize("stream", [False, True])
+def test_two_processes_end_at_an_id_outside_the_vocabulary_which_both_name_unless_one_reads_it(tmp_path, stream):
+    status, errors = start(tmp_path, 2, max_steps=7, wrong_row=17, stream=stream)
     message = r"ValueError: `labels` must hold token ids in \[0, 290\), got 5000 in \["
+    ranks = {*re.findall(rf"rank(\d)\]: {message}", errors)}
     assert status != 0
-    assert {*re.findall(rf"rank(\d)\]: {message}", errors)} == {"0", "1"}, errors[-3000:]
-
-
-def test_two_processes_end_at_an_id_outside_the_vocabulary_in_a_stream(tmp_path):
-    status, errors = start(tmp_path, 2, max_steps=7, wrong_row=17, stream=True)
-    assert status != 0
-    assert "ValueError: `labels` must hold token ids in [0, 290), got 5000 in [5000, " in errors
+    assert ranks if stream else ranks == {"0", "1"}, errors[-3000:]

@@ -23,10 +23,8 @@ def logits_were_asked_for(monkeypatch):
     return asked
 
 
-def test_training_and_evaluation_ask_for_no_logits(make_trainer, dataset, logits_were_asked_for):
-    trainer = make_trainer(max_steps=1)
-    trainer.train()
-    trainer.evaluate(dataset)
+def test_training_and_evaluation_ask_for_no_logits(trained, dataset, logits_were_asked_for):
+    trained(max_steps=1).evaluate(dataset)
     assert logits_were_asked_for and not any(logits_were_asked_for)
 
 
@@ -38,7 +36,6 @@ def test_predictions_without_generate_ask_for_logits(make_trainer, dataset, logi
 
 def test_a_loss_asked_for_with_its_outputs_comes_with_logits(make_trainer, dataset):
     trainer = make_trainer()
-    _, outputs = trainer.compute_loss(
-        trainer.model, trainer.data_collator([dataset[0], dataset[1]]), return_outputs=True
-    )
+    batch = trainer.data_collator([dataset[0], dataset[1]])
+    _, outputs = trainer.compute_loss(trainer.model, batch, return_outputs=True)
     assert outputs.logits is not None

@@ -25,10 +25,11 @@ def run(output_dir, num_processes, steps):
     status, _, errors = processes.run([SCRIPT, output_dir, steps], output_dir, num_processes)
     assert status == 0, errors[-3000:]
     found = {}
-    for dtype, tolerance in TOLERANCE.items():
+    for dtype in TOLERANCE:
         results = torch.load(output_dir / dtype / "results.pt", weights_only=True)
         seen = [torch.load(output_dir / dtype / f"seen_{rank}.pt", weights_only=True) for rank in range(num_processes)]
-        found[dtype] = {**results, "seen": seen, "tolerance": tolerance}
+        found[dtype] = {**results, "seen": seen, "steps": steps}
+    assert results["world_size"] == num_processes
     return found
 
 
@@ -40,22 +41,14 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=LAYOUTS, ids=lambda layout: "x".join(map(str, layout)))
 def layout(request, tmp_path_factory):
-    """Results of one layout by dtype, and its accumulation steps."""
-    found = run(tmp_path_factory.mktemp("layout"), *request.param)
-    assert found["float32"]["world_size"] == request.param[0]
-    return found, request.param[1]
-
-
-@pytest.fixture(params=TOLERANCE)
-def pair(request, layout, whole):
-    """Results of one layout and of one process on whole batches, with the accumulation steps of the first."""
-    return layout[0][request.param], whole[request.param], layout[1]
+    """Another layout."""
+    return run(tmp_path_factory.mktemp("layout"), *request.param)
 
 
 @pytest.fixture
 def exact(layout, whole):
     """Results of one layout and of one process on whole batches, in float64."""
-    return layout[0]["float64"], whole["float64"]
+    return layout["float64"], whole["float64"]
 
 
 def distance(found, expected):
@@ -63,11 +56,12 @@ def distance(found, expected):
     return max(((found[name] - expected[name]).norm() / expected[name].norm()).item() for name in expected)
 
 
-def test_gradients_before_the_optimiser_equal_those_of_the_whole_batch(pair):
-    found, expected, _ = pair
-    distances = [distance(*gradients) for gradients in zip(found["gradients"], expected["gradients"], strict=True)]
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_gradients_before_the_optimiser_equal_those_of_the_whole_batch(layout, whole, dtype):
+    pairs = zip(layout[dtype]["gradients"], whole[dtype]["gradients"], strict=True)
+    distances = [distance(*gradients) for gradients in pairs]
     assert len(distances) == 3
-    assert max(distances) < found["tolerance"]
+    assert max(distances) < TOLERANCE[dtype]
 
 
 def test_weights_are_equal_after_twenty_updates_that_moved_them(exact):
@@ -90,22 +84,21 @@ def test_losses_and_perplexity_of_the_evaluation_are_equal(exact):
         assert found["metrics"][name] == pytest.approx(expected["metrics"][name], rel=1e-9)
 
 
-def test_every_update_has_the_pairs_of_the_whole_batch_and_no_pair_is_seen_twice(pair):
-    found, expected, steps = pair
-    epoch = found["updates_per_epoch"]
-    updates = [
-        sorted(
-            chain(*(rows for rank in found["seen"] for rows in rank["pairs"][update * steps : (update + 1) * steps]))
-        )
-        for update in range(2 * epoch)
-    ]
+def test_every_update_has_the_pairs_of_the_whole_batch_and_no_pair_is_seen_twice(exact):
+    found, expected = exact
+    epoch, steps = found["updates_per_epoch"], found["steps"]
+    updates = []
+    for update in range(2 * epoch):
+        parts = [rank["pairs"][update * steps : (update + 1) * steps] for rank in found["seen"]]
+        updates.append(sorted(chain(*chain(*parts))))
     assert updates == [sorted(rows) for rows in expected["seen"][0]["pairs"][: 2 * epoch]]
-    for number in range(2):
-        assert sorted(chain(*updates[number * epoch : (number + 1) * epoch])) == list(range(60))
+    for first in (0, epoch):
+        assert sorted(chain(*updates[first : first + epoch])) == list(range(60))
 
 
-def test_processes_hold_unequal_numbers_of_tokens_in_each_of_the_first_updates(pair):
-    found, _, steps = pair
+def test_processes_hold_unequal_numbers_of_tokens_in_each_of_the_first_updates(exact):
+    found, _ = exact
     for update in range(3):
-        tokens = [sum(rank["tokens"][update * steps : (update + 1) * steps]) for rank in found["seen"]]
-        assert found["world_size"] == 1 or len(set(tokens)) > 1
+        steps = slice(update * found["steps"], (update + 1) * found["steps"])
+        tokens = {sum(rank["tokens"][steps]) for rank in found["seen"]}
+        assert found["world_size"] == 1 or len(tokens) > 1

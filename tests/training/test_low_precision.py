@@ -4,17 +4,15 @@
 
 import pytest
 import torch
+from toy_language import logged
 from transformers import TrainerCallback
 
 
 @pytest.mark.heavy
-def test_200_updates_in_bf16_end_within_half_a_percent_of_fp32(make_trainer):
+def test_200_updates_in_bf16_end_within_half_a_percent_of_fp32(trained):
     """Of a loss that falls from 5.7 to 2.3, at a rate at which rounding does not decide what comes next."""
-    losses = []
-    for bf16 in (False, True):
-        trainer = make_trainer(max_steps=200, logging_steps=50, warmup_steps=1000, bf16=bf16)
-        trainer.train()
-        losses.append([entry["loss"] for entry in trainer.state.log_history if "loss" in entry])
+    options = {"max_steps": 200, "logging_steps": 50, "warmup_steps": 1000}
+    losses = [logged(trained(bf16=bf16, **options), "loss") for bf16 in (False, True)]
     assert losses[0][-1] < 2.7 and losses[0] != losses[1]
     assert losses[1] == pytest.approx(losses[0], rel=0.005)
 
@@ -44,5 +42,4 @@ def test_updates_that_overflow_in_fp16_are_skipped_and_the_training_goes_on(make
     is_same = [torch.equal(*pair) for pair in zip(notes.weights, notes.weights[1:], strict=False)]
     assert is_halved == is_same == sorted(is_same, reverse=True) and 2 < sum(is_same) < 8
     assert all(each.isfinite().all() for each in notes.weights)
-    last = [entry for entry in trainer.state.log_history if "loss" in entry][-1]
-    assert last["loss"] < 6 and last["grad_norm"] < 10
+    assert logged(trainer, "loss")[-1] < 6 and logged(trainer, "grad_norm")[-1] < 10

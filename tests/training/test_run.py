@@ -1,20 +1,21 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-import dataclasses
 import json
 import math
+import os
 import shutil
 import signal
 import sys
-import time
-from types import SimpleNamespace
+import types
+from dataclasses import replace
 
 import processes
 import pytest
 import sacrebleu
 import torch
+from faults import wait_until
 from safetensors.torch import load_file
-from toy_language import make_pairs, tiny_recipe
+from toy_language import make_pairs, naive_sums, tiny_recipe, tokenize
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 pytest.importorskip("evaluate", reason="needs the extra [eval]")
@@ -22,18 +23,12 @@ pytest.importorskip("evaluate", reason="needs the extra [eval]")
 from vaswani_transformer.analysis.cost import training_flops
 from vaswani_transformer.data import load_corpus
 from vaswani_transformer.evaluation import metrics
-from vaswani_transformer.training import run
-from vaswani_transformer.training.averaging import average_snapshots, list_snapshots
-from vaswani_transformer.training.loading import prepare_data
+from vaswani_transformer.training.averaging import list_snapshots
 from vaswani_transformer.training.recipes import Recipe
-from vaswani_transformer.training.run import (
-    best_validation,
-    build_trainer,
-    describe_plan,
-    make_model,
-    train,
-    training_arguments,
-)
+from vaswani_transformer.training.run import best_validation, describe_plan, train
+
+RESUME = {"resume": True}
+NO_VALIDATION = {"validation_source": None, "validation_target": None}
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +42,16 @@ def recipe(tmp_path_factory):
     return tiny_recipe(tmp_path_factory.mktemp("text"), splits, **model, **limits, **steps, **known)
 
 
-def replace(recipe, **fields):
-    return dataclasses.replace(recipe, **fields)
+def read_json(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def check_same_model(first, second):
+    torch.testing.assert_close(weights(first), weights(second), rtol=0, atol=0)
 
 
 def command(recipe, output_dir):
@@ -65,21 +68,32 @@ def finished(recipe, tmp_path_factory):
     return folder, train(recipe, folder, use_cpu=True)
 
 
-def test_final_weights_are_the_mean_of_the_newest_snapshots(finished):
-    average = average_snapshots(list_snapshots(finished[0])[-3:])
-    final = load_file(finished[0] / "model.safetensors")
-    assert all(torch.equal(final[name], average[name]) for name in final)
+@pytest.fixture
+def folder(finished, tmp_path):
+    """A copy of its folder."""
+    return shutil.copytree(finished[0], tmp_path / "copy")
+
+
+@pytest.fixture
+def train_changed(recipe, tmp_path):
+    """Function that trains the recipe with other fields and returns the results."""
+
+    def train_changed(folder=tmp_path / "run", options=None, **fields):
+        return train(replace(recipe, **fields), folder, use_cpu=True, **(options or {}))
+
+    return train_changed
 
 
 def test_final_generation_config_decodes_as_the_recipe_says_without_frozen_lengths(finished):
-    config = json.loads((finished[0] / "generation_config.json").read_text(encoding="utf-8"))
+    config = read_json(finished[0] / "generation_config.json")
     names = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source", "max_length")
     assert [config.get(name) for name in names] == [4, 0.7, 2, 50, None]
 
 
-def test_recipe_and_results_lie_beside_the_model(finished, recipe):
+def test_recipe_and_results_lie_beside_the_model_and_no_pickle(finished, recipe):
     assert Recipe.load(finished[0]) == recipe
-    assert json.loads((finished[0] / "train_results.json").read_text(encoding="utf-8")) == finished[1]
+    assert read_json(finished[0] / "train_results.json") == finished[1]
+    assert not [path.name for path in finished[0].iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
 
 
 def test_results_report_training_validation_and_averaging(finished):
@@ -90,34 +104,18 @@ def test_results_report_training_validation_and_averaging(finished):
     assert (results["train_steps"], results["train_pairs"], results["num_averaged_snapshots"]) == (12, 80, 3)
 
 
-def test_results_report_the_layout(recipe, tmp_path):
-    short = replace(recipe, max_steps=1, snapshot_steps=1, max_padded_tokens_per_device=130, eval_steps=100)
-    results = train(short, tmp_path / "run", use_cpu=True)
+def test_results_report_layout_and_cost(train_changed, tmp_path):
+    results = train_changed(max_steps=2, snapshot_steps=1, max_padded_tokens_per_device=130)
     assert (results["train_processes"], results["train_max_padded_tokens_per_device"]) == (1, 130)
     assert results["train_accumulation_steps"] > 1
     assert 0 < results["train_padding_fraction"] < 0.5
-
-
-def test_results_report_the_cost(recipe, tmp_path):
-    results = train(replace(recipe, max_steps=2, snapshot_steps=1), tmp_path / "run", use_cpu=True)
-    assert results["train_flops_paper"] == pytest.approx(
-        results["train_device_seconds"] * results["train_matrix_flops_per_second"]
-    )
-    counted = training_flops(
-        AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "run").config,
-        results["train_source_tokens"],
-        results["train_target_tokens"],
-    )
+    paper = results["train_device_seconds"] * results["train_matrix_flops_per_second"]
+    assert results["train_flops_paper"] == pytest.approx(paper)
+    config = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "run").config
+    counted = training_flops(config, results["train_source_tokens"], results["train_target_tokens"])
     assert results["train_flops_counted"] == counted
-    assert results["train_model_flops_utilization"] == pytest.approx(counted / results["train_flops_paper"])
+    assert results["train_model_flops_utilization"] == pytest.approx(counted / paper)
     assert (results["train_num_devices"], results["train_device"][:3]) == (1, "CPU")
-
-
-def test_whole_log_lies_beside_the_model(finished):
-    log = json.loads((finished[0] / "trainer_state.json").read_text(encoding="utf-8"))["log_history"]
-    assert [entry["step"] for entry in log if "nll" in entry] == [1, 3, 6, 9, 12]
-    assert [entry["step"] for entry in log if "eval_perplexity" in entry] == [6, 12]
-    assert log[-1]["train_runtime"] == finished[1]["train_runtime"]
 
 
 def test_saved_model_knows_the_longest_training_source_and_truncates_nothing_to_it(finished, recipe):
@@ -128,117 +126,96 @@ def test_saved_model_knows_the_longest_training_source_and_truncates_nothing_to_
     assert len(tokenizer("word " * 5000, truncation=True)["input_ids"]) > 5000
 
 
-def test_final_folder_holds_no_pickle(finished):
-    assert not [path.name for path in finished[0].iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
-
-
 @pytest.mark.parametrize("fields", [{"train_source": "/nowhere.en"}, {"vocab_size": 100}, {"d_model": 15}])
-def test_overwriting_loses_nothing_when_the_new_run_cannot_start(finished, recipe, tmp_path, fields):
-    folder = shutil.copytree(finished[0], tmp_path / "run")
-    before = sorted(path.relative_to(folder) for path in folder.rglob("*"))
+def test_overwriting_loses_nothing_when_the_new_run_cannot_start(folder, train_changed, fields):
+    before = sorted(folder.rglob("*"))
     with pytest.raises((ValueError, FileNotFoundError)):
-        train(replace(recipe, **fields), folder, overwrite=True, use_cpu=True)
-    assert sorted(path.relative_to(folder) for path in folder.rglob("*")) == before
+        train_changed(folder, {"overwrite": True}, **fields)
+    assert sorted(folder.rglob("*")) == before
 
 
-def test_overwriting_replaces_the_run(finished, recipe, tmp_path):
-    folder = shutil.copytree(finished[0], tmp_path / "run")
-    train(replace(recipe, max_steps=2, snapshot_steps=1), folder, overwrite=True, use_cpu=True)
+def test_overwriting_replaces_the_run(folder, train_changed):
+    train_changed(folder, {"overwrite": True}, max_steps=2, snapshot_steps=1)
     assert [path.name for path in folder.glob("checkpoint-*")] == ["checkpoint-2"]
 
 
 @pytest.mark.slow
-def test_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(finished, recipe, tmp_path):
-    train(replace(recipe, max_steps=6), tmp_path / "run", use_cpu=True)
-    (tmp_path / "run" / "test_results.json").write_text("of the first half's model", encoding="utf-8")
-    results = train(recipe, tmp_path / "run", resume=True, use_cpu=True)
-    assert [path.name for path in (tmp_path / "run").glob("*test_results.json")] == [
-        "after-6-updates-test_results.json"
-    ]
+def test_resumed_run_ends_with_the_weights_of_the_uninterrupted_one(finished, train_changed, tmp_path):
+    run = tmp_path / "run"
+    train_changed(max_steps=6)
+    (run / "test_results.json").write_text("of the first half's model", encoding="utf-8")
+    results = train_changed(options=RESUME)
+    assert [path.name for path in run.glob("*test_results.json")] == ["after-6-updates-test_results.json"]
     for name in ("train_source_tokens", "train_target_tokens", "train_flops_counted", "average_eval_nll"):
         assert results[name] == finished[1][name]
     assert results["train_runtime"] == results["train_device_seconds"]  # of both legs, on one device
-    log = json.loads((tmp_path / "run" / "trainer_state.json").read_text(encoding="utf-8"))["log_history"]
-    steps = ([entry["step"] for entry in log if name in entry] for name in ("eval_perplexity", "nll"))
-    assert [*steps] == [[6, 12], [1, 3, 6, 9, 12]]
-    final, expected = (load_file(folder / "model.safetensors") for folder in (tmp_path / "run", finished[0]))
-    assert all(torch.equal(final[name], expected[name]) for name in expected)
-
-
-def test_resuming_a_run_without_its_last_part_only_writes_the_model(finished, recipe, tmp_path):
-    folder = shutil.copytree(finished[0], tmp_path / "run")
-    for name in ("model.safetensors", "train_results.json"):
-        (folder / name).unlink()
-    results = train(recipe, folder, resume=True, use_cpu=True)
-    for name in ("train_steps", "train_source_tokens", "train_target_tokens", "train_flops_counted"):
-        assert results[name] == finished[1][name]
-    final, expected = (load_file(path / "model.safetensors") for path in (folder, finished[0]))
-    assert all(torch.equal(final[name], expected[name]) for name in expected)
+    for folder in (run, finished[0]):
+        log = read_json(folder / "trainer_state.json")["log_history"]
+        assert [entry["step"] for entry in log if "eval_perplexity" in entry] == [6, 12]
+        assert [entry["step"] for entry in log if "nll" in entry] == [1, 3, 6, 9, 12]
+    check_same_model(run, finished[0])
 
 
 def test_resuming_a_finished_run_keeps_its_training_figures_though_no_card_can_be_made(
-    finished, recipe, tmp_path, caplog
+    finished, folder, train_changed, caplog
 ):
-    folder = shutil.copytree(finished[0], tmp_path / "run")
     (folder / "test_results_notes.json").write_text("no results", encoding="utf-8")
     with caplog.at_level("WARNING", logger="vaswani_transformer.training.card"):
-        results = train(recipe, folder, resume=True, use_cpu=True)
+        results = train_changed(folder, RESUME)
     assert "No card was written: `" in caplog.text and "test_results_notes.json` must be a JSON file" in caplog.text
-    assert results == finished[1] == json.loads((folder / "train_results.json").read_text(encoding="utf-8"))
-    logs = [json.loads((path / "trainer_state.json").read_text())["log_history"] for path in (folder, finished[0])]
-    assert logs[0] == logs[1] and "train_runtime" in logs[0][-1]
-    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    assert results == finished[1] == read_json(folder / "train_results.json")
+    assert read_json(folder / "trainer_state.json") == read_json(finished[0] / "trainer_state.json")
+    settings = read_json(folder / "tokenizer_config.json")
     assert settings.keys().isdisjoint(("is_local", "local_files_only"))
 
 
-def test_resuming_refuses_fewer_updates_than_were_made(finished, recipe):
-    before = Recipe.load(finished[0])
-    with pytest.raises(ValueError, match="`max_steps` must be at least 12, .* got 3"):
-        train(replace(recipe, max_steps=3), finished[0], resume=True, use_cpu=True)
-    assert Recipe.load(finished[0]) == before
+def test_resuming_refuses_fewer_updates_than_were_made(finished, recipe, train_changed):
+    with pytest.raises(ValueError, match="`max_steps` must be at least 12"):
+        train_changed(finished[0], RESUME, max_steps=3)
+    assert Recipe.load(finished[0]) == recipe
 
 
-def test_resuming_takes_the_tokenizer_that_was_trained_with(finished, recipe, tmp_path):
-    shutil.copytree(finished[0], tmp_path / "run")
-    tokenizer = tmp_path / "run" / "tokenizer.json"
-    content = json.loads(tokenizer.read_text(encoding="utf-8"))
+def test_resuming_takes_the_tokenizer_that_was_trained_with(finished, folder, train_changed):
+    content = read_json(folder / "tokenizer.json")
     vocabulary = content["model"]["vocab"]
     vocabulary["a"], vocabulary["e"] = vocabulary["e"], vocabulary["a"]
-    tokenizer.write_text(json.dumps(content), encoding="utf-8")
-    for name in ("checkpoint-12", "train_results.json"):
-        place = tmp_path / "run" / name
-        shutil.rmtree(place) if place.is_dir() else place.unlink()
-    train(recipe, tmp_path / "run", resume=True, use_cpu=True)
-    for name in ("model.safetensors", "tokenizer.json"):
-        assert (tmp_path / "run" / name).read_bytes() == (finished[0] / name).read_bytes()
-
-
-def test_resuming_passes_over_a_truncated_checkpoint_and_ends_with_the_same_model(finished, recipe, tmp_path, caplog):
-    folder = shutil.copytree(finished[0], tmp_path / "run")
+    (folder / "tokenizer.json").write_text(json.dumps(content), encoding="utf-8")
     (folder / "train_results.json").unlink()
-    optimizer = folder / "checkpoint-12" / "optimizer.pt"
-    optimizer.write_bytes(optimizer.read_bytes()[:1000])
-    with caplog.at_level("WARNING"):
-        train(recipe, folder, resume=True, use_cpu=True)
+    shutil.rmtree(folder / "checkpoint-12")
+    train_changed(folder, RESUME)
+    for name in ("model.safetensors", "tokenizer.json"):
+        assert (folder / name).read_bytes() == (finished[0] / name).read_bytes()
+
+
+def test_resuming_passes_over_a_truncated_checkpoint_and_ends_with_the_same_model(
+    finished, folder, train_changed, caplog
+):
+    (folder / "train_results.json").unlink()
+    os.truncate(folder / "checkpoint-12" / "optimizer.pt", 1000)
+    train_changed(folder, RESUME)
     assert "checkpoint-12` must be a complete checkpoint, got a broken optimizer.pt" in caplog.text
-    final, expected = (load_file(path / "model.safetensors") for path in (folder, finished[0]))
-    assert all(torch.equal(final[name], expected[name]) for name in expected)
+    check_same_model(folder, finished[0])
+
+
+@pytest.mark.slow
+def test_figures_of_another_update_are_not_taken_for_those_of_a_finished_run(finished, folder, train_changed):
+    results = {**finished[1], "train_steps": 6, "train_loss": -1.0}
+    (folder / "train_results.json").write_text(json.dumps(results), encoding="utf-8")
+    again = train_changed(folder, RESUME)
+    assert again["train_steps"] == 12
+    assert again["train_loss"] != -1.0
 
 
 def naive_validation(folder, recipe):
     """Figures of a folder's model on the validation set as `average_eval_*`, one sentence at a time."""
     model, tokenizer = (auto.from_pretrained(folder) for auto in (AutoModelForSeq2SeqLM, AutoTokenizer))
-    model, nll, num_tokens, texts, references = model.eval(), 0.0, 0, [], []
-    for row in load_corpus(**recipe.data_arguments("validation")):
-        source, labels = (tokenizer(row[side], return_tensors="pt")["input_ids"] for side in ("source", "target"))
-        with torch.no_grad():
-            log_probs = model(source, labels=labels).logits[0].double().log_softmax(dim=-1)
-        nll -= log_probs.gather(1, labels[0].unsqueeze(1)).sum().item()
-        num_tokens += labels.numel()
-        texts.append(tokenizer.decode(model.generate(source, num_beams=1)[0], skip_special_tokens=True))
-        references.append(row["target"])
+    corpus = load_corpus(**recipe.data_arguments("validation"))
+    rows = tokenize(tokenizer, list(zip(corpus["source"], corpus["target"], strict=True)))
+    _, nll, num_tokens = naive_sums(model, rows, smoothing=0.0)
+    found = [model.generate(torch.tensor([ids]), num_beams=1)[0] for ids in rows["input_ids"]]
+    texts = tokenizer.batch_decode(found, skip_special_tokens=True)
     figures = {"nll": nll / num_tokens, "perplexity": math.exp(nll / num_tokens)}
-    figures["sacrebleu"] = sacrebleu.corpus_bleu(texts, [references]).score
+    figures["sacrebleu"] = sacrebleu.corpus_bleu(texts, [corpus["target"][:]]).score
     return {f"average_eval_{name}": value for name, value in figures.items()}
 
 
@@ -251,14 +228,6 @@ def test_averaged_model_is_measured_on_the_validation_set_with_the_validations_s
 
 def test_measuring_the_average_leaves_no_trace_in_the_log(finished):
     assert "average" not in (finished[0] / "trainer_state.json").read_text(encoding="utf-8")
-
-
-def test_results_hold_the_best_validation(finished):
-    log = json.loads((finished[0] / "trainer_state.json").read_text(encoding="utf-8"))["log_history"]
-    best = max((entry for entry in log if "eval_sacrebleu" in entry), key=lambda entry: entry["eval_sacrebleu"])
-    names = ("sacrebleu", "perplexity", "nll", "chrf")
-    assert finished[1]["best_eval_step"] == best["step"]
-    assert [finished[1][f"best_eval_{name}"] for name in names] == [best[f"eval_{name}"] for name in names]
 
 
 LOG = [
@@ -280,21 +249,15 @@ LOG = [
 )
 def test_best_validation_is_that_of_the_metric_that_decides_else_bleu_else_nll(metric, names, language, step):
     log = [{"step": entry["step"], **{f"eval_{name}": entry[f"eval_{name}"] for name in names}} for entry in LOG]
-    args = SimpleNamespace(metric_for_best_model=metric, greater_is_better=False if metric else None)
+    args = types.SimpleNamespace(metric_for_best_model=metric, greater_is_better=False if metric else None)
     assert best_validation(log, args, language)["step"] == step
 
 
-def test_results_without_validation_set_have_no_validations(recipe, tmp_path):
-    bare = replace(recipe, validation_source=None, validation_target=None, max_steps=2)
-    results = train(bare, tmp_path / "run", use_cpu=True)
-    assert results["num_averaged_snapshots"] == 1
-    assert not [name for name in results if "eval" in name]
-
-
-def test_train_without_validation_needs_no_metrics(recipe, tmp_path, monkeypatch):
-    bare = replace(recipe, validation_source=None, validation_target=None, max_steps=2)
+def test_training_without_validation_set_has_no_validations_and_needs_no_metrics(train_changed, monkeypatch):
     monkeypatch.setitem(sys.modules, "vaswani_transformer.evaluation.metrics", None)  # as without the extra [eval]
-    assert train(bare, tmp_path / "run", use_cpu=True)["train_steps"] == 2
+    results = train_changed(max_steps=2, **NO_VALIDATION)
+    assert (results["train_steps"], results["num_averaged_snapshots"]) == (2, 1)
+    assert not [name for name in results if "eval" in name]
 
 
 @pytest.mark.slow
@@ -302,7 +265,7 @@ def test_train_without_validation_needs_no_metrics(recipe, tmp_path, monkeypatch
 def test_two_processes_measure_the_average_that_they_leave(recipe, tmp_path):
     status, printed, errors = processes.run(command(recipe, tmp_path / "run"), tmp_path, 2)
     assert status == 0, errors[-3000:]
-    results = json.loads((tmp_path / "run" / "train_results.json").read_text(encoding="utf-8"))
+    results = read_json(tmp_path / "run" / "train_results.json")
     expected = naive_validation(tmp_path / "run", recipe)
     assert {name: results[name] for name in expected} == pytest.approx(expected, rel=1e-4)
     assert (results["train_num_devices"], results["num_averaged_snapshots"]) == (2, 3)
@@ -310,162 +273,103 @@ def test_two_processes_measure_the_average_that_they_leave(recipe, tmp_path):
 
 
 @pytest.mark.slow
-def test_best_checkpoint_becomes_the_final_model(recipe, tmp_path):
-    """Both validations of so short a training score 0 BLEU, and the first of equals is the best."""
-    train(
-        replace(recipe, load_best_model_at_end=True, metric_for_best_model="sacrebleu"), tmp_path / "run", use_cpu=True
-    )
-    folders = (tmp_path / "run", *(tmp_path / "run" / f"checkpoint-{step}" for step in (6, 12)))
-    final, best, last = (load_file(folder / "model.safetensors") for folder in folders)
-    assert all(torch.equal(final[name], best[name]) for name in final)
-    assert not all(torch.equal(final[name], last[name]) for name in final)
-
-
-@pytest.mark.slow
-def test_best_checkpoint_by_a_metric_of_the_callers_becomes_the_final_model(recipe, tmp_path):
+def test_best_checkpoint_by_a_metric_of_the_callers_becomes_the_final_model(train_changed, tmp_path):
     seen = []
 
     def compute_metrics(found):
         seen.append(found.label_ids)
         return {"own": float(-len(seen))}  # the first is the best
 
-    options = {"load_best_model_at_end": True, "metric_for_best_model": "own", "generation_num_beams": 1}
-    results = train(replace(recipe, **options), tmp_path / "run", use_cpu=True, compute_metrics=compute_metrics)
+    fields = {"load_best_model_at_end": True, "metric_for_best_model": "own", "generation_num_beams": 1}
+    results = train_changed(options={"compute_metrics": compute_metrics}, **fields)
     assert results["best_checkpoint"].endswith("checkpoint-6")
     assert (results["best_eval_own"], results["last_eval_own"]) == (-1.0, -2.0)
     assert len(seen) == 2 and (seen[0] == seen[1]).all()
+    check_same_model(tmp_path / "run", tmp_path / "run" / "checkpoint-6")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("language", "decides", "best"), [(None, "chrf", 12), ("de", "sacrebleu", 6), ("zh", "sacrebleu", 6)]
+    ("language", "is_own", "best", "metric"), [(None, False, 12, 77.0), ("de", False, 6, 0.2), (None, True, 6, 0.2)]
 )
-def test_chrf_decides_when_no_language_tells_bleus_tokeniser(recipe, tmp_path, monkeypatch, language, decides, best):
+def test_chrf_decides_when_no_language_tells_bleus_tokeniser_of_a_metric_of_ours(
+    train_changed, tmp_path, monkeypatch, language, is_own, best, metric
+):
     """BLEU of the wrong tokens is 0.0 at every validation, or falls by chance, while chrF rises."""
-    scores = iter([{"sacrebleu": 0.2, "chrf": 21.8}, {"sacrebleu": 0.0, "chrf": 77.0}])
+    scores = iter([{"sacrebleu": 0.2, "chrf": 21.8}, {"sacrebleu": 0.0, "chrf": 77.0}, {}])
     monkeypatch.setattr(metrics, "make_compute_metrics", lambda *args: lambda found: next(scores))
-    chosen = replace(recipe, target_language=language, load_best_model_at_end=True, early_stopping_patience=9)
-    results = train(chosen, tmp_path / "run", use_cpu=True)
+    own = {"compute_metrics": lambda found: next(scores)} if is_own else {}
+    fields = {"load_best_model_at_end": True, "early_stopping_patience": 9}
+    results = train_changed(options=own, target_language=language, **fields)
     assert results["best_checkpoint"].endswith(f"checkpoint-{best}")
-    assert results["best_eval_step"] == best
-    state = json.loads((tmp_path / "run" / "trainer_state.json").read_text(encoding="utf-8"))
-    assert state["best_metric"] == {"chrf": 77.0, "sacrebleu": 0.2}[decides]
+    assert read_json(tmp_path / "run" / "trainer_state.json")["best_metric"] == metric
 
 
-def test_a_metric_of_the_callers_decides_when_there_is_no_language(recipe, tmp_path):
-    own = replace(recipe, target_language=None, load_best_model_at_end=True)
-    arguments = training_arguments(own, tmp_path / "run", use_cpu=True)
-    data = prepare_data(own, arguments, None, None)
-    trainer = build_trainer(own, arguments, data, make_model, lambda found: {"sacrebleu": 1.0})
-    assert trainer.args.metric_for_best_model == "sacrebleu"
-
-
-@pytest.mark.parametrize("language", ["ja", "ko-KR"])
-def test_train_names_a_missing_tokeniser_before_it_writes_anything(recipe, tmp_path, monkeypatch, language):
-    monkeypatch.setattr(f"sacrebleu.tokenizers.tokenizer_{language[:2]}_mecab.MeCab", None)
-    monkeypatch.setattr(run, "prepare_data", None)
-    with pytest.raises(ImportError, match=rf"`target_language` {language} must .*'sacrebleu\[(ja|ko)\]'"):
-        train(replace(recipe, target_language=language), tmp_path / "run", use_cpu=True)
-    assert not (tmp_path / "run").exists()
-
-
-def test_train_needs_no_tokeniser_when_it_scores_no_translations(recipe, tmp_path, monkeypatch):
+@pytest.fixture
+def no_mecab(monkeypatch):
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
-    japanese = replace(recipe, target_language="ja", max_steps=2)
-    for folder, fields in (
-        ("losses", {"generation_num_beams": 0}),
-        ("bare", {"validation_source": None, "validation_target": None}),
-    ):
-        assert train(replace(japanese, **fields), tmp_path / folder, use_cpu=True)["train_steps"] == 2
-    own = train(japanese, tmp_path / "own", use_cpu=True, compute_metrics=lambda found: {"own": 1.0})
+
+
+def test_train_needs_no_tokeniser_when_it_scores_no_translations(train_changed, tmp_path, no_mecab):
+    japanese = {"target_language": "ja", "max_steps": 2}
+    for folder, fields in (("losses", {"generation_num_beams": 0}), ("bare", NO_VALIDATION)):
+        assert train_changed(tmp_path / folder, **japanese, **fields)["train_steps"] == 2
+    own = train_changed(options={"compute_metrics": lambda found: {"own": 1.0}}, **japanese)
     assert own["average_eval_own"] == 1.0
 
 
-@pytest.mark.parametrize("metric", ["paper_bleu", "tokenized_bleu"])
-def test_train_refuses_a_metric_that_needs_spaces_when_the_target_has_none(recipe, tmp_path, metric):
-    named = replace(recipe, target_language="th", metric_for_best_model=metric)
-    with pytest.raises(ValueError, match=f"must be one of sacrebleu, chrf, loss, nll, perplexity, got '{metric}'"):
-        train(named, tmp_path / "run", use_cpu=True)
+BY_CHRF = {"load_best_model_at_end": True, "metric_for_best_model": "chrf"}
 
 
-def test_train_lists_the_metrics_that_can_decide(recipe, tmp_path):
-    known = "sacrebleu, chrf, paper_bleu, tokenized_bleu, loss, nll, perplexity"
-    with pytest.raises(ValueError, match=f"must be one of {known}, got 'foo'"):
-        train(replace(recipe, metric_for_best_model="foo"), tmp_path / "run", use_cpu=True)
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"target_language": "ja"}, ImportError, r"`target_language` ja must .*'sacrebleu\[ja\]'"),
+        ({"target_language": "th", "metric_for_best_model": "paper_bleu"}, ValueError, "sacrebleu, chrf, loss, nll,"),
+        ({"metric_for_best_model": "foo"}, ValueError, "sacrebleu, chrf, paper_bleu, tokenized_bleu, loss, nll, perp"),
+        ({**BY_CHRF, "generation_num_beams": 0}, ValueError, "`generation_num_beams` must be .* to decide by chrf"),
+        ({**BY_CHRF, **NO_VALIDATION}, ValueError, "`validation_source` and `validation_target`"),
+        ({"early_stopping_patience": 3, **NO_VALIDATION}, ValueError, "`validation_source` and `validation_target`"),
+        ({"train_source": None, "train_target": None}, ValueError, "`train_source` and `train_target`"),
+        ({"streaming": True}, ValueError, r"`tokenizer` must be given with `streaming`"),
+        ({"tokenizer": "/not/a/tokenizer"}, OSError, "/not/a/tokenizer"),
+    ],
+)
+def test_train_refuses_what_does_not_go_together_and_writes_nothing(
+    train_changed, tmp_path, no_mecab, fields, error, message
+):
+    with pytest.raises(error, match=message):
+        train_changed(**fields)
+    assert not (tmp_path / "run").exists()
 
 
-def test_given_tokenizer_is_used(finished, recipe, tmp_path):
-    train(replace(recipe, max_steps=1, tokenizer=str(finished[0])), tmp_path / "run", use_cpu=True)
+def test_given_tokenizer_is_used(finished, train_changed, tmp_path):
+    train_changed(max_steps=1, tokenizer=str(finished[0]))
     first, second = ((path / "tokenizer.json").read_bytes() for path in (finished[0], tmp_path / "run"))
     assert first == second
 
 
-def test_train_refuses_a_tokenizer_with_other_special_ids(finished, recipe, tmp_path):
-    folder = shutil.copytree(finished[0], tmp_path / "tokenizer")
-    config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+def test_train_refuses_a_tokenizer_with_other_special_ids(folder, train_changed):
+    config = read_json(folder / "tokenizer_config.json")
     (folder / "tokenizer_config.json").write_text(json.dumps({**config, "pad_token": "</s>"}), encoding="utf-8")
     with pytest.raises(ValueError, match="`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got 2, 1 and 2"):
-        train(replace(recipe, tokenizer=str(folder)), tmp_path / "run", use_cpu=True)
-
-
-@pytest.mark.parametrize("metric", ["sacrebleu", "chrf", "paper_bleu", "tokenized_bleu"])
-def test_train_asks_for_translations_to_decide_by_their_score(recipe, tmp_path, metric):
-    without = replace(recipe, load_best_model_at_end=True, metric_for_best_model=metric, generation_num_beams=0)
-    with pytest.raises(ValueError, match=f"`generation_num_beams` must be at least 1 to decide by {metric}, got 0"):
-        train(without, tmp_path / "run", use_cpu=True)
-
-
-def test_train_names_the_options_when_the_recipe_has_no_data(recipe, tmp_path):
-    with pytest.raises(ValueError, match="`train_source` and `train_target` must be given"):
-        train(replace(recipe, train_source=None, train_target=None), tmp_path / "run", use_cpu=True)
-
-
-@pytest.mark.parametrize("fields", [{"load_best_model_at_end": True}, {"early_stopping_patience": 3}])
-def test_train_asks_for_validation_data_by_the_choice_that_needs_them(recipe, tmp_path, fields):
-    without = replace(recipe, validation_source=None, validation_target=None, **fields)
-    with pytest.raises(ValueError, match="`validation_source` and `validation_target` must be given for"):
-        train(without, tmp_path / "run", use_cpu=True)
-
-
-def test_train_names_a_missing_tokenizer(recipe, tmp_path):
-    with pytest.raises(OSError, match="/not/a/tokenizer"):
-        train(replace(recipe, tokenizer="/not/a/tokenizer"), tmp_path / "run", use_cpu=True)
+        train_changed(tokenizer=str(folder))
 
 
 def test_plan_names_batches_devices_and_learning_rate(make_trainer):
     plan = describe_plan(make_trainer(max_padded_tokens_per_device=130))
-    for part in (
-        "120 source and 120 target tokens",
-        "1 device(s)",
-        "at most 130 padded",
-        "% of padding",
-        "7.91e-02 at update 10",
-        "fp32",
-    ):
-        assert part in plan
+    told = "120 source and 120 target tokens", "1 device(s)", "at most 130 padded", "% of padding", "fp32"
+    assert [part for part in (*told, "7.91e-02 at update 10") if part not in plan] == []
 
 
 @pytest.mark.slow
 def test_ctrl_c_saves_a_checkpoint_to_resume_and_exits_130(recipe, tmp_path):
     long = replace(recipe, max_steps=100_000, eval_steps=100_000, save_steps=100_000)
     process = processes.Fork(command(long, tmp_path / "run"), tmp_path)
-    deadline = time.monotonic() + 120
-    while not list_snapshots(tmp_path / "run") and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.1)
+    assert wait_until(lambda: list_snapshots(tmp_path / "run"), process, pause=0.1)
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130, process.errors()
     assert "Traceback" not in process.errors()
     state = next((tmp_path / "run").glob("checkpoint-*/trainer_state.json"))
-    longer = replace(long, max_steps=json.loads(state.read_text(encoding="utf-8"))["global_step"] + 1)
+    longer = replace(long, max_steps=read_json(state)["global_step"] + 1)
     assert train(longer, tmp_path / "run", resume=True, use_cpu=True)["train_steps"] == longer.max_steps
-
-
-@pytest.mark.slow
-def test_figures_of_another_update_are_not_taken_for_those_of_a_finished_run(finished, recipe, tmp_path):
-    folder = tmp_path / "run"
-    shutil.copytree(finished[0], folder)
-    results = json.loads((folder / "train_results.json").read_text())
-    (folder / "train_results.json").write_text(json.dumps({**results, "train_steps": 6, "train_loss": -1.0}))
-    again = train(recipe, folder, resume=True, use_cpu=True)
-    assert again["train_steps"] == 12
-    assert again["train_loss"] != -1.0

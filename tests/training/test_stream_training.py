@@ -2,12 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training on streams: batches by tokens, resuming, and the command."""
 
-import dataclasses
-
 import datasets
 import pytest
 import torch
-from toy_language import make_pairs, tiny_recipe
+from toy_language import check_same_weights, logged, make_pairs, tiny_recipe
 
 from vaswani_transformer.data import CleaningRules, streaming
 from vaswani_transformer.training import loading
@@ -39,13 +37,18 @@ def recorded(trainer):
     return batches
 
 
+def target_tokens(batch):
+    return int(batch["labels"].ne(-100).sum())
+
+
 def test_text_is_trained_on_in_batches_bounded_by_tokens(make_trainer):
     trainer = make_trainer(train_dataset=make_stream(), gradient_accumulation_steps=2, max_steps=6)
     batches = recorded(trainer)
     assert len(batches) == 12
-    assert max(int(batch["attention_mask"].sum()) for batch in batches) <= 60
-    assert max(int(batch["labels"].ne(-100).sum()) for batch in batches) <= 60
-    assert trainer.cost.target_tokens == sum(int(batch["labels"].ne(-100).sum()) for batch in batches)
+    sources = [int(batch["attention_mask"].sum()) for batch in batches]
+    targets = [target_tokens(batch) for batch in batches]
+    assert max(sources) <= 60 and max(targets) <= 60
+    assert (trainer.cost.source_tokens, trainer.cost.target_tokens) == (sum(sources), sum(targets))
 
 
 def test_token_ids_are_trained_on_as_text_is(make_trainer, dataset):
@@ -71,8 +74,8 @@ def test_loss_is_a_mean_over_the_target_tokens_of_an_update(make_trainer):
     model.load_state_dict(initial)
     with torch.no_grad():
         losses = [model(**batch, smoothing=0.1, num_items_in_batch=1)["loss"].item() for batch in batches]
-    num_tokens = sum(int(batch["labels"].ne(-100).sum()) for batch in batches)
-    assert trainer.state.log_history[0]["loss"] == pytest.approx(sum(losses) / num_tokens, rel=1e-5)
+    num_tokens = sum(map(target_tokens, batches))
+    assert logged(trainer, "loss") == [pytest.approx(sum(losses) / num_tokens, rel=1e-5)]
 
 
 def test_pairs_that_break_rules_are_counted(make_trainer):
@@ -84,28 +87,14 @@ def test_pairs_that_break_rules_are_counted(make_trainer):
 
 
 @pytest.mark.parametrize("num_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
-def test_resumed_stream_trains_the_same_model_bit_for_bit(make_trainer, tmp_path, num_workers):
-    def make():
-        return make_trainer(
-            output_dir=tmp_path / "run",
-            train_dataset=make_stream(),
-            max_steps=10,
-            dropout=0.1,
-            save_strategy="steps",
-            save_steps=5,
-            dataloader_num_workers=num_workers,
-        )
-
-    whole, resumed = make(), make()
-    whole.train()
-    resumed.train(resume_from_checkpoint=str(tmp_path / "run" / "checkpoint-5"))
-    logs = [
-        [{**entry, "tokens_per_second": None} for entry in trainer.state.log_history if "loss" in entry]
-        for trainer in (whole, resumed)
-    ]
-    assert logs[0] == logs[1]
-    expected, got = whole.model.state_dict(), resumed.model.state_dict()
-    assert [name for name in expected if not torch.equal(expected[name], got[name])] == []
+def test_resumed_stream_trains_the_same_model_bit_for_bit(trained, tmp_path, num_workers):
+    options = {"max_steps": 10, "dropout": 0.1, "save_strategy": "steps", "save_steps": 5}
+    options["dataloader_num_workers"] = num_workers
+    whole = trained(train_dataset=make_stream(), **options)
+    resumed = trained(str(tmp_path / "run" / "checkpoint-5"), train_dataset=make_stream(), **options)
+    for name in ("loss", "nll", "learning_rate", "grad_norm"):
+        assert logged(resumed, name) == logged(whole, name)
+    check_same_weights(whole, resumed)
 
 
 # ---- the command ----
@@ -128,19 +117,11 @@ def test_recipe_trains_on_a_stream(stream_recipe, tmp_path):
     assert (tmp_path / "run" / "README.md").is_file()
 
 
-def test_recipe_without_a_tokenizer_cannot_stream(stream_recipe, tmp_path):
-    recipe = dataclasses.replace(stream_recipe, tokenizer=None)
-    with pytest.raises(ValueError, match=r"`tokenizer` must be given with `streaming`.* train-tokenizer"):
-        train(recipe, tmp_path / "run", use_cpu=True)
-
-
 def test_plan_of_a_stream_is_described_without_its_length(make_trainer):
     assert "on a stream of 3 shard(s): 4 updates. " in describe_plan(make_trainer(train_dataset=make_stream()))
 
 
-def test_pools_hold_as_many_updates_however_these_are_split(make_trainer):
-    sizes = [
-        make_trainer(train_dataset=make_stream(), gradient_accumulation_steps=steps).get_train_dataloader().settings
-        for steps in (1, 3)
-    ]
-    assert [settings.batches_per_pool for settings in sizes] == [2, 6]
+@pytest.mark.parametrize(("steps", "batches"), [(1, 2), (3, 6)])
+def test_pools_hold_as_many_updates_however_these_are_split(make_trainer, steps, batches):
+    trainer = make_trainer(train_dataset=make_stream(), gradient_accumulation_steps=steps)
+    assert trainer.get_train_dataloader().settings.batches_per_pool == batches

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import datasets
 import pytest
@@ -45,24 +44,16 @@ def evaluate_command(folder):
     return ["evaluate", "--model", str(folder), "--device", "cpu", "--translations", str(folder / "translations.txt")]
 
 
-def read_json(path):
-    return json.loads(path.read_text(encoding="utf-8"))
+class Run:
+    """What a run and its evaluation left, and what they asked for."""
 
+    def __init__(self, folder, asked):
+        self.folder, self.asked, self.recipe = folder, asked, Recipe.load(folder)
+        self.results = self.read("train_results.json")
+        self.model = AutoModelForSeq2SeqLM.from_pretrained(folder)
 
-def read_run(folder):
-    """What a run and its evaluation left."""
-    results, log = read_json(folder / "train_results.json"), read_json(folder / "trainer_state.json")["log_history"]
-    test, card = folder / "test_results.json", ModelCard.load(folder / "README.md")
-    return SimpleNamespace(
-        folder=folder,
-        results=results,
-        log=log,
-        test_results=read_json(test) if test.exists() else None,
-        recipe=Recipe.load(folder),
-        card=card.text,
-        scores=card.data.eval_results,
-        languages=card.data.language,
-    )
+    def read(self, name):
+        return json.loads((self.folder / name).read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +63,7 @@ def wmt14(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory):
-    """Every (name, configuration, split) that the library was asked for since; its cache lies in a new folder."""
+    """List of every (name, configuration, split) that the library is asked for; its cache lies in a new folder."""
     asked, load = [], datasets.load_dataset
 
     def record(name, config=None, *, split, **options):
@@ -88,18 +79,11 @@ def asked(tmp_path_factory):
 @pytest.fixture(scope="module")
 def german(wmt14, asked, tmp_path_factory):
     """The base recipe for English-German, trained for a thousandth of its updates, and evaluated."""
-    folder, first = tmp_path_factory.mktemp("german") / "run", len(asked)
+    asked.clear()
+    folder = tmp_path_factory.mktemp("german") / "run"
     command = train_command("paper-base-en-de", folder, dataset=wmt14, **SMALL, **UPDATES, logging_steps=10)
     assert main(command) == main(evaluate_command(folder)) == 0
-    return SimpleNamespace(**vars(read_run(folder)), asked=asked[first:])
-
-
-@pytest.fixture(scope="module")
-def french(wmt14, asked, tmp_path_factory):
-    """The big recipe for English-French, trained for two updates."""
-    folder, first = tmp_path_factory.mktemp("french") / "run", len(asked)
-    assert main(train_command("paper-big-en-fr", folder, dataset=wmt14, **SMALL, **FEW)) == 0
-    return SimpleNamespace(**vars(read_run(folder)), asked=asked[first:])
+    return Run(folder, [*asked])
 
 
 @pytest.fixture(scope="module")
@@ -124,25 +108,24 @@ def by_name(wmt14, tmp_path_factory):
             timeout=300,
         )
         assert done.returncode == 0, done.stderr
-        return SimpleNamespace(**vars(read_run(folder)), requests=hub.requests)
+        return Run(folder, hub.requests)
 
 
 # ---- what the recipes ask for ----
 
 
-@pytest.mark.parametrize("split", ["train", "validation", "test"])
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_recipe_asks_the_library_for_wmt14_on_the_hub(name, split, monkeypatch):
-    asked = []
-
+def test_recipe_asks_the_library_for_wmt14_on_the_hub(name, monkeypatch):
     def record(*given, split, **options):
         asked.append((*given, split))
         row = {"en": "A dog.", "de": "Ein Hund.", "fr": "Un chien."}
         return datasets.Dataset.from_dict({"translation": [row]})
 
+    asked, splits = [], ("train", "validation", "test")
     monkeypatch.setattr(datasets, "load_dataset", record)
-    load_corpus(**get_recipe(name).data_arguments(split))
-    assert asked == [("wmt/wmt14", "fr-en" if name.endswith("fr") else "de-en", split)]
+    for split in splits:
+        load_corpus(**get_recipe(name).data_arguments(split))
+    assert asked == [("wmt/wmt14", "fr-en" if name.endswith("fr") else "de-en", split) for split in splits]
 
 
 def test_dry_run_is_the_recipe_but_for_its_size(german):
@@ -160,40 +143,37 @@ def test_every_pair_is_trained_on_but_the_empty_and_the_too_long(german):
     assert german.results["train_pairs"] == NUM_PAIRS["de-en"] - EMPTY - TOO_LONG
 
 
-def test_training_reads_the_train_and_validation_splits_and_evaluation_the_test_split(german):
+def test_training_reads_the_train_and_validation_splits_and_evaluation_the_whole_test_split(german):
     assert german.asked == [("wmt14", "de-en", split) for split in ("train", "validation", "test")]
+    assert len((german.folder / "translations.txt").read_text(encoding="utf-8").splitlines()) == NUM_TEST
 
 
 def test_source_is_english_though_the_configuration_names_german_first(german, wmt14):
     rows = datasets.Dataset.from_parquet(str(next(wmt14.glob("de-en/test-*"))), cache_dir=str(german.folder / "cache"))
     corpus = load_corpus(**german.recipe.data_arguments("test"))
     assert corpus["source"][:] == [row["en"] for row in rows["translation"]]
-    assert german.languages == ["en", "de"]
+    assert german.model.config.language_pair == ("en", "de")
 
 
-def test_vocabulary_has_the_size_asked_for(german):
-    tokenizer, model = (kind.from_pretrained(german.folder) for kind in (AutoTokenizer, AutoModelForSeq2SeqLM))
-    assert len(tokenizer) == model.config.vocab_size == SMALL["vocab_size"]
-
-
-def test_updates_hold_as_many_tokens_as_asked_for(german):
+def test_vocabulary_and_updates_are_as_large_as_asked_for(german):
     """The fuller side comes close to it; the last batch of each epoch is smaller."""
+    tokenizer = AutoTokenizer.from_pretrained(german.folder)
+    assert len(tokenizer) == german.model.config.vocab_size == SMALL["vocab_size"]
     fullest = max(german.results["train_source_tokens"], german.results["train_target_tokens"])
     assert 0.9 * 2500 * 100 < fullest <= 2500 * 100
 
 
-def test_logged_learning_rates_are_those_of_equation_3(german):
-    logged = {entry["step"]: entry["learning_rate"] for entry in german.log if "loss" in entry}
+def test_log_has_the_learning_rates_of_equation_3_and_the_validations_asked_for(german):
+    log = german.read("trainer_state.json")["log_history"]
+    logged = {entry["step"]: entry["learning_rate"] for entry in log if "loss" in entry}
     expected = {step: 16**-0.5 * min(step**-0.5, step * 4**-1.5) for step in (1, *range(10, 101, 10))}
     assert logged == pytest.approx(expected)
+    assert [entry["step"] for entry in log if "eval_sacrebleu" in entry] == [50, 100]
 
 
-def test_validations_are_at_the_updates_asked_for(german):
-    assert [entry["step"] for entry in german.log if "eval_sacrebleu" in entry] == [50, 100]
-
-
-def test_training_beats_an_even_guess(german):
+def test_training_and_average_beat_an_even_guess(german):
     assert german.results["last_eval_nll"] < math.log(SMALL["vocab_size"])
+    assert german.results["average_eval_nll"] < math.log(SMALL["vocab_size"])
 
 
 def test_final_weights_are_the_mean_of_the_last_five_snapshots(german):
@@ -204,61 +184,41 @@ def test_final_weights_are_the_mean_of_the_last_five_snapshots(german):
     assert german.results["num_averaged_snapshots"] == 5
 
 
-def test_average_is_validated(german):
-    assert german.results["average_eval_nll"] < math.log(SMALL["vocab_size"])
-
-
-def test_test_set_is_the_test_split_whole(german):
-    assert german.test_results["test_corpus"]["split"] == "test"
-    assert len((german.folder / "translations.txt").read_text(encoding="utf-8").splitlines()) == NUM_TEST
-
-
-def test_test_set_is_decoded_as_section_6_1(german):
-    assert {field: german.test_results[f"test_{field}"] for field in DECODING} == DECODING
-
-
-def test_published_model_decodes_as_section_6_1(german):
-    generation = AutoModelForSeq2SeqLM.from_pretrained(german.folder).generation_config
+def test_test_set_is_decoded_and_the_model_published_as_section_6_1(german):
+    results, generation = german.read("test_results.json"), german.model.generation_config
+    assert {field: results[f"test_{field}"] for field in DECODING} == DECODING
     assert {field: getattr(generation, field) for field in DECODING} == DECODING
 
 
 def test_card_names_data_scores_and_cost(german):
-    told = ("wmt14", "de-en", "split test", f"{german.test_results['test_sacrebleu']:.2f}", "4,495", "FLOPs")
-    assert [part for part in told if part not in german.card] == []
+    card = (german.folder / "README.md").read_text(encoding="utf-8")
+    score = f"{german.read('test_results.json')['test_sacrebleu']:.2f}"
+    told = ("wmt14", "de-en", "split test", score, "4,495", "FLOPs")
+    assert [part for part in told if part not in card] == []
 
 
-# ---- the same from the Hub ----
+# ---- the same from the Hub, and English-French ----
 
 
-def test_data_set_on_the_hub_is_trained_on_by_its_name(by_name):
+def test_data_set_on_the_hub_is_trained_on_and_evaluated_by_its_name(by_name):
     assert (by_name.recipe.dataset, by_name.results["train_pairs"]) == ("wmt/wmt14", 4495)
+    test_set = {"dataset": "wmt/wmt14", "dataset_config": "de-en", "split": "test"}
+    assert by_name.read("test_results.json")["test_corpus"] == test_set
+    scores = ModelCard.load(by_name.folder / "README.md").data.eval_results
+    found = {(result.dataset_type, result.dataset_config, result.dataset_split) for result in scores}
+    assert found == {tuple(test_set.values())}
 
 
 def test_files_of_the_other_configuration_stay_on_the_hub(by_name):
-    files = [request for request in by_name.requests if request.endswith(".parquet")]
+    files = [request for request in by_name.asked if request.endswith(".parquet")]
     assert {Path(file).parent.name for file in files} == {"de-en"}
 
 
-def test_test_set_on_the_hub_is_evaluated_by_its_name(by_name):
-    assert by_name.test_results["test_corpus"] == {"dataset": "wmt/wmt14", "dataset_config": "de-en", "split": "test"}
-
-
-def test_scores_in_the_card_are_linked_to_the_data_set_on_the_hub(by_name):
-    found = {(result.dataset_type, result.dataset_config, result.dataset_split) for result in by_name.scores}
-    assert found == {("wmt/wmt14", "de-en", "test")}
-
-
-# ---- English-French ----
-
-
-def test_french_corpus_is_read_tokenised_and_trained_on(french):
+def test_big_recipe_reads_tokenises_and_trains_on_the_french_configuration(wmt14, asked, tmp_path):
+    asked.clear()
+    assert main(train_command("paper-big-en-fr", tmp_path / "run", dataset=wmt14, **SMALL, **FEW)) == 0
+    french = Run(tmp_path / "run", [*asked])
     assert french.results["train_pairs"] == NUM_PAIRS["fr-en"] - EMPTY - TOO_LONG
     assert (french.results["train_steps"], french.results["num_averaged_snapshots"]) == (2, 2)
-
-
-def test_french_recipe_reads_the_french_configuration(french):
     assert french.asked == [("wmt14", "fr-en", "train"), ("wmt14", "fr-en", "validation")]
-
-
-def test_french_model_knows_its_languages(french):
-    assert AutoModelForSeq2SeqLM.from_pretrained(french.folder).config.language_pair == ("en", "fr")
+    assert french.model.config.language_pair == ("en", "fr")

@@ -7,13 +7,10 @@ import signal
 
 import datasets
 import torch
+from tiny import make_config
 from transformers import MarianConfig, MarianMTModel, TrainerCallback
 
-from vaswani_transformer import (
-    VaswaniTransformerConfig,
-    VaswaniTransformerForConditionalGeneration,
-    VaswaniTransformerTokenizer,
-)
+from vaswani_transformer import VaswaniTransformerForConditionalGeneration, VaswaniTransformerTokenizer
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.trainer import VaswaniTransformerTrainer
@@ -36,12 +33,11 @@ def make_tokenizer():
 
 def tokenize(tokenizer, pairs):
     """Tokenised data set with the columns the trainer reads."""
-    columns = tokenizer([source for source, _ in pairs], text_target=[target for _, target in pairs])
-    lengths = {
-        "source_length": [len(ids) for ids in columns["input_ids"]],
-        "target_length": [len(ids) for ids in columns["labels"]],
-    }
-    return datasets.Dataset.from_dict({"input_ids": columns["input_ids"], "labels": columns["labels"], **lengths})
+    sources, targets = zip(*pairs, strict=True)
+    columns = tokenizer(list(sources), text_target=list(targets))
+    ids = {name: columns[name] for name in ("input_ids", "labels")}
+    lengths = {"source_length": [*map(len, ids["input_ids"])], "target_length": [*map(len, ids["labels"])]}
+    return datasets.Dataset.from_dict({**ids, **lengths})
 
 
 TINY = {"vocab_size": 290, "d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
@@ -76,15 +72,7 @@ def build_trainer(
     of two layouts, are compared in float64: in float32 a ReLU near zero turns 1e-7 into 1e-3 within a few updates.
     """
     torch.manual_seed(0)
-    config = VaswaniTransformerConfig(
-        vocab_size=len(tokenizer),
-        d_model=16,
-        d_ff=32,
-        num_heads=2,
-        num_encoder_layers=2,
-        num_decoder_layers=2,
-        dropout=dropout,
-    )
+    config = make_config(vocab_size=len(tokenizer), dropout=dropout)
     defaults = {
         "max_source_tokens_per_batch": 120,
         "max_target_tokens_per_batch": 120,
@@ -105,6 +93,16 @@ def build_trainer(
         processing_class=tokenizer,
         **(extra or {}),
     )
+
+
+def logged(trainer, name):
+    """Values of a figure in the log."""
+    return [entry[name] for entry in trainer.state.log_history if name in entry]
+
+
+def check_same_weights(first, second, atol=0):
+    """Fails unless two trainers have the same weights, bit for bit unless `atol` is given."""
+    torch.testing.assert_close(first.model.state_dict(), second.model.state_dict(), rtol=0, atol=atol)
 
 
 def make_marian(_):

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a toy model and leaves weights, log and evaluation; started by test_distributed.py under torchrun."""
+"""Trains a toy model and leaves weights, log, cost and translations; started by test_distributed.py under torchrun."""
 
 import json
 import sys
@@ -8,10 +8,7 @@ from pathlib import Path
 
 import datasets
 import torch
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from toy_language import build_trainer, make_pairs, make_tokenizer, tokenize
+from toy_language import build_trainer, logged, make_pairs, make_tokenizer, tokenize
 
 from vaswani_transformer.analysis.cost import measure_cost
 
@@ -26,20 +23,15 @@ def main(output_dir, options):
         rows[options.pop("wrong_row")]["labels"][0] = 5000
         dataset = datasets.Dataset.from_list(rows)
     train = dataset.to_iterable_dataset(num_shards=4) if options.pop("stream", False) else dataset
-    trainer = build_trainer(
-        tokenizer, train, output_dir, eval_dataset=dataset.select(range(13)), per_device_eval_batch_size=5, **options
-    )
+    trainer = build_trainer(tokenizer, train, output_dir, per_device_eval_batch_size=5, **options)
     trainer.accelerator.wait_for_everyone()  # a process that fails at once would end before the other has connected
     trainer.train(resume_from_checkpoint=resume)
-    metrics = trainer.evaluate(num_beams=1)
     cost = measure_cost(trainer)
     predictions = trainer.predict(dataset.select(range(13)), num_beams=1).predictions
     if trainer.is_world_process_zero():
         torch.save(trainer.model.state_dict(), Path(output_dir) / "weights.pt")
         texts = tokenizer.batch_decode(predictions, skip_special_tokens=True)
-        log = [entry["nll"] for entry in trainer.state.log_history if "nll" in entry]
-        results = {"metrics": metrics, "texts": texts, "nll": log, "world_size": trainer.args.world_size}
-        results |= {"cost": cost, "total_flos": trainer.state.total_flos}
+        results = {"texts": texts, "nll": logged(trainer, "nll"), "cost": cost, "total_flos": trainer.state.total_flos}
         (Path(output_dir) / "results.json").write_text(json.dumps(results), encoding="utf-8")
 
 
