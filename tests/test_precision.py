@@ -127,7 +127,7 @@ def test_layer_norm_of_a_model_in_low_precision_has_fp32_statistics(dtype):
 @each_loss
 def test_loss_of_a_model_in_low_precision_is_fp32(batch, dtype, return_logits):
     output = make_model().to(dtype)(**batch, return_logits=return_logits)
-    assert (output.loss.dtype, output.nll.dtype) == (torch.float32, torch.float32)
+    assert output.loss.dtype == output.nll.dtype == torch.float32
 
 
 @each_dtype

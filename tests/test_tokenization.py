@@ -82,14 +82,11 @@ def with_language_tag(tokenizer, folder):
     return copy
 
 
-def test_a_special_token_of_ones_own_is_found_in_texts(tiny_tokenizer, tmp_path):
+def test_a_special_token_of_ones_own_is_found_in_texts_with_and_without_this_package(tiny_tokenizer, tmp_path):
     tokenizer = with_language_tag(tiny_tokenizer, tmp_path)
-    assert tokenizer("<2fr>a").input_ids == [300, *tiny_tokenizer("a").input_ids]
-
-
-def test_a_special_token_of_ones_own_is_found_by_a_reader_without_this_package(tiny_tokenizer, tmp_path):
-    with_language_tag(tiny_tokenizer, tmp_path).save_pretrained(tmp_path)
-    assert TokenizersBackend.from_pretrained(tmp_path)("<2fr>a").input_ids[0] == 300
+    tokenizer.save_pretrained(tmp_path)
+    for reader in (tokenizer, TokenizersBackend.from_pretrained(tmp_path)):
+        assert reader("<2fr>a").input_ids == [300, *tiny_tokenizer("a").input_ids]
 
 
 @pytest.mark.parametrize(
