@@ -168,9 +168,7 @@ def test_linear_compiles_and_exports_without_the_operator(products):
         ("", "AVX512", False),
     ],
 )
-def test_onednn_is_for_avx512_of_other_makers_than_intel(
-    monkeypatch, processor: str, capability: str, expected: bool
-) -> None:
+def test_onednn_is_for_avx512_of_other_makers_than_intel(monkeypatch, processor, capability, expected) -> None:
     monkeypatch.setattr(subject, "_processor", lambda: processor)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)

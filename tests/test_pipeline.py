@@ -164,12 +164,6 @@ def test_an_endless_generator_is_read_as_far_as_needed(translate, batch_size, re
     assert len(numbers) <= read_ahead
 
 
-def test_several_sequences_are_returned_for_each_text(translate):
-    results = translate(TEXTS[:2], num_return_sequences=3)
-    assert [len(result) for result in results] == [3, 3]
-    assert results[1] == [{"translation_text": ""}] * 3
-
-
 def test_another_pair_is_refused_with_the_call_that_works(checkpoint):
     with pytest.raises(ValueError, match=r'pipeline\("translation_en_to_de", model=...\)'):
         pipeline("translation_de_to_en", model=str(checkpoint))
