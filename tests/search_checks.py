@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Whether translations depend on the other sentences of their batch, counted by the rule that tests hold them to.
+"""Models and sentences for tests of the search, and the rule for translations that may differ in fp32.
 
 In float64 nothing may differ. In fp32 matrix products of different row counts differ in the last bits, so a near-tie
 may flip: a difference counts as one only if both outputs' float64 scores are within 1e-4, and for at most 0.2 % of
@@ -9,17 +9,53 @@ the sentences.
 
 import copy
 import os
+import random
+from pathlib import Path
 
 import pytest
 import torch
 from naive_search import generated_tokens, gnmt_score
+from tiny import make_model
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 NEAR_TIE = 1e-4
 MAX_FLIPPED = 0.002
+each_search = pytest.mark.parametrize("num_beams", [1, 4])
 needs_trained_model = pytest.mark.skipif(
     not {"TRAINED_MODEL", "TRAINED_SOURCE"} <= set(os.environ),
     reason="TRAINED_MODEL (folder of a trained model) and TRAINED_SOURCE (text, one sentence a line) are not set",
 )
+
+# What the search must not depend on: depth, head widths, biases, positions, tied weights.
+SHAPES = [
+    {},
+    {"num_encoder_layers": 1, "num_decoder_layers": 3},
+    {"d_k": 4, "d_v": 12, "attention_bias": True},
+    {"position_encoding": "learned", "max_position_embeddings": 64},
+    {"tie_word_embeddings": False},
+]
+
+
+def random_model(seed, dtype=torch.float64, vocab_size=24):
+    """A model of one of the shapes, some of whose translations end by themselves."""
+    model = make_model(seed=seed, scale=2.5, vocab_size=vocab_size, **SHAPES[seed % len(SHAPES)])
+    with torch.no_grad():
+        model.lm_head.weight[2] *= 1.3  # the end
+    model.generation_config.max_new_tokens_over_source = 7
+    return model.to(dtype)
+
+
+def random_sentences(seed, num_sentences=None, vocab_size=24):
+    draw = random.Random(seed)
+    lengths = [draw.randint(1, 12) for _ in range(num_sentences or draw.randint(1, 6))]
+    return [[draw.randrange(3, vocab_size) for _ in range(length)] + [2] for length in lengths]
+
+
+def trained_model(dtype, num_sentences):
+    """The trained model and token ids of the first sentences of its text."""
+    folder, text = os.environ["TRAINED_MODEL"], Path(os.environ["TRAINED_SOURCE"]).read_text(encoding="utf-8")
+    sentences = AutoTokenizer.from_pretrained(folder)(text.splitlines()[:num_sentences])["input_ids"]
+    return AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=dtype).eval(), sentences
 
 
 def pad(sentences):
@@ -44,29 +80,36 @@ def without_padding(tokens):
     return tokens
 
 
-def rescored(exact_model, sentence, tokens, alpha):
+def rescored(exact_model, sentence, tokens, alpha, offset=5):
     """GNMT score of one output under teacher forcing by a float64 model."""
     with torch.no_grad():
         logits = exact_model(torch.tensor([sentence]), labels=torch.tensor([tokens])).logits[0]
     log_prob = torch.log_softmax(logits, -1).gather(1, torch.tensor(tokens).unsqueeze(1)).sum().item()
-    return gnmt_score(log_prob, len(tokens), alpha)
+    return gnmt_score(log_prob, len(tokens), alpha, offset)
+
+
+def count_other_outputs(model, sentences, found, expected, alpha=None):
+    """Sentences of which two searches found other tokens; raises where that is more than a near-tie."""
+    exact_model, num_other = copy.deepcopy(model).double(), 0
+    alpha = model.generation_config.length_penalty if alpha is None else alpha
+    for sentence, *outputs in zip(sentences, found, expected, strict=True):
+        one, other = map(without_padding, outputs)
+        if one == other:
+            continue
+        assert model.dtype != torch.float64, f"{sentence}: {one}, {other}"
+        difference = rescored(exact_model, sentence, one, alpha) - rescored(exact_model, sentence, other, alpha)
+        assert abs(difference) < NEAR_TIE, f"{sentence}: {one}, {other}"
+        num_other += 1
+    return num_other
 
 
 def count_flips(model, batches, **options):
     """(sentences, flipped near-ties) of decoding in batches against one by one; raises on real differences."""
-    exact_model = copy.deepcopy(model).double()
-    alpha = options.get("length_penalty", model.generation_config.length_penalty)
     num_sentences = num_flipped = 0
     for sentences in batches:
-        together = decode(model, sentences, **options)
-        for sentence, (tokens, _) in zip(sentences, together, strict=True):
-            alone = without_padding(decode(model, [sentence], **options)[0][0])
-            num_sentences += 1
-            if (tokens := without_padding(tokens)) == alone:
-                continue
-            assert model.dtype != torch.float64, f"{sentence}: {tokens} in a batch, {alone} alone"
-            difference = rescored(exact_model, sentence, tokens, alpha) - rescored(exact_model, sentence, alone, alpha)
-            assert abs(difference) < NEAR_TIE, f"{sentence}: {tokens} in a batch, {alone} alone"
-            num_flipped += 1
+        together = [tokens for tokens, _ in decode(model, sentences, **options)]
+        alone = [decode(model, [sentence], **options)[0][0] for sentence in sentences]
+        num_sentences += len(sentences)
+        num_flipped += count_other_outputs(model, sentences, together, alone, options.get("length_penalty"))
     print(f"{num_sentences} sentences in {model.dtype}, {num_flipped} near-ties decided otherwise in a batch")
     return num_sentences, num_flipped

@@ -4,20 +4,9 @@
 
 import warnings
 
-import accelerator
 import pytest
 import torch
 from accelerator import waits
-from torch import nn
-
-
-def test_tensors_are_made_computed_and_differentiated_on_the_accelerator(accel):
-    layer, on_host = nn.Linear(3, 2), torch.arange(6.0).view(2, 3)
-    expected = torch.autograd.grad(layer(on_host).square().sum(), layer.weight)[0]
-    layer, states = layer.to(accel), torch.arange(6.0, device=accel).view(2, 3)
-    layer(states).square().sum().backward()
-    assert {each.device for each in (states, layer.weight, layer.weight.grad, states.new_ones(1))} == {accel}
-    torch.testing.assert_close(layer.weight.grad.cpu(), expected)
 
 
 @pytest.mark.parametrize(
@@ -83,10 +72,3 @@ def test_device_is_the_gpu_and_its_waits_are_what_torch_warns_of(request, monkey
             warnings.warn("called a synchronizing CUDA operation (Triggered internally at ...)", stacklevel=1)
         assert [each.split(":")[0] for each in found] == ["wait at test_accelerator.py"] * 2
     assert modes == ["warn", "default"]
-
-
-def test_tests_of_the_device_are_skipped_where_torch_is_built_for_gpus_and_there_is_none(request, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(accelerator, "_IS_FREE", False)
-    with pytest.raises(pytest.skip.Exception, match="there is no GPU"):
-        request.getfixturevalue("accel")

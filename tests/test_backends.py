@@ -15,7 +15,9 @@ from transformers import AutoModelForSeq2SeqLM, EncoderDecoderCache, StaticCache
 from vaswani_transformer import cpu_kernels_vaswani_transformer as cpu_kernels
 from vaswani_transformer import loss_vaswani_transformer as loss
 
-SHAPES = {"equal": {}, "2+4, d_k 12, d_v 4": {"num_decoder_layers": 4, "d_k": 12, "d_v": 4}}
+SHAPES = [{}, {"num_decoder_layers": 4, "d_k": 12, "d_v": 4}]
+each_padding = pytest.mark.parametrize("is_padded", [True, False], ids=["padded", "unpadded"])
+each_backend = pytest.mark.parametrize("backend", ["sdpa", "flex_attention"])
 STACK_PARTS = ("embed_tokens", "embed_positions", "dropout", "layers.0", "layers.1")
 KINDS = ("encoder_attentions", "decoder_attentions", "cross_attentions")
 
@@ -47,17 +49,37 @@ def with_backend(model, backend):
     return other
 
 
-# ----------------------------------------------------------------------------------------------- flex_attention
+# ---- sdpa and flex_attention ----
 
 
-@pytest.mark.parametrize("is_padded", [True, False], ids=["padded", "unpadded"])
-@pytest.mark.parametrize("shape", SHAPES, ids=SHAPES.keys())
-def test_flex_attention_equals_eager(shape, is_padded, inputs, unfused):
-    eager = make_model(attn_implementation="eager", **SHAPES[shape])
+@each_backend
+@each_padding
+@pytest.mark.parametrize("shape", [*SHAPES, {"d_k": 4, "d_v": 12}], ids=str)
+def test_backend_gives_the_logits_and_weights_of_eager(backend, shape, is_padded, inputs, unfused):
+    eager = make_model(attn_implementation="eager", **shape)
+    other = with_backend(eager, backend)
     if not is_padded:
         del inputs["attention_mask"]
-    got = logits(with_backend(eager, "flex_attention"), inputs)
-    torch.testing.assert_close(got, logits(eager, inputs), rtol=0, atol=1e-5)
+    expected, got = (model(**inputs, output_attentions=True) for model in (eager, other))
+    torch.testing.assert_close(logits(other, inputs), expected.logits, rtol=0, atol=1e-5)
+    for kind in KINDS:
+        torch.testing.assert_close(got[kind], expected[kind], rtol=0, atol=1e-6)
+
+
+@each_backend
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_backend_generates_the_tokens_and_weights_of_eager(num_beams, backend, inputs, unfused):
+    eager = make_model(attn_implementation="eager", scale=3.0)
+    other = with_backend(eager, backend)
+    inputs.pop("decoder_input_ids")
+    inputs |= {"num_beams": num_beams, "max_new_tokens": 3}
+    options = {"return_dict_in_generate": True, "output_attentions": True}
+    expected, got = (model.generate(**inputs, **options) for model in (eager, other))
+    assert torch.equal(got.sequences, expected.sequences)
+    assert torch.equal(other.generate(**inputs), expected.sequences)
+    assert len(got.cross_attentions) == 3
+    for kind in KINDS:
+        torch.testing.assert_close(got[kind], expected[kind], rtol=0, atol=1e-6)
 
 
 @pytest.mark.heavy  # compiles C++ for every kind of mask
@@ -67,43 +89,6 @@ def test_flex_attention_equals_eager_when_compiled(sizes, inputs):
     eager = make_model(attn_implementation="eager", num_encoder_layers=1, num_decoder_layers=1, **sizes)
     got = logits(with_backend(eager, "flex_attention"), inputs)
     torch.testing.assert_close(got, logits(eager, inputs), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("num_beams", [1, 3])
-def test_flex_attention_generates_what_eager_generates(num_beams, inputs, unfused):
-    eager = make_model(attn_implementation="eager", scale=3.0)
-    inputs.pop("decoder_input_ids")
-    expected = eager.generate(**inputs, num_beams=num_beams, max_new_tokens=4)
-    got = with_backend(eager, "flex_attention").generate(**inputs, num_beams=num_beams, max_new_tokens=4)
-    assert torch.equal(got, expected)
-
-
-# ---------------------------------------------------------------------------------------------- output_attentions
-
-
-@pytest.mark.parametrize("backend", ["sdpa", "flex_attention"])
-def test_generate_returns_the_weights_of_eager_when_asked(backend, inputs, unfused):
-    eager = make_model(attn_implementation="eager", scale=3.0)
-    inputs.pop("decoder_input_ids")
-    options = {"num_beams": 2, "max_new_tokens": 3, "return_dict_in_generate": True, "output_attentions": True}
-    expected, got = (m.generate(**inputs, **options) for m in (eager, with_backend(eager, backend)))
-    assert torch.equal(got.sequences, expected.sequences)
-    assert len(got.encoder_attentions) == 2 and len(got.cross_attentions) == len(got.decoder_attentions) == 3
-    steps = [(got.encoder_attentions, expected.encoder_attentions)]
-    steps += [pair for kind in KINDS[1:] for pair in zip(got[kind], expected[kind], strict=True)]
-    for ours, theirs in steps:
-        assert len(ours) == 2  # layers
-        for weights, other in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(weights, other, rtol=0, atol=1e-6)
-
-
-def test_flex_attention_returns_the_weights_of_eager_when_asked(inputs, unfused):
-    eager = make_model(attn_implementation="eager")
-    expected = eager(**inputs, output_attentions=True)
-    got = with_backend(eager, "flex_attention")(**inputs, output_attentions=True)
-    for kind in KINDS:
-        for weights, other in zip(got[kind], expected[kind], strict=True):
-            torch.testing.assert_close(weights, other, rtol=0, atol=1e-6)
 
 
 # ---------------------------------------------------------------------------------------------- flash_attention_2
@@ -137,10 +122,10 @@ def flash_kernels(monkeypatch):
 
 
 @pytest.mark.parametrize("target_length", [1, 5, 7, 9])  # fewer than, as many as, and more than the source has
-@pytest.mark.parametrize("is_padded", [True, False], ids=["padded", "unpadded"])
-@pytest.mark.parametrize("shape", SHAPES, ids=SHAPES.keys())
+@each_padding
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_flash_attention_equals_eager(shape, is_padded, target_length, inputs, flash_kernels):
-    model = make_model(attn_implementation="eager", **SHAPES[shape])
+    model = make_model(attn_implementation="eager", **shape)
     inputs["decoder_input_ids"] = torch.randint(3, 300, (3, target_length))
     if not is_padded:
         del inputs["attention_mask"]
@@ -160,15 +145,9 @@ def test_flash_attention_generates_what_eager_generates(inputs, flash_kernels):
 # ------------------------------------------------------------------------------------------------ compiled graphs
 
 
-COMPILERS = [pytest.param("aot_eager", marks=pytest.mark.slow), pytest.param("inductor", marks=pytest.mark.heavy)]
-
-
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_forward_compiles_into_one_graph(compiler, inputs):
-    model = make_model(num_encoder_layers=1, num_decoder_layers=1)
-    compiled = torch.compile(model, fullgraph=True, backend=compiler)
-    got = logits(compiled, {**inputs, "use_cache": False})
-    torch.testing.assert_close(got, logits(model, inputs), rtol=0, atol=1e-5)
+each_compiler = pytest.mark.parametrize(
+    "compiler", [pytest.param("aot_eager", marks=pytest.mark.slow), pytest.param("inductor", marks=pytest.mark.heavy)]
+)
 
 
 def loss_and_gradients(call, model, batch):
@@ -180,7 +159,7 @@ def loss_and_gradients(call, model, batch):
 
 
 @pytest.mark.parametrize("has_logits", [True, False], ids=["logits", "fused"])
-@pytest.mark.parametrize("compiler", COMPILERS)
+@each_compiler
 def test_forward_and_loss_compile_into_one_graph_with_eager_gradients(compiler, has_logits, inputs):
     torch._dynamo.reset()
     model = make_model(num_encoder_layers=1, num_decoder_layers=1)
@@ -228,7 +207,7 @@ def test_shapes_of_batches_are_compiled_at_most_three_times(monkeypatch):
     assert 2 <= counts.frame_count <= 3
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@each_compiler
 @torch.no_grad()
 def test_decoding_step_over_static_caches_compiles_into_one_graph(compiler, inputs):
     model = make_model(num_encoder_layers=1, num_decoder_layers=1)
@@ -258,24 +237,18 @@ def test_exported_graph_takes_other_batches_and_lengths(inputs):
         torch.testing.assert_close(exported(**other, use_cache=False).logits, model(**other).logits, rtol=0, atol=1e-5)
 
 
-# ---------------------------------------------------------------------------------------- half precision, devices
+# ---- half precision, devices ----
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_is_near_fp32(dtype, tmp_path, inputs):
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_is_near_fp32_and_generates(dtype, tmp_path, inputs):
     model = make_model(scale=3.0)
     model.save_pretrained(tmp_path)
-    half = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=dtype)
-    assert half.dtype == getattr(torch, dtype)
-    got, expected = logits(half, inputs), logits(model, inputs)
-    assert (got - expected).abs().max() < 0.02 * expected.abs().max()
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_generates(dtype, tmp_path, inputs):
-    make_model(scale=3.0).save_pretrained(tmp_path)
-    half = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=dtype)
-    out = half.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"], return_dict_in_generate=True)
+    half, expected = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, dtype=dtype), logits(model, inputs)
+    assert half.dtype == dtype
+    assert (logits(half, inputs) - expected).abs().max() < 0.02 * expected.abs().max()
+    inputs.pop("decoder_input_ids")
+    out = half.generate(**inputs, return_dict_in_generate=True)
     assert out.sequences.shape[0] == 3 and out.sequences_scores.isfinite().all()
 
 
@@ -288,28 +261,27 @@ def test_dtype_auto_keeps_that_of_the_checkpoint(dtype, tmp_path):
     assert torch.equal(model.model.decoder.embed_positions.table, expected)
 
 
-def test_device_map_auto_changes_nothing(tmp_path, inputs):
+LAYERS_ON_DISK = {
+    **dict.fromkeys(["model.shared", "lm_head"], "cpu"),
+    **{f"model.{stack}.{part}": "cpu" for stack in ("encoder", "decoder") for part in STACK_PARTS},
+    "model.encoder.layers.1": "disk",
+    "model.decoder.layers.0": "disk",
+}
+
+
+@pytest.mark.parametrize("device_map", ["auto", LAYERS_ON_DISK], ids=["auto", "layers on disk"])
+def test_device_map_changes_nothing(device_map, tmp_path, inputs):
     pytest.importorskip("accelerate")
     model = make_model(scale=3.0)
     model.save_pretrained(tmp_path)
-    placed = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, device_map="auto")
+    folder = tmp_path / "offload"
+    placed = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, device_map=device_map, offload_folder=folder)
     if placed.device.type != "cpu":
         pytest.skip("the map places the model on an accelerator, whose figures differ")
     assert torch.equal(logits(placed, inputs), logits(model, inputs))
 
 
-def test_layers_on_disk_change_nothing(tmp_path, inputs):
-    pytest.importorskip("accelerate")
-    model = make_model(scale=3.0)
-    model.save_pretrained(tmp_path)
-    stacks = [f"model.{stack}.{part}" for stack in ("encoder", "decoder") for part in STACK_PARTS]
-    places = dict.fromkeys(["model.shared", "lm_head", *stacks], "cpu")
-    places |= {"model.encoder.layers.1": "disk", "model.decoder.layers.0": "disk"}
-    placed = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, device_map=places, offload_folder=tmp_path / "offload")
-    assert torch.equal(logits(placed, inputs), logits(model, inputs))
-
-
-# ------------------------------------------------------------------------------------------------------------ int8
+# ---- int8 ----
 
 
 def int8_options(library):
@@ -326,33 +298,19 @@ def int8_options(library):
     return BitsAndBytesConfig(load_in_8bit=True)
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("library", ["torchao", "bitsandbytes"])
-def test_int8_weights_are_near_fp32(library, tmp_path, inputs):
-    options = int8_options(library)
-    model = make_model(d_model=64, d_ff=128)
+def test_int8_weights_are_near_fp32_survive_saving_and_have_a_fused_loss(library, tmp_path, inputs):
+    options, model = int8_options(library), make_model(d_model=64, d_ff=128)
     model.save_pretrained(tmp_path)
     int8 = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, quantization_config=options)
     assert type(int8.model.encoder.layers[0].fc1.weight) is not torch.nn.Parameter
-    expected = logits(model, inputs)
-    assert 0 < (logits(int8, inputs).float() - expected).norm() < 0.05 * expected.norm()
-    assert int8.generate(inputs["input_ids"], attention_mask=inputs["attention_mask"]).shape[0] == 3
-
-
-@pytest.mark.parametrize("library", ["torchao", "bitsandbytes"])
-def test_int8_weights_survive_saving_and_loading(library, tmp_path, inputs):
-    options = int8_options(library)
-    make_model(d_model=64, d_ff=128).save_pretrained(tmp_path)
-    int8 = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, quantization_config=options)
+    got, expected = int8(**inputs).logits, model(**inputs).logits
+    assert 0 < (got.float() - expected).norm() < 0.05 * expected.norm()
     int8.save_pretrained(tmp_path / "int8")
     again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "int8")
-    assert torch.equal(logits(again, inputs), logits(int8, inputs))
-
-
-@pytest.mark.parametrize("library", ["torchao", "bitsandbytes"])
-def test_int8_loss_without_logits_equals_the_one_with_them(library, tmp_path, inputs):
-    options = int8_options(library)
-    make_model(d_model=64, d_ff=128).save_pretrained(tmp_path)
-    int8 = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, quantization_config=options)
+    assert torch.equal(again(**inputs).logits, got)
     inputs["labels"] = inputs.pop("decoder_input_ids")
-    with torch.no_grad():
-        torch.testing.assert_close(int8(**inputs, return_logits=False).loss, int8(**inputs).loss)
+    torch.testing.assert_close(int8(**inputs, return_logits=False).loss, int8(**inputs).loss)
+    del inputs["labels"]
+    assert int8.generate(**inputs).shape[0] == 3

@@ -20,7 +20,7 @@ def test_defaults_are_the_papers_base_model():
 
 
 def test_misspelt_override_of_a_preset_is_refused():
-    with pytest.raises(TypeError, match="fields of VaswaniTransformerConfig, got d_modle"):
+    with pytest.raises(TypeError, match="got d_modle"):
         VaswaniTransformerConfig.from_preset("base", d_modle=3)
 
 
@@ -85,28 +85,18 @@ def test_installed_config_asks_for_no_remote_pipeline():
     assert make_config(source_language="en", target_language="de").custom_pipelines == {}
 
 
-@pytest.fixture
-def from_newer_version(tmp_path):
-    """A folder whose configuration has two fields that this version does not know."""
+def test_fields_of_a_newer_version_are_kept_and_named_once(tmp_path, caplog):
     make_config().save_pretrained(tmp_path)
     saved = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**saved, "query_norm": True, "sliding": [1, 2]}))
     logging.Logger.warning_once.cache_clear()
-    return tmp_path
-
-
-def test_fields_of_a_newer_version_are_kept(from_newer_version, tmp_path):
-    config = AutoConfig.from_pretrained(from_newer_version)
+    for _ in range(2):
+        config = AutoConfig.from_pretrained(tmp_path)
+    assert caplog.text.count("query_norm, sliding, which this version of vaswani_transformer does not know") == 1
     assert config.query_norm is True
     config.save_pretrained(tmp_path / "again")
     saved = json.loads((tmp_path / "again" / "config.json").read_text())
     assert (saved["query_norm"], saved["sliding"]) == (True, [1, 2])
-
-
-def test_fields_of_a_newer_version_are_named_once(from_newer_version, caplog):
-    for _ in range(2):
-        AutoConfig.from_pretrained(from_newer_version)
-    assert caplog.text.count("query_norm, sliding, which this version of vaswani_transformer does not know") == 1
 
 
 def test_fields_of_this_version_and_of_the_library_warn_of_nothing(tmp_path, library_log):

@@ -12,46 +12,54 @@ from transformers import TextStreamer, pipeline
 
 from vaswani_transformer import pipeline_vaswani_transformer as code
 from vaswani_transformer.evaluation.translate import translate as translate_sentences
-from vaswani_transformer.pipeline_vaswani_transformer import MAX_TEXT_BYTES, split_text, word_scores
+from vaswani_transformer.pipeline_vaswani_transformer import MAX_TEXT_BYTES, split_text
 
-KEPT = [
-    "https://a.bc/d?e=f&g=1#h",
-    "HTTPS://A.BC/D1",
-    "https://en.wikipedia.org/wiki/Attention_(machine_learning)",
-    "www.a.bc",
-    "ftp://a.bc/d_e~f/",
-    "jo.doe+x@mail.a-b.org",
-    *"{name} {} {0} {user.name} {x!r} {price:.2f} ${count} #{count} %{count}".split(),
-    "{{ name }}",
-    "{{x}}",
-    *"%s %d %1$s %2$d %.2f %(kind)s %(n)d %05d %-3s %@ %lld".split(),
-    "<%= x %>",
-    "<b>",
-    "</b>",
-    "<br/>",
-    "<a href=\"https://a.bc\" title='x'>",
-    '<x id="1"/>',
-    *"&amp; &nbsp; &#160; &#xA0;".split(),
-]
+KEPT = """\
+https://a.bc/d?e=f&g=1#h
+HTTPS://A.BC/D1
+https://en.wikipedia.org/wiki/Attention_(machine_learning)
+www.a.bc
+ftp://a.bc/d_e~f/
+jo.doe+x@mail.a-b.org
+{name}
+{}
+{0}
+{user.name}
+{x!r}
+{price:.2f}
+${count}
+#{count}
+%{count}
+{{ name }}
+{{x}}
+%s
+%d
+%1$s
+%2$d
+%.2f
+%(kind)s
+%(n)d
+%05d
+%-3s
+%@
+%lld
+<%= x %>
+<b>
+</b>
+<br/>
+<a href="https://a.bc" title='x'>
+<x id="1"/>
+&amp;
+&nbsp;
+&#160;
+&#xA0;
+""".splitlines()
 
 
 @pytest.fixture(autouse=True)
 def plain_rule(monkeypatch):
     """The rule that travels with a model, whether `sentencex` is installed or not."""
     monkeypatch.setattr(code, "_segmenter", lambda: None)
-
-
-@pytest.fixture
-def copying(checkpoint, monkeypatch):
-    """A pipeline that gives back what it is given, and the texts that its model saw."""
-    pipe, seen = pipeline("translation", model=str(checkpoint)), []
-
-    def generate(input_ids, num_return_sequences=1, **_):
-        seen.extend(pipe.tokenizer.batch_decode(input_ids, skip_special_tokens=True))
-        return input_ids.repeat_interleave(num_return_sequences, dim=0)
-
-    monkeypatch.setattr(pipe.model, "generate", generate)
-    return pipe, seen
 
 
 @pytest.fixture
@@ -75,6 +83,12 @@ def saying(checkpoint, monkeypatch):
     return make
 
 
+@pytest.fixture
+def copying(saying):
+    """A pipeline that gives back what it is given, and the texts that its model saw."""
+    return saying(lambda text: text)
+
+
 def without_figures(text):
     """A translation that loses all but letters and full stops, and turns words around, so that all are translated."""
     return " ".join(word.swapcase() for word in re.sub(r"[^a-zA-Z. ]", "", text).split())
@@ -82,96 +96,59 @@ def without_figures(text):
 
 # ---- splitting ----
 
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("", [""]),
-        (" \n ", [" \n "]),
-        ("A dog runs.", ["", "A dog runs.", ""]),
-        (
-            "One. Two!  Three?\tFour\u2026 Five",
-            ["", "One.", " ", "Two!", "  ", "Three?", "\t", "Four\u2026", " ", "Five", ""],
-        ),
-        ("a\nb\r\n\n c ", ["", "a", "\n", "b", "\r\n\n ", "c", " "]),
-        (
-            "- one\n* two\n\t1. Three.\n2. Four\n(a) four",
-            ["- ", "one", "\n* ", "two", "\n\t1. ", "Three.", "\n2. ", "Four", "\n(a) ", "four", ""],
-        ),
-        (
-            'He said: "Go." Then (he) left.) "So?" Yes',
-            ["", 'He said: "Go."', " ", "Then (he) left.)", " ", '"So?"', " ", "Yes", ""],
-        ),
-        (
-            "Dr. Smith and J. Doe, e.g. No. 5, paid $3.50. Then 3.5 more.",
-            ["", "Dr. Smith and J. Doe, e.g. No. 5, paid $3.50.", " ", "Then 3.5 more.", ""],
-        ),
-        ("Am 3. Mai, z. B. um 5 Uhr. \u00c4pfel!", ["", "Am 3. Mai, z. B. um 5 Uhr.", " ", "\u00c4pfel!", ""]),
-        ("Wait... what? no. yes", ["", "Wait... what? no. yes", ""]),
-        ("It fell to \u22125 \u2264 xy. So?", ["", "It fell to \u22125 \u2264 xy.", " ", "So?", ""]),
-        ("Go \u2192 there \u2705", ["", "Go", " \u2192 ", "there", " \u2705"]),
-        ("See https://a.bc/D.E?f=Go. Then go", ["", "See https://a.bc/D.E?f=Go.", " ", "Then go", ""]),
-    ],
-)
-def test_text_is_split_at_lines_and_behind_sentences(text, parts):
-    assert split_text(text) == parts
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "Это стоит 5 тыс. рублей.",
-        "Das Gebiet inkl. öffentlicher Wege ist groß.",
-        "On viendra av. été ou après.",
-        "Tel mám např. čtyři.",
-        "He left on Jan. 5 and came back on Sept. 3.",
-        "Am 3. Oktober ist Feiertag.",
-        "3. Oktober ist Feiertag.",
-        "A. Lincoln was tall.",
-        "Der Betrag von 3 Mio. Euro ist bezahlt.",
-        "Воду пили в 1999 г. Москва росла.",
-        "Sra. López y el Sr. García.",
-        "他说：“你好。”然后走了。",
-    ],
-)
-def test_a_lone_sentence_is_not_cut(sentence):
-    assert split_text(sentence) == ["", sentence, ""]
+# Of each text its parts, between "|": what lies in front of the first sentence, the sentence, what lies behind it ...
+SPLIT = [
+    "",
+    " \n ",
+    "|A dog runs.|",
+    "|One.| |Two!|  |Three?|\t|Four\u2026| |Five|",
+    "|a|\n|b|\r\n\n |c| ",
+    "- |one|\n* |two|\n\t1. |Three.|\n2. |Four|\n(a) |four|",
+    '|He said: "Go."| |Then (he) left.)| |"So?"| |Yes|',
+    "|Dr. Smith and J. Doe, e.g. No. 5, paid $3.50.| |Then 3.5 more.|",
+    "|Am 3. Mai, z. B. um 5 Uhr.| |\u00c4pfel!|",
+    "|Wait... what? no. yes|",
+    "|It fell to \u22125 \u2264 xy.| |So?|",
+    "|Go| \u2192 |there| \u2705",
+    "|See https://a.bc/D.E?f=Go.| |Then go|",
+    # Lone sentences.
+    "|Это стоит 5 тыс. рублей.|",
+    "|Das Gebiet inkl. öffentlicher Wege ist groß.|",
+    "|On viendra av. été ou après.|",
+    "|Tel mám např. čtyři.|",
+    "|He left on Jan. 5 and came back on Sept. 3.|",
+    "|Am 3. Oktober ist Feiertag.|",
+    "|3. Oktober ist Feiertag.|",
+    "|A. Lincoln was tall.|",
+    "|Der Betrag von 3 Mio. Euro ist bezahlt.|",
+    "|Воду пили в 1999 г. Москва росла.|",
+    "|Sra. López y el Sr. García.|",
+    "|他说：“你好。”然后走了。|",
+    # Marks of other scripts end sentences.
+    "|你好。||再见！||真的？||好|",
+    "|今日は。||「はい。」| |元気？|",
+    "|هل أنت هنا؟| |نعم.|",
+    "|मैं यहाँ हूँ।| |तुम कहाँ हो।|",
+    "|کیا آپ یہاں ہیں؟| |جی ہاں۔| |اچھا|",
+    "|저는 갔어요.| |오늘 왔어요.|",
+    "|Он ушёл.| |Она пришла!|",
+    "|¿Qué?| |¡Ándale!|",
+    "|ძაღლი გარბის.| |კატა ზის.|",
+    "|तो घरात.| |ती आली.|",
+    "|அவன் போக.| |அவள் வந்தாள்.|",
+    "|Շունը վազում է։| |Կատուն նստած է։|",
+    "|ውሻው ይሮጣል።| |ድመቷ ተቀምጣለች።|",
+    # Numbers in front of lines are marks of a list if they count.
+    "1. |Eins|\n2. |Zwei|\n\n3. |Drei|",
+    "|3. Oktober|\n|24. Dezember|",
+    "|Termine:|\n|1. Mai|",
+    "1) |Eins|\nb) |Zwei|",
+]
 
 
-@pytest.mark.parametrize(
-    "sentences",
-    [
-        ["你好。", "再见！", "真的？", "好"],
-        ["今日は。", "「はい。」 ", "元気？"],
-        ["هل أنت هنا؟ ", "نعم."],
-        ["मैं यहाँ हूँ। ", "तुम कहाँ हो।"],
-        ["کیا آپ یہاں ہیں؟ ", "جی ہاں۔ ", "اچھا"],
-        ["저는 갔어요. ", "오늘 왔어요."],
-        ["Он ушёл. ", "Она пришла!"],
-        ["¿Qué? ", "¡Ándale!"],
-        ["ძაღლი გარბის. ", "კატა ზის."],
-        ["तो घरात. ", "ती आली."],
-        ["அவன் போக. ", "அவள் வந்தாள்."],
-        ["Շունը վազում է։ ", "Կատուն նստած է։"],
-        ["ውሻው ይሮጣል። ", "ድመቷ ተቀምጣለች።"],
-    ],
-)
-def test_sentences_end_in_the_marks_of_other_scripts(sentences):
-    assert [part for part in split_text("".join(sentences)) if part.strip()] == [each.strip() for each in sentences]
-    assert "".join(split_text("".join(sentences))) == "".join(sentences)
-
-
-@pytest.mark.parametrize(
-    ("text", "sentences"),
-    [
-        ("1. Eins\n2. Zwei\n\n3. Drei", ["Eins", "Zwei", "Drei"]),
-        ("3. Oktober\n24. Dezember", ["3. Oktober", "24. Dezember"]),
-        ("Termine:\n1. Mai", ["Termine:", "1. Mai"]),
-        ("1) Eins\nb) Zwei", ["Eins", "Zwei"]),
-    ],
-)
-def test_numbers_in_front_of_lines_are_marks_of_a_list_if_they_count(text, sentences):
-    assert split_text(text)[1::2] == sentences
+@pytest.mark.parametrize("parts", SPLIT)
+def test_text_is_split_at_lines_and_behind_sentences(parts):
+    assert split_text(parts.replace("|", "")) == parts.split("|")
 
 
 SENTENCES = [
@@ -187,17 +164,45 @@ SENTENCES = [
 BETWEEN = [" ", "  ", "\n", "\n\n", "\r\n", "\t", " \n - ", "\n1. ", "\n\u2022 ", "\u2028", "\n   \n"]
 
 
-def document(seed):
-    draw = random.Random(seed)
-    parts = [draw.choice(["", " ", "\n", "- "])]
-    for _ in range(draw.randint(1, 8)):
-        parts += [draw.choice(SENTENCES), draw.choice(BETWEEN)]
-    return "".join([*parts[:-1], draw.choice(["", "\n", " "])])
+ODD = [
+    *("\x00", "\x0b", "\x1c", "\x85", "\u200b", "\u200d", "\u00ad", "\u3000", "\ufffd", "\u202e", "e\u0301", "\u0301"),
+    *("\U0001f468\u200d\U0001f469", "\U0001f1e9\U0001f1ea", "</s>", "<pad>", "##AT##", "a-b", "'s", "\\", ",", ";"),
+    *("3. ", "- ", "(a) ", "STOP", "\u1e9e", "\u0130", "\u212a", "\uff1b", "\u2019", "\u201c"),
+]
+SCRIPTS = """\
+你好。
+再见！
+「はい。」
+元気？
+저는 어제 USB를 샀어요.
+오늘
+मैं यहाँ हूँ।
+कहाँ
+هل أنت هنا؟
+نعم.
+Он ушёл.
+5 тыс.
+STOP THAT
+ΕΛΑ ΕΔΩ
+Ńie.
+ฉันไม่รู้
+שלום.
+İSTANBUL VE
+12:30
+٢٠٢٠
+1,500.75
+""".splitlines()
 
 
-def test_parts_of_1000_documents_make_them_up_again():
-    for seed in range(1000):
-        text = document(seed)
+def random_texts(number, pieces=(*SENTENCES, *BETWEEN, *KEPT, *ODD, *SCRIPTS)):
+    """Pieces of many scripts and what breaks things, put together at random."""
+    draw = random.Random(0)
+    for _ in range(number):
+        yield "".join(draw.choice(["", " "]) + draw.choice(pieces) for _ in range(draw.randint(1, 9)))
+
+
+def test_parts_of_1000_texts_make_them_up_again():
+    for text in random_texts(1000, pieces=[*SENTENCES, *BETWEEN]):
         parts = split_text(text)
         assert "".join(parts) == text and len(parts) % 2 == 1
         assert all(sentence == sentence.strip() != "" for sentence in parts[1::2])
@@ -235,69 +240,21 @@ def test_sentencex_makes_up_the_line_again_also_where_it_would_panic(monkeypatch
     sentencex = pytest.importorskip("sentencex", reason="the extra `documents` is not installed")
     monkeypatch.setattr(code, "_segmenter", lambda: sentencex.segment)
     odd = ["Plan A\xa0. A dog runs.", "A\u202f. B", "A\u3000. B", "A \ud83d runs. B", "a\t\x85b"]
-    for line in [line for seed in range(200) for line in document(seed).splitlines()] + odd:
+    for line in [line for text in random_texts(200) for line in text.splitlines()] + odd:
         assert "".join(code._sentences(line, "en")) == line
 
 
 # ---- the pipeline ----
 
 
-def test_structure_of_1000_documents_stays_where_the_translator_copies(copying):
-    pipe, seen = copying
-    texts = [document(seed) for seed in range(1000)]
-    assert [each["translation_text"] for each in pipe(texts)] == texts
-    assert not any("\n" in text for text in seen) and len(seen) > 3000
-    assert pipe(texts[0]) == [{"translation_text": texts[0]}]
-
-
-def random_texts(number):
-    """Pieces of many scripts and what breaks things, put together at random."""
-    draw = random.Random(0)
-    pieces = [*SENTENCES, *BETWEEN, *KEPT, *ODD, *SCRIPTS]
-    for _ in range(number):
-        yield "".join(draw.choice(["", " "]) + draw.choice(pieces) for _ in range(draw.randint(1, 9)))
-
-
-ODD = [
-    *("\x00", "\x0b", "\x1c", "\x85", "\u200b", "\u200d", "\u00ad", "\u3000", "\ufffd", "\u202e", "e\u0301", "\u0301"),
-    *("\U0001f468\u200d\U0001f469", "\U0001f1e9\U0001f1ea", "</s>", "<pad>", "##AT##", "a-b", "'s", "\\", ",", ";"),
-    *("3. ", "- ", "(a) ", "STOP", "\u1e9e", "\u0130", "\u212a", "\uff1b", "\u2019", "\u201c"),
-]
-SCRIPTS = [
-    *(
-        "你好。",
-        "再见！",
-        "「はい。」",
-        "元気？",
-        "저는 어제 USB를 샀어요.",
-        "오늘",
-        "मैं यहाँ हूँ।",
-        "कहाँ",
-        "هل أنت هنا؟",
-        "نعم.",
-    ),
-    *(
-        "Он ушёл.",
-        "5 тыс.",
-        "STOP THAT",
-        "ΕΛΑ ΕΔΩ",
-        "Ńie.",
-        "ฉันไม่รู้",
-        "שלום.",
-        "İSTANBUL VE",
-        "12:30",
-        "٢٠٢٠",
-        "1,500.75",
-    ),
-]
-
-
 @pytest.mark.parametrize("number", [1000, pytest.param(200_000, marks=pytest.mark.heavy)])
 def test_texts_of_every_kind_come_back_where_the_translator_copies(copying, number):
-    pipe, _ = copying
+    pipe, seen = copying
     texts = list(random_texts(number))
     expected = [{"translation_text": text if text.strip() else ""} for text in texts]
-    assert pipe(texts) == pipe(texts, split_sentences=False) == expected
+    assert pipe(texts) == expected
+    assert not any("\n" in text for text in seen) and len(seen) > number
+    assert pipe(texts, split_sentences=False) == expected
 
 
 def test_each_sentence_is_translated_as_it_is_alone(translate):
@@ -335,7 +292,7 @@ def test_several_translations_of_a_document_are_those_of_its_sentences(copying):
 
 def test_limit_of_bytes_is_that_of_a_sentence(copying):
     pipe, _ = copying
-    text = "A dog runs.\n" * (MAX_TEXT_BYTES // 6)
+    text = "A dog runs.\n" * (MAX_TEXT_BYTES // 11)
     assert pipe(text) == [{"translation_text": text}]
     with pytest.raises(ValueError, match="at most 65536 bytes"):
         pipe("A dog.\n" + "a" * (MAX_TEXT_BYTES + 1))
@@ -343,9 +300,9 @@ def test_limit_of_bytes_is_that_of_a_sentence(copying):
 
 def test_what_is_no_text_is_refused_as_before(translate):
     for wrong, kind in ((["A. B.", 3], "int"), (None, "NoneType"), (42, "int"), ({"text": "A dog."}, "dict")):
-        with pytest.raises(TypeError, match=rf"Every input must be a text \(str\), got {kind}\."):
+        with pytest.raises(TypeError, match=f"must be a text .* got {kind}"):
             translate(wrong)
-    with pytest.raises(TypeError, match=r"`target_prefix` must be one text \(str\), got list"):
+    with pytest.raises(TypeError, match="`target_prefix`"):
         translate("A.", target_prefix=["Ein"])
 
 
@@ -430,20 +387,20 @@ def test_what_is_kept_ends_where_its_standard_says(text, kept):
     assert code._around_kept(text, set())[1] == [kept]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I <3 you and you -> like me.",
-        "If a < b and c > d then x<y.",
-        "It grew by 100% so fast, 5 % did not, %% neither.",
-        "50 %der Leute, 20%s, der %-Gehalt, 5-%ige Lösung, %temp%, my%20file.txt",
-        "AT&T; Q&A, Rock&roll; Tom&Jerry;",
-        "</br/> </b x='y'>",
-        "Take { this } and {that one}.",
-        "me@home and @you",
-        "It costs 1,299.50 on 2026-11-05 at 12:30, see 192.168.100.1.",
-    ],
-)
+NOT_KEPT = """\
+I <3 you and you -> like me.
+If a < b and c > d then x<y.
+It grew by 100% so fast, 5 % did not, %% neither.
+50 %der Leute, 20%s, der %-Gehalt, 5-%ige Lösung, %temp%, my%20file.txt
+AT&T; Q&A, Rock&roll; Tom&Jerry;
+</br/> </b x='y'>
+Take { this } and {that one}.
+me@home and @you
+It costs 1,299.50 on 2026-11-05 at 12:30, see 192.168.100.1.
+""".splitlines()
+
+
+@pytest.mark.parametrize("text", NOT_KEPT)
 def test_nothing_else_is_kept(text):
     assert code._around_kept(text, set())[1] == []
 
@@ -453,35 +410,20 @@ def test_nothing_else_is_kept(text):
     [
         ("It is 0.125.", "Es ist 0,125."),
         ("Ask 192.168.100.1 now.", "Frage jetzt 192.168.100."),
-        ("It costs 1.5 billion.", "Cuesta 1500 millones."),
         ("3亿人", "300 million people"),
-        ("7:30 in the evening", "19:30 Uhr"),
         ("في عام ٢٠٢٠", "In 2020"),
-        ("In the 21st century.", "Im einundzwanzigsten Jahrhundert."),
         ("There were 10,000 people.", "Es waren 10 Menschen."),
-        ("Room 101 has 40 lamps.", "14 Lampen hat Zimmer 11."),
-        ("2,5 Millionen", "2.5 million"),
+        # A copy with a suffix is a copy.
+        ("See https://a.bc/d now.", "Nézd https://a.bc/d-ben most."),
+        ("See https://a.bc/d now.", "https://a.bc/d'ye bak."),
+        ("See https://a.bc/d now.", "Lásd: https://a.bc/d, kérem."),
+        ("See https://a.bc/d now.", "看https://a.bc/d吧"),
     ],
 )
-def test_numbers_are_the_models_own(saying, text, said):
+def test_translations_are_the_models_own(saying, text, said):
     pipe, seen = saying({text: said}.get)
     assert pipe(text) == [{"translation_text": said}]
     assert seen == [text]
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Nézd https://a.bc/d-ben most.",
-        "https://a.bc/d'ye bak.",
-        "Lásd: https://a.bc/d, kérem.",
-        "看https://a.bc/d吧",
-    ],
-)
-def test_a_copy_with_a_suffix_is_a_copy(saying, said):
-    pipe, seen = saying(lambda text: said)
-    assert pipe("See https://a.bc/d now.") == [{"translation_text": said}]
-    assert seen == ["See https://a.bc/d now."]
 
 
 def test_the_beginning_of_a_longer_address_is_no_copy(saying):
@@ -496,15 +438,9 @@ def test_what_is_kept_alone_is_not_translated(saying, kept):
     assert set(seen) <= {""}
 
 
-def test_tokens_of_the_tokenizer_are_left_to_the_model(checkpoint):
-    pipe, seen = pipeline("translation", model=str(checkpoint)), []
+def test_tokens_of_the_tokenizer_are_left_to_the_model(saying):
+    pipe, seen = saying(lambda text: "Gut.")
     pipe.tokenizer.add_tokens(["<de>", "<bt>"])
-
-    def generate(input_ids, **_):
-        seen.extend(pipe.tokenizer.batch_decode(input_ids, skip_special_tokens=True))
-        return pipe.tokenizer(["Gut."] * len(input_ids), padding=True, return_tensors="pt").input_ids
-
-    pipe.model.generate = generate
     texts = ["<de>A dog. A book.", " <bt> STOP THAT https://a.bc ", "A <de> dog."]
     assert [each["translation_text"] for each in pipe(texts)] == ["Gut.", " Gut. ", "Gut."]
     assert sorted(seen) == sorted(text.strip() for text in texts)
@@ -517,12 +453,10 @@ def test_tokens_of_the_tokenizer_are_left_to_the_model(checkpoint):
         ("ДА, ИДИ СЮДА!", "Да, иди сюда!", "ДА, ИДИ СЮДА! NOW."),
         ("ΕΛΑ ΕΔΩ", "Ελα εδω", "ΕΛΑ ΕΔΩ NOW."),
         ("DON’T GO 2 É", "Don’t go 2 é", "DON’T GO 2 É NOW."),
-        ("NATO", "NATO", "NATO now."),
         ("NATO 2025", "NATO 2025", "NATO 2025 now."),
         ("The USA", "The USA", "The USA now."),
         ("저는 어제 USB를 샀어요.", "저는 어제 USB를 샀어요.", "저는 어제 USB를 샀어요. now."),
         ("我买了 USB 和 DVD", "我买了 USB 和 DVD", "我买了 USB 和 DVD now."),
-        ("هذا USB", "هذا USB", "هذا USB now."),
     ],
 )
 def test_capitals_alone_are_translated_as_small_letters_and_come_back_as_capitals(saying, text, seen, found):
@@ -645,31 +579,12 @@ def test_scores_are_means_of_the_log_probabilities_that_the_search_found(transla
             assert "".join(word["word"] for word in each["words"]) == each["translation_text"].replace(" ", "")
 
 
-def test_words_have_the_means_of_their_own_tokens(translate):
-    tokenizer = translate.tokenizer
-    ids = tokenizer("A dogs runs")["input_ids"]
-    log_probs = [-float(place) for place in range(len(ids))]
-    found = word_scores(tokenizer, [*ids, 0, 0], [*log_probs, -99.0, -99.0])
-    assert [word["word"] for word in found] == ["A", "dogs", "runs"]
-    starts = [
-        place for place, token in enumerate(tokenizer.convert_ids_to_tokens(ids)) if place == 0 or token[0] == "\u0120"
-    ]
-    ends = [*starts[1:], len(ids) - 1]
-    expected = [sum(log_probs[a:b]) / (b - a) for a, b in zip(starts, ends, strict=True)]
-    assert [word["score"] for word in found] == pytest.approx(expected)
-
-
-def test_document_has_the_words_and_the_mean_score_of_its_sentences(translate):
-    (document,) = translate("A dog runs.\nTwo women read.", return_scores=True)
+def test_document_has_the_words_and_the_mean_score_of_its_sentences_which_keep_theirs(translate):
+    texts = ["A dog runs.", "Two women read."]
+    (document,) = translate("\n".join(texts), return_scores=True)
     first, second = document["sentences"]
     assert document["words"] == first["words"] + second["words"]
     assert document["score"] == pytest.approx((first["score"] + second["score"]) / 2)
-
-
-def test_sentences_of_a_document_keep_their_scores(translate):
-    (document,) = translate("A dog runs.\nTwo women read.", return_scores=True)
-    alone = translate(["A dog runs.", "Two women read."], return_scores=True)
-    assert [each["translation_text"] for each in document["sentences"]] == [each["translation_text"] for each in alone]
-    assert [each["score"] for each in document["sentences"]] == pytest.approx(
-        [each["score"] for each in alone], abs=1e-5
-    )
+    for found, alone in zip((first, second), translate(texts, return_scores=True), strict=True):
+        assert found["translation_text"] == alone["translation_text"]
+        assert found["score"] == pytest.approx(alone["score"], abs=1e-5)

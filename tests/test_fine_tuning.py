@@ -75,21 +75,14 @@ def make_library_trainer(model, tokenizer, rows, folder, **options):
 
 
 @each_target
-def test_merged_adapter_gives_the_logits_of_the_unmerged(adapt, tiny_batch, targets):
-    model = adapt(untied_double(), targets)
-    unmerged = model(**tiny_batch).logits
-    torch.testing.assert_close(model.merge_and_unload()(**tiny_batch).logits, unmerged, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.slow
-@each_target
-@pytest.mark.parametrize("num_beams", [1, 4])
-def test_merged_adapter_gives_the_translations_of_the_unmerged(adapt, source, targets, num_beams):
-    plain = untied_double().generate(**source, num_beams=num_beams)
-    model = adapt(untied_double(), targets)
-    unmerged = model.generate(**source, num_beams=num_beams)
-    assert torch.equal(model.merge_and_unload().generate(**source, num_beams=num_beams), unmerged)
-    assert not torch.equal(unmerged, plain)
+def test_merged_adapter_gives_the_logits_and_translations_of_the_unmerged(adapt, tiny_batch, source, targets):
+    plain, model = untied_double(), adapt(untied_double(), targets)
+    logits, merged = model(**tiny_batch).logits, copy.deepcopy(model).merge_and_unload()
+    torch.testing.assert_close(merged(**tiny_batch).logits, logits, rtol=1e-9, atol=1e-9)
+    for num_beams in (1, 4):
+        unmerged = model.generate(**source, num_beams=num_beams)
+        assert torch.equal(merged.generate(**source, num_beams=num_beams), unmerged)
+        assert not torch.equal(plain.generate(**source, num_beams=num_beams), unmerged)
 
 
 def test_adapter_on_the_tied_head_changes_the_output_and_not_the_embedding(adapt, tiny_batch):
@@ -113,12 +106,18 @@ def test_loss_without_logits_sees_the_adapter_on_the_head(adapt, tiny_batch, smo
 
 
 @each_target
-def test_saved_adapter_loads_as_a_model_of_the_library(adapt, base, tiny_batch, tmp_path, targets):
+def test_saved_adapter_loads_and_translates_in_the_pipeline(
+    adapt, base, tiny_batch, tiny_tokenizer, tmp_path, targets
+):
     model = adapt(AutoModelForSeq2SeqLM.from_pretrained(base), targets).float()
     model.save_pretrained(tmp_path / "adapter")
+    tiny_tokenizer.save_pretrained(tmp_path / "adapter")
     again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "adapter")
     assert torch.equal(again(**tiny_batch).logits, model(**tiny_batch).logits)
-    again.check_loaded_weights()
+    ids = model.generate(**tiny_tokenizer(["A dog."], return_tensors="pt"))
+    expected = tiny_tokenizer.decode(ids[0], skip_special_tokens=True)
+    translate = pipeline("translation_en_to_de", model=str(tmp_path / "adapter"))
+    assert translate("A dog.") == [{"translation_text": expected}]
 
 
 def test_saved_adapter_with_trained_tokens_is_taken_for_whole(adapt, base, tiny_batch, tmp_path):
@@ -203,17 +202,6 @@ def test_saved_adapter_with_copies_loads_as_a_model_of_the_library(with_copies, 
     assert (tmp_path / "again" / "adapter_model.safetensors").is_file()
 
 
-@each_target
-def test_saved_adapter_translates_in_the_pipeline(adapt, base, tiny_tokenizer, tmp_path, targets):
-    model = adapt(AutoModelForSeq2SeqLM.from_pretrained(base), targets).float()
-    model.save_pretrained(tmp_path / "adapter")
-    tiny_tokenizer.save_pretrained(tmp_path / "adapter")
-    ids = model.generate(**tiny_tokenizer(["A dog."], return_tensors="pt"))
-    expected = tiny_tokenizer.decode(ids[0], skip_special_tokens=True)
-    translate = pipeline("translation_en_to_de", model=str(tmp_path / "adapter"))
-    assert translate("A dog.") == [{"translation_text": expected}]
-
-
 def test_adapted_model_is_evaluated_by_its_translations(adapt, base, tiny_tokenizer, tmp_path):
     model = adapt(AutoModelForSeq2SeqLM.from_pretrained(base), LAYERS).float()
     rows = [{"input_ids": tiny_tokenizer("A dog.")["input_ids"], "labels": [5, 6, 2]}]
@@ -245,42 +233,28 @@ def test_resized_vocabulary_has_one_size_and_one_matrix(size, multiple, expected
     assert sizes(model) == {expected, model.lm_head.out_features} and is_tied(model)
 
 
-def test_larger_vocabulary_changes_no_score_of_the_old_entries(tiny_batch):
-    model = make_model().double()
+def test_new_entries_change_no_score_of_the_old_ones_and_are_scored_as_an_average_entry(tiny_batch):
+    model = make_model(scale=2.5).double()
     before = model(**tiny_batch).logits
     model.resize_token_embeddings(310)
-    torch.testing.assert_close(model(**tiny_batch).logits[..., :300], before, rtol=1e-12, atol=1e-12)
-
-
-def test_new_entries_are_scored_as_an_average_entry(tiny_batch):
-    model = make_model(scale=2.5).double()
-    model.resize_token_embeddings(310)
     logits = model(**tiny_batch).logits
-    average = logits[..., :300].mean(dim=-1, keepdim=True).expand(-1, -1, 10)
-    spread = logits[..., :300].std()
-    assert (logits[..., 300:] - average).abs().max() < 0.01 * spread
+    torch.testing.assert_close(logits[..., :300], before, rtol=1e-12, atol=1e-12)
+    average = before.mean(dim=-1, keepdim=True).expand(-1, -1, 10)
+    assert (logits[..., 300:] - average).abs().max() < 0.01 * before.std()
 
 
-@pytest.fixture
-def trained_with_new_entries(tiny_tokenizer, tmp_path):
-    """A model with 10 new entries that has learned to answer two of them to a third."""
+def test_new_entries_learn_and_the_model_comes_back_tied_and_whole(tiny_tokenizer, tmp_path):
+    """It learns to answer two of ten new entries to a third."""
     model = make_model()
     model.resize_token_embeddings(310)
     rows = [{"input_ids": [5, 305, 2], "labels": [301, 302, 2]}] * 8
     make_library_trainer(model, tiny_tokenizer, rows, tmp_path, max_steps=60, learning_rate=0.01).train()
-    return model.eval()
-
-
-def test_new_entries_learn(trained_with_new_entries):
-    assert trained_with_new_entries.generate(torch.tensor([[5, 305, 2]]))[0].tolist() == [1, 301, 302, 2]
-
-
-def test_resized_model_comes_back_tied_and_whole(trained_with_new_entries, tmp_path):
-    trained_with_new_entries.save_pretrained(tmp_path / "saved")
+    assert model.eval().generate(torch.tensor([[5, 305, 2]]))[0].tolist() == [1, 301, 302, 2]
+    model.save_pretrained(tmp_path / "saved")
     again = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "saved")
     again.check_loaded_weights()
     assert sizes(again) == {310} and is_tied(again)
-    assert torch.equal(again.model.shared.weight, trained_with_new_entries.model.shared.weight)
+    assert torch.equal(again.model.shared.weight, model.model.shared.weight)
 
 
 # ---- a tokenizer larger than the model's vocabulary ----

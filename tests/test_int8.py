@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from search_checks import pad
-from test_fast_search import random_model, random_sentences, searches  # noqa: F401  (a fixture)
+from search_checks import each_search, pad, random_model, random_sentences
+from test_fast_search import both, searches  # noqa: F401  (a fixture)
 from transformers import AutoModelForSeq2SeqLM, pipeline, pipelines
 
 from vaswani_transformer.cli import main
@@ -79,17 +79,13 @@ def test_projections_of_several_layers_in_one_product_are_those_of_each():
         torch.testing.assert_close(together[:, :, number].flatten(1), layer(states))
 
 
-@pytest.mark.parametrize("num_beams", [1, 4])
+@each_search
 @pytest.mark.parametrize("seed", range(5))
 def test_own_search_finds_what_the_librarys_loop_finds(searches, seed, num_beams):  # noqa: F811
-    model, batch = random_model(seed, torch.float32), pad(random_sentences(seed, 1))
+    model = random_model(seed, torch.float32)
     to_int8(model)
-    found = []
-    for searches.is_allowed in (True, False):
-        options = {"num_beams": num_beams, "return_dict_in_generate": True}
-        found.append(model.generate(**batch, **options))
-    assert searches == [True, False]
-    torch.testing.assert_close(found[0].sequences_scores, found[1].sequences_scores, rtol=0, atol=0.05)
+    ours, theirs = both(searches, model, pad(random_sentences(seed, 1)), num_beams=num_beams)
+    torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=0, atol=0.05)
 
 
 def test_a_model_loads_in_int8_with_every_large_weight_in_a_byte(folder, tiny_batch):
@@ -111,15 +107,10 @@ def test_the_file_of_fp32_weights_does_not_stay_in_memory(folder):
     assert str(folder) not in Path("/proc/self/maps").read_text()
 
 
-def test_pipeline_takes_the_switch(folder):
-    translate = pipeline("translation", model=str(folder), model_kwargs={"quantization_config": INT8})
-    assert translate.model.quantization_method == "vaswani_int8"
-    assert isinstance(translate("a b")[0]["translation_text"], str)
-
-
-def test_pipeline_stays_on_the_cpu_beside_a_gpu(folder, monkeypatch):
+def test_pipeline_takes_the_switch_and_stays_on_the_cpu_beside_a_gpu(folder, monkeypatch):
     monkeypatch.setattr(pipelines.base, "is_torch_cuda_available", lambda: True)  # it would move the model there
     translate = pipeline("translation", model=str(folder), model_kwargs={"quantization_config": INT8})
+    assert translate.model.quantization_method == "vaswani_int8"
     assert translate.device.type == translate.model.device.type == "cpu"
     assert isinstance(translate("a b")[0]["translation_text"], str)
 

@@ -4,29 +4,16 @@
 
 import pytest
 import torch
+from operations import Operations
+from search_checks import each_search
 from tiny import make_model
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from vaswani_transformer.loss_vaswani_transformer import fused_translation_loss, translation_loss
 from vaswani_transformer.modeling_vaswani_transformer import scaled_dot_product_attention
 
 SENSITIVE = ("._softmax", "log_softmax", "aten.exp_", "aten.log.", "layer_norm", "nll_loss")
-LOW = [torch.bfloat16, torch.float16]
-
-
-class RecordDtypes(TorchDispatchMode):
-    """Notes the dtypes that go into operators of some names."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = {}
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        for name in SENSITIVE:
-            if name in str(function):
-                dtypes = {arg.dtype for arg in args if torch.is_tensor(arg) and arg.is_floating_point()}
-                self.seen.setdefault(name, set()).update(dtypes)
-        return function(*args, **(kwargs or {}))
+each_dtype = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+each_loss = pytest.mark.parametrize("return_logits", [True, False], ids=["logits", "fused"])
 
 
 @pytest.fixture
@@ -47,21 +34,25 @@ def loss_and_gradients(model, batch, dtype):
     return loss.detach(), {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
-@pytest.mark.parametrize("dtype", LOW)
-@pytest.mark.parametrize("return_logits", [True, False], ids=["logits", "fused"])
+@each_dtype
+@each_loss
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_softmax_norms_and_loss_see_only_fp32_under_autocast(batch, dtype, return_logits, attention):
     model = make_model()
     model.set_attn_implementation(attention)
-    with RecordDtypes() as record:
+    with Operations() as operations:
         loss, _ = loss_and_gradients(model, {**batch, "return_logits": return_logits}, dtype)
     used = {"layer_norm"} | ({"._softmax"} if attention == "eager" else set())
     used |= {"log_softmax", "nll_loss"} if return_logits else {"aten.exp_", "aten.log."}
-    assert record.seen == {name: {torch.float32} for name in used}
+    seen = set()
+    for function, args, *_ in operations.calls:
+        dtypes = {arg.dtype for arg in args if torch.is_tensor(arg) and arg.is_floating_point()}
+        seen |= {(name, dtype) for name in SENSITIVE if name in str(function) for dtype in dtypes}
+    assert seen == {(name, torch.float32) for name in used}
     assert loss.dtype == torch.float32
 
 
-@pytest.mark.parametrize("dtype", LOW)
+@each_dtype
 def test_sdpa_under_autocast_weighs_in_fp32(dtype):
     """Scores of 100 to 107 in steps of 0.25, where bf16 knows only steps of 0.5, and 1,000 keys, which fp16 cannot sum
     beyond 2,048 nor bf16 beyond 256. The first head reads keys in the first eight features, values in the others."""
@@ -101,8 +92,8 @@ def test_loss_of_large_logits_is_that_of_float64_under_autocast(fused):
     assert rough.item() != pytest.approx(right.item(), rel=1e-5)
 
 
-@pytest.mark.parametrize("dtype", LOW)
-@pytest.mark.parametrize("return_logits", [True, False], ids=["logits", "fused"])
+@each_dtype
+@each_loss
 def test_autocast_gives_the_loss_and_gradients_of_fp32_within_its_error(batch, dtype, return_logits):
     model, batch = make_model(scale=2.0), {**batch, "return_logits": return_logits}
     loss, gradients = loss_and_gradients(model, batch, dtype)
@@ -114,7 +105,7 @@ def test_autocast_gives_the_loss_and_gradients_of_fp32_within_its_error(batch, d
         assert (gradient - expected[name]).norm() <= error * expected[name].norm(), name
 
 
-@pytest.mark.parametrize("dtype", LOW)
+@each_dtype
 def test_eager_softmax_of_a_model_in_low_precision_sums_in_fp32(dtype):
     model = make_model().to(dtype)
     attention = model.model.encoder.layers[0].self_attn
@@ -123,7 +114,7 @@ def test_eager_softmax_of_a_model_in_low_precision_sums_in_fp32(dtype):
     assert weights.unique().tolist() == [torch.tensor(1 / 5000).to(dtype).item()]
 
 
-@pytest.mark.parametrize("dtype", LOW)
+@each_dtype
 def test_layer_norm_of_a_model_in_low_precision_has_fp32_statistics(dtype):
     norm = make_model().to(dtype).model.encoder.layers[0].final_layer_norm
     states = (200 + torch.randn(5, 16, generator=torch.Generator().manual_seed(0))).to(dtype)
@@ -132,16 +123,16 @@ def test_layer_norm_of_a_model_in_low_precision_has_fp32_statistics(dtype):
     torch.testing.assert_close(norm(states).double(), expected, rtol=0.01, atol=0.01)
 
 
-@pytest.mark.parametrize("dtype", LOW)
-@pytest.mark.parametrize("return_logits", [True, False], ids=["logits", "fused"])
+@each_dtype
+@each_loss
 def test_loss_of_a_model_in_low_precision_is_fp32(batch, dtype, return_logits):
     output = make_model().to(dtype)(**batch, return_logits=return_logits)
-    assert (output.loss.dtype, output.nll.dtype) == (torch.float32, torch.float32)
+    assert output.loss.dtype == output.nll.dtype == torch.float32
 
 
-@pytest.mark.parametrize("dtype", LOW)
+@each_dtype
 @pytest.mark.parametrize("autocast", [False, True])
-@pytest.mark.parametrize("num_beams", [1, 4])
+@each_search
 def test_search_sums_log_probabilities_of_low_precision_in_fp32(dtype, autocast, num_beams):
     """Sums of 10 to 20, which bf16 would round to multiples of 0.06 or 0.13, fp16 of 0.008 or 0.016."""
     model = make_model(scale=3.0) if autocast else make_model(scale=3.0).to(dtype)

@@ -14,7 +14,7 @@ import torch
 from accelerator import waits
 from tiny import make_config, make_model
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
-from transformers import masking_utils
+from transformers import EncoderDecoderCache, StaticCache, masking_utils
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from vaswani_transformer import modeling_vaswani_transformer as modeling
@@ -53,13 +53,16 @@ def test_loss_and_gradients_are_those_of_the_cpu_and_nothing_waits(accel, attent
 
 
 @BACKENDS
+@pytest.mark.parametrize("is_static", [False, True])
 @torch.no_grad()
-def test_decoding_step_waits_for_nothing(accel, attention):
+def test_decoding_step_waits_for_nothing(accel, attention, is_static):
     model = make_model(attn_implementation=attention).to(accel)
     mask, encoded = MASK.to(accel), model.get_encoder()(SOURCE.to(accel), attention_mask=MASK.to(accel))
     given = {"encoder_outputs": encoded, "attention_mask": mask, "use_cache": True}
     first, second = LABELS[:, :3].to(accel), LABELS[:, 2:3].to(accel)
-    cache = model(decoder_input_ids=first, **given).past_key_values
+    caches = [StaticCache(model.config, max_cache_len=length) for length in (6, 9)]
+    cache = EncoderDecoderCache(*caches) if is_static else None
+    cache = model(decoder_input_ids=first, past_key_values=cache, **given).past_key_values
     with waits() as found:
         model(decoder_input_ids=second, past_key_values=cache, **given)
     assert found == []

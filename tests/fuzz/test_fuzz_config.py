@@ -30,8 +30,14 @@ def is_finite(value):
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def check_config(overrides):
-    """Makes a configuration, which works and survives saving, or is refused with the name of a field."""
+RATES = [name for name in OWN if float in typing.get_args(KINDS[name])]
+ANY = (
+    changes(OWN) | changes([*WIDTHS, "max_position_embeddings"], st.integers(-2, 2**32)) | changes(RATES, st.floats())
+)
+
+
+@fuzz(28_000, short=180, overrides=ANY)
+def test_any_values_make_a_config_that_works_and_survives_saving_or_are_refused_by_name(overrides):
     try:
         config = make_config(**overrides)
     except REFUSED as raised:
@@ -46,21 +52,6 @@ def check_config(overrides):
                 VaswaniTransformerModel(config)
         return
     assert any(name in error for name in overrides), error
-
-
-@fuzz(20_000, overrides=changes(OWN))
-def test_any_values_make_a_config_that_works_or_are_refused_by_name(overrides):
-    check_config(overrides)
-
-
-@fuzz(4000, short=60, overrides=changes([*WIDTHS, "max_position_embeddings"], st.integers(-2, 2**32)))
-def test_any_sizes_make_a_config_that_works_or_are_refused_by_name(overrides):
-    check_config(overrides)
-
-
-@fuzz(4000, overrides=changes([name for name in OWN if float in typing.get_args(KINDS[name])], st.floats()))
-def test_any_rates_make_a_config_that_works_or_are_refused_by_name(overrides):
-    check_config(overrides)
 
 
 # ---- recipes ----

@@ -9,8 +9,7 @@ import tempfile
 
 import hypothesis
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pandas
 import pytest
 from hypothesis import strategies as st
 from nasty import any_files, fuzz, good_files, is_of_an_old_mac, json_texts, json_values, lines, surrogates, texts
@@ -112,31 +111,22 @@ def write_jsonl(path, pairs):
     return path.with_suffix(".jsonl")
 
 
-def write_json(path, pairs):
-    rows = [{"source": source, "target": target} for source, target in pairs]
-    path.with_suffix(".json").write_text(json.dumps(rows, indent=1))
-    return path.with_suffix(".json")
+WRITERS = {
+    ".jsonl": lambda table, path: table.to_json(path, orient="records", lines=True),
+    ".json": lambda table, path: table.to_json(path, orient="records", indent=1),
+    ".csv": lambda table, path: table.to_csv(path, index=False, quoting=csv.QUOTE_ALL),
+    ".parquet": lambda table, path: table.to_parquet(path),
+}
 
 
-def write_csv(path, pairs):
-    with open(path.with_suffix(".csv"), "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([("source", "target"), *pairs])
-    return path.with_suffix(".csv")
-
-
-def write_parquet(path, pairs):
-    columns = dict(zip(("source", "target"), map(list, zip(*pairs, strict=True)), strict=True))
-    pq.write_table(pa.table(columns), path.with_suffix(".parquet"))
-    return path.with_suffix(".parquet")
-
-
-@pytest.mark.parametrize("write", [write_jsonl, write_json, write_csv, write_parquet])
+@pytest.mark.parametrize("suffix", WRITERS)
 @fuzz(2500, pairs=PAIRS)
-def test_pairs_written_by_other_programs_come_back(place, write, pairs):
-    found = read_pairs(write(place / "pairs", pairs))
-    if write is write_csv:  # a carriage return before a line feed counts as part of the line's end, in fields, too
+def test_pairs_written_by_other_programs_come_back(place, suffix, pairs):
+    path = place / f"pairs{suffix}"
+    WRITERS[suffix](pandas.DataFrame(pairs, columns=["source", "target"]), path)
+    if suffix == ".csv":  # a carriage return before a line feed counts as part of the line's end, in fields, too
         pairs = [tuple(text.replace("\r\n", "\n") for text in pair) for pair in pairs]
-    assert found == pairs
+    assert read_pairs(path) == pairs
 
 
 FIELD = lines.map(lambda text: text.replace("\t", ""))

@@ -32,7 +32,8 @@ def test_a_batch_is_its_texts_one_by_one_on_either_side_and_after_reloading(tiny
     both = tiny_tokenizer(some, text_target=some)
     assert both["input_ids"] == both["labels"] == alone
     for tokenizer in reloaded:
-        assert tokenizer(some)["input_ids"] == alone
+        again = tokenizer(some, text_target=some)
+        assert again["input_ids"] == again["labels"] == alone
     padded = tiny_tokenizer(some, padding=True)
     kept = [
         [token for token, real in zip(ids, mask, strict=True) if real]
