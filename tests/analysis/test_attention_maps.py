@@ -125,8 +125,10 @@ def test_tokens_show_where_words_begin(add_prefix_space):
     assert shown == ["a", "dog", "runs", "##a", "##.", "</s>"]
 
 
-def test_bytes_of_one_character_carry_its_number():
-    assert readable_tokens(train(SENTENCES), "日é")[1] == ["日₁", "##日₂", "##日₃", "##é₁", "##é₂", "</s>"]
+def test_bytes_of_one_character_carry_its_number(tiny_tokenizer):
+    ids, shown = readable_tokens(tiny_tokenizer, "日é")
+    assert ids == tiny_tokenizer("日é")["input_ids"]
+    assert shown == ["日₁", "##日₂", "##日₃", "##é₁", "##é₂", "</s>"]
 
 
 def test_white_space_of_its_own_is_visible():
@@ -143,12 +145,6 @@ def test_special_token_in_a_text_is_shown_as_the_text_it_is():
 def test_tokens_never_show_the_tokenizers_own_alphabet(add_prefix_space, text):
     shown = "".join(readable_tokens(train(SENTENCES, add_prefix_space=add_prefix_space), text)[1])
     assert not set(shown) & set("ĠĊĉÃæð\ufffd \t\n")
-
-
-def test_readable_tokens_are_as_many_as_token_ids(tiny_tokenizer):
-    ids, shown = readable_tokens(tiny_tokenizer, "Zwei  Frauen 日 lesen.")
-    assert ids == tiny_tokenizer("Zwei  Frauen 日 lesen.")["input_ids"]
-    assert len(shown) == len(ids)
 
 
 def test_draw_attention_says_what_to_do():

@@ -94,13 +94,5 @@ def test_cost_is_printed_beside_the_papers():
     assert table["FLOPs, device seconds x matrix rate"] == ("5.00e18", "3.28e18")
     assert table["FLOPs, counted"][0] == table["FLOPs, counted"][1]
     assert table["FLOPs, as Table 2 prints them"] == ("", "3.3e18")
-
-
-def test_printed_cost_holds_every_row_and_how_the_papers_figure_comes_about():
-    cost = estimate_cost(get_recipe("paper-base-en-de"), **SPEED)
-    text = format_cost(cost)
-    names = [row[0] for row in cost_table(cost)]
-    lines = text.splitlines()[: len(names)]
-    assert [line[: len(name)] for line, name in zip(lines, names, strict=True)] == names
     told = "12 h x 8 P100 x 9.5 TFLOP/s = 3.28e18, which Table 2 prints as 3.3e18; by its time a step, 100,000 x 0.4 s"
-    assert told in text.replace("\n", " ")
+    assert told in format_cost(cost).replace("\n", " ")

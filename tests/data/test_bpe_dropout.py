@@ -61,11 +61,6 @@ def naive_draw(ranks, word, rate, rng):
         symbols[place : place + 2] = ["".join(pairs[place])]
 
 
-def test_rate_of_almost_one_leaves_bytes(tokenizer):
-    (row,) = rows_of(tokenizer, ["newer"])
-    assert len(BpeDropout(tokenizer, 1 - 1e-12)(row, 0, 0)["input_ids"]) == len("newer") + 1
-
-
 def test_draws_are_as_likely_as_the_papers(tokenizer):
     word, rate, number = "there", 0.3, 4000
     (row,) = rows_of(tokenizer, [word])

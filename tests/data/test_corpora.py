@@ -73,13 +73,6 @@ def test_text_files_are_paired_line_by_line(load, aligned):
     assert load(**aligned) == PAIRS
 
 
-@pytest.mark.parametrize("name", ["newstest/newstest2014-deen", "newstest/newstest2013", "multi30k/val"])
-def test_real_corpora_are_read_without_loss(load, shared_data, name):
-    files = {side: shared_data / f"{name}.{code}" for side, code in (("source_file", "en"), ("target_file", "de"))}
-    joined = ["".join(f"{line}\n" for line in side).encode() for side in zip(*load(**files), strict=True)]
-    assert joined == [path.read_bytes() for path in files.values()]
-
-
 @pytest.mark.parametrize(("name", "place"), [("target_file", "absent"), ("source_file", "")])
 def test_missing_file_or_a_folder_in_its_place_is_refused(load, aligned, tmp_path, name, place):
     with pytest.raises(FileNotFoundError, match=f"`{name}`"):

@@ -21,20 +21,6 @@ def test_write_lines_replaces_line_feeds_inside_a_line(tmp_path):
     assert (tmp_path / "out").read_bytes() == b"a b\n\nc\n"
 
 
-def test_write_lines_leaves_the_old_file_when_it_fails(tmp_path):
-    path = tmp_path / "out"
-    path.write_text("old")
-
-    def lines():
-        yield "new"
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_lines(lines(), path)
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["out"]
-
-
 def test_write_lines_writes_into_a_device_instead_of_replacing_it(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)

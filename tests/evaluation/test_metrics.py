@@ -7,8 +7,6 @@ from test_paper_bleu import naive_bleu
 from transformers import EvalPrediction
 
 pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
-pytest.importorskip("sacremoses", reason="needs the extra [eval]")
-pytest.importorskip("evaluate", reason="needs the extra [eval]")
 
 from vaswani_transformer.evaluation import METRICS
 from vaswani_transformer.evaluation.metrics import (

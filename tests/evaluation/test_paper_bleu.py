@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
-pytest.importorskip("sacremoses", reason="needs the extra [eval]")
 
 import sacrebleu
 import sacremoses

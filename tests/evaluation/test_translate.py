@@ -47,10 +47,6 @@ def test_translate_gives_one_text_whatever_generate_is_told_to_return(model, tin
     assert list(translate(model, tiny_tokenizer, ["A dog."], **SHORT)) == expected
 
 
-def test_translate_gives_nothing_for_nothing(model, tiny_tokenizer):
-    assert list(translate(model, tiny_tokenizer, [])) == []
-
-
 def test_translate_reads_a_stream_chunk_by_chunk(model, tiny_tokenizer, monkeypatch):
     monkeypatch.setattr(translating, "SENTENCES_PER_CHUNK", 2)
     read = []

@@ -3,6 +3,7 @@
 """The export for CTranslate2: the same numbers as the model, and folders that are whole or not there."""
 
 import json
+import logging
 import sys
 
 import pytest
@@ -115,3 +116,18 @@ def test_a_missing_ctranslate2_names_the_extra(monkeypatch, tmp_path):
     for use in (lambda: export_ctranslate2("model", tmp_path / "out"), lambda: Translator("out")):
         with pytest.raises(ImportError, match=r"`ctranslate2` must be installed .*vaswani-transformer\[export\]"):
             use()
+
+
+# ---- opening an export ----
+
+
+def test_a_folder_that_is_no_export_says_how_to_make_one(save_model, tmp_path):
+    for folder in (tmp_path / "out", save_model()[1]):
+        with pytest.raises(ValueError, match="`folder`"):
+            Translator(folder)
+
+
+def test_settings_that_have_no_effect_are_told(export_model, caplog):
+    with caplog.at_level(logging.WARNING):
+        export_model(search={"repetition_penalty": 1.2, "early_stopping": True})
+    assert "early_stopping=True, repetition_penalty=1.2, which have no effect here" in caplog.text
