@@ -11,13 +11,6 @@ from torch import nn
 from vaswani_transformer.cpu_kernels_vaswani_transformer import Dropout
 
 
-def test_both_models_are_one_network():
-    ours = make_model(vocab_size=50)
-    batch = {"input_ids": torch.randint(3, 50, (2, 6)), "decoder_input_ids": torch.randint(3, 50, (2, 4))}
-    with torch.no_grad():
-        torch.testing.assert_close(benchmark.make_marian(ours)(**batch).logits, ours(**batch).logits)
-
-
 def drop_predictably(monkeypatch):
     """Dropout whose zeros depend on its place in the forward pass alone; that of attention scales by its rate."""
     attend, places = nn.functional.scaled_dot_product_attention, []
@@ -29,25 +22,27 @@ def drop_predictably(monkeypatch):
         zeros = torch.Generator().manual_seed(len(places))
         return states * (torch.rand(states.shape, generator=zeros) >= p) / (1 - p)
 
-    def scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
+    def attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
         return attend(q, k, v, attn_mask, 0.0, is_causal, scale=scale) * (1 + dropout_p)
 
     monkeypatch.setattr(nn.functional, "dropout", dropout)
     without_our_masks = lambda self, states, residual=0.0: nn.Dropout.forward(self, states) + residual  # noqa: E731
     monkeypatch.setattr(Dropout, "forward", without_our_masks)
-    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", scaled_dot_product_attention)
+    monkeypatch.setattr(nn.functional, "scaled_dot_product_attention", attention)
     return places
 
 
-def test_both_models_drop_at_the_same_places(monkeypatch):
+def test_both_models_are_one_network_that_drops_at_the_same_places(monkeypatch):
     rates = {"dropout": 0.1, "attention_dropout": 0.2, "activation_dropout": 0.3}
-    ours = make_model(vocab_size=50, attention_bias=True, num_encoder_layers=3, **rates).train()
-    marian = benchmark.make_marian(ours).train()
+    ours = make_model(vocab_size=50, attention_bias=True, num_encoder_layers=3, **rates)
+    marian = benchmark.make_marian(ours)
     batch = {"input_ids": torch.randint(3, 50, (2, 6)), "decoder_input_ids": torch.randint(3, 50, (2, 4))}
+    with torch.no_grad():
+        torch.testing.assert_close(marian(**batch).logits, ours(**batch).logits)
     places = drop_predictably(monkeypatch)
-    expected = ours(**batch).logits
+    expected = ours.train()(**batch).logits
     places.clear()
-    torch.testing.assert_close(marian(**batch).logits, expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(marian.train()(**batch).logits, expected, rtol=0, atol=1e-5)
     assert {*places} == {0.1, 0.3}
 
 
@@ -67,27 +62,17 @@ def test_both_models_make_the_references_and_nothing_else(num_beams):
         assert [row[1 : 1 + len(own)] for row, own in zip(out.tolist(), references, strict=True)] == references
 
 
-def test_batches_are_of_like_length_and_keep_pairs_together(tmp_path, monkeypatch):
-    monkeypatch.setitem(benchmark.WORKLOADS, "base-references", benchmark.Workload("base", 4, 4, 2))
+def test_batches_are_of_like_length_and_keep_pairs_together(tmp_path):
     for name, texts in (("source", SENTENCES[::2] * 2), ("reference", [f"{text} No." for text in SENTENCES[::2] * 2])):
         (tmp_path / name).write_text("\n".join(texts) + "\n", encoding="utf-8")
     files = str(tmp_path / "source"), str(tmp_path / "reference")
     task = benchmark.Task("ours", "base-references", 1, *files, None)
-    batches = benchmark.make_batches(task, benchmark.WORKLOADS["base-references"])
+    batches = benchmark.make_batches(task, benchmark.Workload("base", 4, 4, 2))
     assert [len(sources) for sources, _ in batches] == [2, 2]
     lengths = [len(row) for sources, _ in batches for row in sources]
     assert lengths == sorted(lengths, reverse=True)
     pairs = [pair for batch in batches for pair in zip(*batch, strict=True)]
     assert all(len(target) > len(source) for source, target in pairs)
-
-
-@pytest.mark.parametrize("name", ["tiny-32", "base-memory"])
-def test_sentences_have_the_workloads_number_and_length(name):
-    workload = benchmark.WORKLOADS[name]
-    sentences = benchmark.synthetic_sentences(workload)
-    assert len(sentences) == workload.num_sentences
-    assert all(sentence[-1] == 2 and min(sentence[:-1]) > 2 for sentence in sentences)
-    assert not workload.source_tokens or {len(sentence) for sentence in sentences} == {workload.source_tokens}
 
 
 def test_ratios_are_medians_over_rounds_of_the_same_round(capsys):

@@ -70,31 +70,29 @@ def test_time_is_counted_on_our_cores_and_not_where_they_idle_or_are_taken_by_th
     assert cores.seconds_used(stat, {10}) == 50
 
 
-@pytest.mark.parametrize("name", ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT", None])
-def test_nothing_watches_where_it_is_set_or_one_thread_computes(name, monkeypatch):
+@pytest.fixture
+def two_threads(monkeypatch):
+    """As on a machine where nothing is set and torch computes with two threads."""
     for each in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(each, raising=False)
-    if name:
-        monkeypatch.setenv(name, "1")
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2 if name else 1)
-    before = threading.active_count()
-    with cores.share_cores():
-        assert threading.active_count() == before
-
-
-def test_nothing_watches_where_the_system_does_not_count(monkeypatch, tmp_path):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
-    monkeypatch.setattr(cores, "_STAT", tmp_path / "none")
+
+
+@pytest.mark.parametrize("case", ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "one thread", "no count"])
+def test_nothing_watches_where_it_is_set_or_useless_or_impossible(case, two_threads, monkeypatch, tmp_path):
+    if case == "one thread":
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    elif case == "no count":
+        monkeypatch.setattr(cores, "_STAT", tmp_path / "none")
+    else:
+        monkeypatch.setenv(case, "1")
     before = threading.active_count()
     with cores.share_cores():
         assert threading.active_count() == before
 
 
-def test_the_command_shares_its_cores(monkeypatch, capsys):
-    for each in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
-        monkeypatch.delenv(each, raising=False)
+def test_the_command_shares_its_cores(two_threads, monkeypatch):
     watched = []
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     monkeypatch.setattr(cores, "_watch", lambda *args: watched.append(args))
     assert cli.main(["recipes"]) == 0
     assert [num_threads for _, num_threads in watched] == [2]

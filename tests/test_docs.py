@@ -16,15 +16,9 @@ from pathlib import Path
 import pytest
 import transformers
 from readme import ROOT, blocks, text_of
-from tiny import SENTENCES, make_model
+from tiny import SENTENCES
 from transformers import pipeline
 
-pytest.importorskip("datasets", reason="needs the extra [train]")
-
-from datasets import Dataset
-
-from vaswani_transformer import VaswaniTransformerTrainer, VaswaniTransformerTrainingArguments
-from vaswani_transformer.data import tokenize_corpus
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import train
 
@@ -96,33 +90,20 @@ def functions_passed(call):
     return list(passed)
 
 
-def assert_in_order(steps, passed):
-    remaining = iter(passed)
-    for function, file in steps:
+def check_path(title, call):
+    """Raises AssertionError unless a call passes the steps of a section's table in their order."""
+    remaining = iter(functions_passed(call))
+    for function, file in path_in(title):
         assert any(name == function and path.startswith(file) for name, path in remaining), function
 
 
-def test_path_of_a_sentence_is_what_runs(tiny_tokenizer, tmp_path):
-    make_model(vocab_size=len(tiny_tokenizer)).save_pretrained(tmp_path)
-    tiny_tokenizer.save_pretrained(tmp_path)
-    translate = pipeline("translation", model=str(tmp_path), device="cpu")
-    assert_in_order(path_in("The path of a sentence"), functions_passed(lambda: translate(["A dog runs."])))
+def test_path_of_a_sentence_is_what_runs(checkpoint):
+    translate = pipeline("translation", model=str(checkpoint), device="cpu")
+    check_path("The path of a sentence", lambda: translate(["A dog runs."]))
 
 
 @pytest.mark.slow
-def test_path_of_a_batch_is_what_runs(tiny_tokenizer, tmp_path):
-    pairs = [{"source": SENTENCES[0], "target": SENTENCES[1]}, {"source": SENTENCES[2], "target": SENTENCES[3]}]
-    trainer = VaswaniTransformerTrainer(
-        make_model(vocab_size=len(tiny_tokenizer)).train(),
-        VaswaniTransformerTrainingArguments(str(tmp_path / "run"), max_steps=2, use_cpu=True, report_to=[]),
-        train_dataset=tokenize_corpus(Dataset.from_list(pairs), tiny_tokenizer),
-        processing_class=tiny_tokenizer,
-    )
-    assert_in_order(path_in("The path of a batch"), functions_passed(trainer.train))
-
-
-@pytest.mark.slow
-def test_path_of_a_resume_is_what_runs(tiny_tokenizer, tmp_path):
+def test_path_of_a_batch_and_of_a_resume_is_what_runs(tiny_tokenizer, tmp_path):
     tiny_tokenizer.save_pretrained(tmp_path / "tokenizer")
     files = {}
     for part, lines in (("source", SENTENCES[::2]), ("target", SENTENCES[1::2])):
@@ -131,10 +112,9 @@ def test_path_of_a_resume_is_what_runs(tiny_tokenizer, tmp_path):
     sizes = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
     batches = {"max_source_tokens_per_batch": 100, "max_target_tokens_per_batch": 100}
     recipe = Recipe(tokenizer=str(tmp_path / "tokenizer"), save_steps=1, max_steps=1, **files, **sizes, **batches)
-    train(recipe, tmp_path / "run", use_cpu=True)
+    check_path("The path of a batch", lambda: train(recipe, tmp_path / "run", use_cpu=True))
     longer = replace(recipe, max_steps=2)
-    passed = functions_passed(lambda: train(longer, tmp_path / "run", use_cpu=True, resume=True))
-    assert_in_order(path_in("The path of a resume"), passed)
+    check_path("The path of a resume", lambda: train(longer, tmp_path / "run", use_cpu=True, resume=True))
 
 
 # ---- the examples of CONTRIBUTING ----
@@ -213,26 +193,17 @@ def followed(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_recipe_added_as_written_trains(followed):
+def test_recipe_metric_and_export_added_as_written_work(followed):
     printed, place = followed
+    run = place / "runs" / "my-corpus"
     assert "Trained my-corpus-small: 2 updates" in printed["recipe"]
-    assert json.loads((place / "runs/my-corpus/recipe.json").read_text())["vocab_size"] == 300
-
-
-@pytest.mark.slow
-def test_metric_added_as_written_is_in_report_results_and_card(followed):
-    printed, place = followed
+    assert json.loads((run / "recipe.json").read_text())["vocab_size"] == 300
     assert re.search(r"^chrF\+\+ +\d+\.\d\d +nrefs:1.*nw:2", printed["metric"], re.MULTILINE)
-    assert "test_chrf_plus_plus" in json.loads((place / "runs/my-corpus/test_results.json").read_text())
-    assert "chrF++" in (place / "runs/my-corpus/README.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.slow
-def test_export_added_as_written_is_a_format_of_the_command(followed):
-    printed, place = followed
+    assert "test_chrf_plus_plus" in json.loads((run / "test_results.json").read_text())
+    assert "chrF++" in (run / "README.md").read_text(encoding="utf-8")
     assert printed["export"].startswith("written: runs/my-corpus-numpy (")
     assert re.fullmatch(r"\(\d+, 64\)\n", printed["numpy"])
-    assert (place / "runs/my-corpus-numpy/weights.npz").is_file()
+    assert (place / "runs" / "my-corpus-numpy" / "weights.npz").is_file()
 
 
 def test_contributing_names_every_marker_and_every_layer():

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scripts/gpu_report.py` at toy sizes on a CPU; what needs a GPU is replaced by a stand-in or says so by name."""
 
-import functools
 import json
 import sys
 import time
@@ -45,9 +44,7 @@ def small(gpu_report, checkpoint, tmp_path, monkeypatch):
 
 @pytest.mark.heavy
 @pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU it takes minutes: run the script")
-def test_report_has_every_section_on_a_cpu(gpu_report, small, tmp_path, monkeypatch):
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
+def test_report_has_every_section_on_a_cpu(gpu_report, small, tmp_path):
     output = tmp_path / "report"
     gpu_report.main(["--output", str(output), "--minutes", "5", "--model", str(small)])
     report = read(output)
@@ -55,62 +52,44 @@ def test_report_has_every_section_on_a_cpu(gpu_report, small, tmp_path, monkeypa
     assert [*sections] == [*gpu_report.SECTIONS] and report["not_reached"] == []
     problems = {name: section["problem"] for name, section in sections.items() if section["problem"]}
     assert problems == {name: f"{name} needs a GPU." for name in gpu_report.NEED_GPU}
-    assert all(section["rows"] for name, section in sections.items() if name not in gpu_report.NEED_GPU)
     rows = {name: section["rows"] for name, section in sections.items()}
+    assert all(rows[name] for name in rows if name not in gpu_report.NEED_GPU)
     assert not [row for section in rows.values() for row in section if "problem" in row]
 
     weights = {row["run"]: row["weights"] for row in rows["resume"]}
     assert weights["whole"] == weights["resumed"] == weights["whole again"] != weights["killed"]
     trained = [row for row in rows["training-base"] if "target tokens/s" in row]
     assert [(row["by"], row["workers"]) for row in trained] == [("ours", 1), ("marian", 1), ("ours", 0)]
-    assert all(row["target tokens/s"] > 0 and row["GiB reserved"] == "needs a GPU" for row in trained)
-    for name in ("ours", "marian"):
-        total = next(row["kernels, ms"] for row in rows["training-base"] if row["by"] == name and "% busy" in row)
-        kinds = [
-            row["ms"] for row in rows["training-base"] if row["by"] == name and row.keys() == {"by", "kind", "ms"}
-        ]
-        assert sum(kinds) == pytest.approx(total) and total > 0
     assert {(row["by"], row["captured"]) for row in rows["decoding"]} == {("ours", "needs a GPU"), ("marian", "")}
-    assert [row["by"] for row in rows["cudnn"]] == ["ours", "marian"]
     assert not torch.backends.cuda.cudnn_sdp_enabled()
-
-    text = (output / "gpu_report.md").read_text(encoding="utf-8")
-    assert "| sentences | by | turn | tokens/s | captured |" in text and "synchronisations needs a GPU." in text
-    assert {path.name for path in output.iterdir()} == {"gpu_report.json", "gpu_report.md"}
-    assert not [*(tmp_path / "elsewhere").iterdir()]
+    assert "| sentences | by | turn |" in (output / "gpu_report.md").read_text(encoding="utf-8")
 
 
 def test_correctness_compares_with_the_numbers_that_were_carried(gpu_report, small, monkeypatch):
-    monkeypatch.setattr(gpu_report, "outcome", functools.partial(changed, gpu_report.outcome))
-    expected, exact, *others = gpu_report.correctness(small)
+    outcome = gpu_report.outcome
+
+    def changed(*arguments):
+        """An outcome of another device: logits higher by 1/4, the loss by a half, gradients three times as large."""
+        logits, loss, gradients = outcome(*arguments)
+        return logits + 0.25, loss * 1.5, gradients * 3
+
+    monkeypatch.setattr(gpu_report, "outcome", changed)
+    expected, *rows = gpu_report.correctness(small)
     assert expected["torch"] == torch.__version__ and expected["smoothed loss"] > 0
-    assert [exact[name] for name in ("attention", "precision", "greedy", "beam")] == ["sdpa", "fp32", 1, 1]
+    assert [(row["attention"], row["precision"]) for row in rows] == [
+        *(("sdpa", "fp32"), ("sdpa", "bf16")),
+        *(("eager", "fp32"), ("eager", "bf16")),
+    ]
+    exact = rows[0]
+    assert (exact["greedy"], exact["beam"]) == (1, 1)
     assert exact["logits"] == pytest.approx(0.25, abs=1e-4)
     assert exact["loss"] == pytest.approx(0.5, abs=1e-5) and exact["gradients"] == pytest.approx(2, abs=1e-5)
-    assert [(row["attention"], row["precision"]) for row in others] == [
-        ("sdpa", "bf16"),
-        ("eager", "fp32"),
-        ("eager", "bf16"),
-    ]
 
 
-def changed(outcome, *arguments):
-    """An outcome of another device: logits higher by 1/4, the loss by a half, gradients three times as large."""
-    logits, loss, gradients = outcome(*arguments)
-    return logits + 0.25, loss * 1.5, gradients * 3
-
-
-def test_correctness_is_left_out_in_one_line_without_a_model(gpu_report, tmp_path):
+def test_correctness_is_left_out_without_a_model(gpu_report, tmp_path):
     gpu_report.main(["--output", str(tmp_path), "--only", "correctness"])
     section = read(tmp_path)["sections"]["correctness"]
-    problem = "correctness was left out: it needs --model FOLDER, which --prepare FOLDER makes."
-    assert section["rows"] == [] and section["problem"] == problem
-
-
-def test_prepare_needs_a_model(gpu_report, tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        gpu_report.main(["--prepare", str(tmp_path)])
-    assert "Add --model FOLDER." in capsys.readouterr().err
+    assert section["rows"] == [] and "--model FOLDER" in section["problem"]
 
 
 def fails(*args, **kwargs):
@@ -121,9 +100,8 @@ PROBLEM = "RuntimeError: libcublas.so.12 not found"
 
 
 def test_contestant_that_fails_leaves_the_other_ones_rows_of_decoding(gpu_report, monkeypatch):
-    translator_of = gpu_report.translator_of
-    working = lambda name, workload: (fails if name == "marian" else translator_of)(name, workload)  # noqa: E731
-    monkeypatch.setattr(gpu_report, "translator_of", working)
+    contestants = {"ours": gpu_report.translator_of, "marian": fails}
+    monkeypatch.setattr(gpu_report, "translator_of", lambda name, workload: contestants[name](name, workload))
     rows = [*gpu_report.decoding()]
     assert [row["sentences"] for row in rows] == [1, 1, 3, 3]
     for row in rows:
@@ -150,19 +128,11 @@ def test_contestants_train_in_this_process_and_one_that_fails_leaves_the_others(
     monkeypatch.setattr(gpu_report, "IS_GPU", True)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     rows = [*gpu_report.training_base()]
-    assert tasks == [
-        ("ours", 1, False),
-        ("marian", 1, False),
-        ("ours", 0, False),
-        ("ours", 1, True),
-        ("marian", 1, True),
-    ]
+    timed, profiled = [("ours", 1), ("marian", 1), ("ours", 0)], [("ours", 1), ("marian", 1)]
+    assert tasks == [(*each, False) for each in timed] + [(*each, True) for each in profiled]
     assert [row.get("problem") for row in rows[:5]] == [None, PROBLEM, None, None, PROBLEM]
     assert rows[3] == {"by": "ours", "kernels, ms": 36.0, "% busy": 90.0}
-    assert rows[5:7] == [
-        {"by": "ours", "kind": "matrix products", "ms": 26.0},
-        {"by": "ours", "kind": "attention", "ms": 10.0},
-    ]
+    assert [(row["kind"], row["ms"]) for row in rows[5:7]] == [("matrix products", 26.0), ("attention", 10.0)]
     assert rows[7] == {"by": "ours", "kind": "matrix products", "name": "nvjet", "calls": 1, "ms": 20.0}
 
 
@@ -201,14 +171,6 @@ def test_nothing_of_a_contestant_stays_behind(gpu_report, name, monkeypatch):
     assert len(models) == 1 and models[0]() is None
 
 
-@pytest.mark.parametrize(("graphs", "answer"), [({"cuda:0": ("stream", "graph")}, "yes"), ({}, "no"), (None, "no")])
-def test_whether_a_search_has_captured_is_told(gpu_report, graphs, answer, monkeypatch):
-    monkeypatch.setattr(gpu_report, "IS_GPU", True)
-    if graphs is not None:
-        monkeypatch.setattr(search._OF_THREAD, "captured", graphs, raising=False)
-    assert gpu_report.has_captured() == answer
-
-
 @pytest.mark.parametrize("is_on", [True, False])
 def test_precision_of_products_can_be_read_as_torch_compile_reads_it(gpu_report, is_on, monkeypatch):
     monkeypatch.setattr(gpu_report, "IS_GPU", True)
@@ -222,20 +184,17 @@ def test_precision_of_products_can_be_read_as_torch_compile_reads_it(gpu_report,
 
 
 def test_failing_section_keeps_its_rows_and_leaves_the_others(gpu_report, tmp_path, monkeypatch):
-    def fails():
+    def broken():
         """Defined."""
-        yield {"first": 1.5}
-        raise RuntimeError("no such kernel")
+        yield {"first": 1234567.0}
+        fails()
 
-    def works():
-        """Defined, too."""
-        yield {"figure": 1234567.0}
-
-    monkeypatch.setattr(gpu_report, "SECTIONS", {"fails": fails, "works": works})
-    gpu_report.run_sections(["fails", "works"], tmp_path, 1)
+    monkeypatch.setattr(gpu_report, "SECTIONS", {"broken": broken, "broken again": broken})
+    gpu_report.run_sections(["broken", "broken again"], tmp_path, 1)
     report = read(tmp_path)
-    assert report["sections"]["fails"]["rows"] == [{"first": 1.5}] and report["not_reached"] == []
-    assert "RuntimeError: no such kernel" in report["sections"]["fails"]["problem"]
+    assert [*report["sections"]] == ["broken", "broken again"] and report["not_reached"] == []
+    for section in report["sections"].values():
+        assert section["rows"] == [{"first": 1234567.0}] and PROBLEM in section["problem"]
     assert "| 1,234,567 |" in (tmp_path / "gpu_report.md").read_text(encoding="utf-8")
 
 

@@ -46,14 +46,6 @@ def test_old_mac_line_ends_are_named(content):
         lines_of(content)
 
 
-@pytest.mark.parametrize(
-    ("content", "lines"),
-    [(b"\r", [""]), (b"a\r", ["a"]), (b"a\rb\n", ["a\rb"]), (b"a\nb\rc", ["a", "b\rc"]), (b"a\r\r\n", ["a\r"])],
-)
-def test_a_carriage_return_in_a_line_is_text(content, lines):
-    assert lines_of(content) == lines
-
-
 def test_a_stream_without_line_ends_is_not_read_as_a_whole():
     class Endless(io.RawIOBase):
         def readline(self, size=-1):

@@ -14,29 +14,18 @@ from transformers import AutoModelForSeq2SeqLM
 NUM_RUNS = 5
 
 
-@pytest.fixture(scope="module")
-def modules():
-    """Names of the modules that the package imports, and of those that the library's own imports leave to it."""
+@pytest.mark.slow
+def test_import_adds_our_files_and_next_to_nothing_of_the_library():
     ours, theirs = benchmark._IMPORTS
     program = f"import sys\n{theirs}\nbefore = set(sys.modules)\n{ours}\nprint(*sys.modules)\n"
     program += "print(*(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    everything, added = done.stdout.splitlines()[-2:]
-    return set(everything.split()), set(added.split())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["datasets", "evaluate", "matplotlib", "sacrebleu", "peft", "pandas"])
-def test_import_leaves_the_extras_alone(name, modules):
-    assert "vaswani_transformer" in modules[0]
-    assert name not in modules[0]
-
-
-@pytest.mark.slow
-def test_import_adds_our_files_and_next_to_nothing_of_the_library(modules):
-    theirs = {name for name in modules[1] if name.split(".")[0] != "vaswani_transformer"}
-    assert {name.split(".")[0] for name in theirs} <= {"html", "transformers"}  # html: Python's list of entities
-    assert len(theirs) <= 5
+    everything, added = ({*line.split()} for line in done.stdout.splitlines()[-2:])
+    assert "vaswani_transformer" in everything
+    assert not everything & {"datasets", "evaluate", "matplotlib", "sacrebleu", "peft", "pandas"}
+    of_others = {name for name in added if name.split(".")[0] != "vaswani_transformer"}
+    assert {name.split(".")[0] for name in of_others} <= {"html", "transformers"}  # html: Python's list of entities
+    assert len(of_others) <= 5
 
 
 def test_loading_draws_no_random_numbers(tmp_path):

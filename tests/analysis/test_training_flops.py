@@ -3,7 +3,7 @@
 import pytest
 import tables
 import torch
-from tables import cost_table, estimate_cost, format_cost, paper_flops, paper_trainings
+from tables import cost_table, estimate_cost, format_cost, paper_trainings
 from tiny import make_config
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration, analysis
@@ -34,27 +34,15 @@ def as_dict(table):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_layer_parameters_are_those_of_the_modules(name):
-    config = make_config(**CONFIGS[name])
-    with torch.device("meta"):
-        model = VaswaniTransformerForConditionalGeneration(config).model
-    counted = tuple(sum(p.numel() for p in stack.layers.parameters()) for stack in (model.encoder, model.decoder))
-    assert layer_parameters(config) == counted
-
-
-@pytest.mark.parametrize("name", CONFIGS)
 def test_training_flops_are_six_for_each_weight_and_token_that_meet(name):
     config = make_config(**CONFIGS[name])
     with torch.device("meta"):
         model = VaswaniTransformerForConditionalGeneration(config)
-    by_source = sum(p.numel() for p in model.model.encoder.layers.parameters())
-    by_target = sum(p.numel() for p in model.model.decoder.layers.parameters()) + model.lm_head.weight.numel()
-    naive = sum(6 * by_source for _ in range(7)) + sum(6 * by_target for _ in range(11))
+    stacks = model.model.encoder, model.model.decoder
+    counted = tuple(sum(p.numel() for p in stack.layers.parameters()) for stack in stacks)
+    assert layer_parameters(config) == counted
+    naive = 6 * (7 * counted[0] + 11 * (counted[1] + model.lm_head.weight.numel()))
     assert training_flops(config, source_tokens=7, target_tokens=11) == naive
-
-
-def test_paper_flops_multiply_device_seconds_by_the_rate():
-    assert paper_flops(device_seconds=8 * 3600, flops_per_second=9.5e12) == pytest.approx(2.736e17)
 
 
 @pytest.mark.parametrize(
@@ -106,13 +94,5 @@ def test_cost_is_printed_beside_the_papers():
     assert table["FLOPs, device seconds x matrix rate"] == ("5.00e18", "3.28e18")
     assert table["FLOPs, counted"][0] == table["FLOPs, counted"][1]
     assert table["FLOPs, as Table 2 prints them"] == ("", "3.3e18")
-
-
-def test_printed_cost_holds_every_row_and_how_the_papers_figure_comes_about():
-    cost = estimate_cost(get_recipe("paper-base-en-de"), **SPEED)
-    text = format_cost(cost)
-    names = [row[0] for row in cost_table(cost)]
-    lines = text.splitlines()[: len(names)]
-    assert [line[: len(name)] for line, name in zip(lines, names, strict=True)] == names
     told = "12 h x 8 P100 x 9.5 TFLOP/s = 3.28e18, which Table 2 prints as 3.3e18; by its time a step, 100,000 x 0.4 s"
-    assert told in text.replace("\n", " ")
+    assert told in format_cost(cost).replace("\n", " ")

@@ -8,8 +8,6 @@ from pathlib import Path
 import make_corpus
 import pytest
 
-pytest.importorskip("datasets", reason="needs the extra [train]")
-
 from vaswani_transformer.data import builtin, load_corpus
 from vaswani_transformer.evaluation.report import load_evaluation_set
 

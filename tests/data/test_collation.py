@@ -18,24 +18,14 @@ def collator(tiny_tokenizer):
     return TranslationCollator(tiny_tokenizer)
 
 
-def test_collator_pads_sources_with_the_padding_token(collator):
-    assert collator(ROWS)["input_ids"].tolist() == [[7, 8, 2], [7, 2, 0]]
-
-
-def test_collator_masks_padding(collator):
-    assert collator(ROWS)["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
-
-
-def test_collator_pads_labels_with_ignored(collator):
-    assert collator(ROWS)["labels"].tolist() == [[9, 2, -100, -100], [9, 10, 11, 2]]
-
-
-def test_collator_makes_int64_tensors(collator):
-    assert {tensor.dtype for tensor in collator(ROWS).values()} == {torch.int64}
-
-
-def test_collator_leaves_other_columns_out(collator):
-    assert set(collator(ROWS)) == {"input_ids", "attention_mask", "labels"}
+def test_collator_pads_both_sides_and_masks_padding(collator):
+    batch = collator(ROWS)
+    assert {tensor.dtype for tensor in batch.values()} == {torch.int64}
+    assert {name: tensor.tolist() for name, tensor in batch.items()} == {
+        "input_ids": [[7, 8, 2], [7, 2, 0]],
+        "attention_mask": [[1, 1, 1], [1, 1, 0]],
+        "labels": [[9, 2, -100, -100], [9, 10, 11, 2]],
+    }
 
 
 def test_collator_makes_no_labels_when_rows_have_none(collator):
@@ -47,28 +37,16 @@ def test_collator_accepts_rows_of_tensors(collator):
     assert collator(rows)["labels"].equal(collator(ROWS)["labels"])
 
 
-TEXTS = [
-    ("A dog reads.", "Ein Hund liest ein Buch."),
-    ("Собака читает книгу.", "狗在看书。"),
-    ("الكلب يقرأ", "कुत्ता किताब पढ़ता है।"),
-]
-
-
-@pytest.mark.parametrize("kept", ["input_ids", "labels", "both"])
-@pytest.mark.parametrize("side", ["right", "left"])
-def test_rows_that_a_map_has_padded_are_refused(collator, tiny_tokenizer, side, kept):
-    sources, targets = map(list, zip(*TEXTS, strict=True))
-    options = {"padding": "max_length", "max_length": 90, "padding_side": side}
-    plain, padded = (tiny_tokenizer(sources, text_target=targets, **each) for each in ({}, options))
-    collator([{name: plain[name][row] for name in plain} for row in range(3)])
-    columns = {name: plain[name] if name == kept else padded[name] for name in ("input_ids", "labels")}
-    with pytest.raises(ValueError, match="Rows must hold no padding, got the id 0. Tokenize without `padding`"):
-        collator([{name: columns[name][row] for name in columns} for row in range(3)])
+@pytest.mark.parametrize("name", ["input_ids", "labels"])
+@pytest.mark.parametrize("ids", [[0, 7, 2], [7, 2, 0]], ids=["left", "right"])
+def test_rows_that_a_map_has_padded_are_refused(collator, name, ids):
+    with pytest.raises(ValueError, match="Rows must hold no padding"):
+        collator([ROWS[0], {**ROWS[1], name: ids}])
 
 
 def test_mask_that_hides_a_token_is_refused(collator):
     rows = [{"input_ids": [7, 8, 9, 2], "attention_mask": [1, 0, 1, 1]}, {"input_ids": [7, 2]}]
-    with pytest.raises(ValueError, match="`attention_mask` must be 1 everywhere, got 0"):
+    with pytest.raises(ValueError, match="`attention_mask`"):
         collator(rows)
 
 

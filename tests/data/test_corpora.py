@@ -3,14 +3,13 @@
 """Corpora from every kind of origin, and the errors of bad ones."""
 
 import json
-import pickle
 
 import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from vaswani_transformer.data import builtin, load_corpus, read_lines
+from vaswani_transformer.data import load_corpus, read_lines
 
 PAIRS = [("A dog.", "Ein Hund."), ('He said "no", twice.', "Er sagte »nein«."), ("", "leer")]
 LANGUAGES = {"source_language": "en", "target_language": "de"}
@@ -57,6 +56,8 @@ def aligned(write):
         (b"a\nb", ["a", "b"]),
         (b"a\r\nb\r\n", ["a", "b"]),
         (b"a\r\r\n", ["a\r"]),
+        (b"\r", [""]),
+        (b"a\nb\rc", ["a", "b\rc"]),
         (b"a\rb\x0bc\x0cd\x1ee\n", ["a\rb\x0bc\x0cd\x1ee"]),
         ("a\u2028b\u2029c\u0085d\u00a0e\n".encode(), ["a\u2028b\u2029c\u0085d\u00a0e"]),
         (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
@@ -72,23 +73,14 @@ def test_text_files_are_paired_line_by_line(load, aligned):
     assert load(**aligned) == PAIRS
 
 
-@pytest.mark.parametrize("name", ["newstest/newstest2014-deen", "newstest/newstest2013", "multi30k/val"])
-def test_real_corpora_are_read_without_loss(load, shared_data, name):
-    files = {side: shared_data / f"{name}.{code}" for side, code in (("source_file", "en"), ("target_file", "de"))}
-    joined = ["".join(f"{line}\n" for line in side).encode() for side in zip(*load(**files), strict=True)]
-    assert joined == [path.read_bytes() for path in files.values()]
-
-
-@pytest.mark.parametrize(
-    ("name", "place"), [("source_file", "absent"), ("target_file", "absent"), ("source_file", "")]
-)
+@pytest.mark.parametrize(("name", "place"), [("target_file", "absent"), ("source_file", "")])
 def test_missing_file_or_a_folder_in_its_place_is_refused(load, aligned, tmp_path, name, place):
-    with pytest.raises(FileNotFoundError, match=f"`{name}` must be an existing file, got .*{place}"):
+    with pytest.raises(FileNotFoundError, match=f"`{name}`"):
         load(**{**aligned, name: tmp_path / place})
 
 
 def test_empty_file_is_refused(load, aligned, write):
-    with pytest.raises(ValueError, match="`target_file` must hold text, got the empty file .*empty.de"):
+    with pytest.raises(ValueError, match="`target_file`"):
         load(**{**aligned, "target_file": write("empty.de", "")})
 
 
@@ -98,19 +90,10 @@ def test_different_line_counts_are_refused_with_both_counts(load, aligned, write
         load(**{**aligned, "target_file": write("other.de", "x\n" * num_lines)})
 
 
-def test_bytes_that_are_not_utf8_are_refused_with_line_and_offset(load, aligned, write):
-    path = write("latin1.de", b"eins\nzwei\n" + "f\u00fcnf\n".encode("latin-1"))
-    message = f"`{path}` must be UTF-8 text, got byte 0xfc in line 3 at byte offset 11"
-    with pytest.raises(ValueError, match=message):
-        load(**{**aligned, "target_file": path})
-
-
 @pytest.mark.parametrize("side", ["source_file", "target_file"])
 def test_old_mac_line_ends_of_one_file_are_named_instead_of_its_line_count(load, aligned, side):
     aligned[side].write_bytes(aligned[side].read_bytes().replace(b"\n", b"\r"))
-    with pytest.raises(
-        ValueError, match=f"{aligned[side]}` must have lines that end in line feeds, got the line ends of"
-    ):
+    with pytest.raises(ValueError, match=f"{aligned[side]}` must have lines that end in line feeds"):
         load(**aligned)
 
 
@@ -132,11 +115,6 @@ def test_changed_file_is_read_again(load, aligned):
     load(**aligned)
     aligned["target_file"].write_text("eins\nzwei\ndrei\n")
     assert [target for _, target in load(**aligned)] == ["eins", "zwei", "drei"]
-
-
-def test_corpus_pickles_by_its_path(aligned, tmp_path):
-    corpus = load_corpus(**aligned, cache_dir=tmp_path / "cache")
-    assert pickle.loads(pickle.dumps(corpus))[1] == corpus[1]
 
 
 # ---- files of pairs ----
@@ -198,7 +176,6 @@ def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
         ("p.jsonl", "\n\n", "p.jsonl` must hold at least one pair, got none"),
         ("p.csv", "source,target\n", "p.csv` must hold at least one pair, got none"),
         ("p.jsonl", '{"source": "a", "target": "b"}\n{"source"\n', "p.jsonl` must hold pairs that can be read"),
-        ("p.jsonl", '{"source": "a", "target": "b"}\n' + "[" * 5000, "p.jsonl` must hold pairs that can be read"),
         ("p.jsonl", '{"source": "a", "target": "b\\ud800"}\n', r"row of 'target', got 'b\\ud800' in line 1"),
         ("p.json", "[" * 5000, "p.json` must hold pairs that can be read"),
         ("p.jsonl", "3\n", "The columns must be .*. The first row of .*p.jsonl has: none"),
@@ -206,16 +183,11 @@ def test_parquet_is_read_in_every_schema(load, tmp_path, rows, languages):
         ("p.jsonl", '{"source": "a", "target": "b"}\n{"source": "a"}\n', "row of 'target', got None in line 2"),
         ("p.jsonl", b'{"source": "a", "target": "\xff"}\n', "p.jsonl` must be UTF-8 text, got byte 0xff in line 1"),
         ("p.json", b'[{"source": "a", "target": "\xff"}]\n', "p.json` must hold pairs .* 'utf-8' .* can't decode"),
-        ("p.json", "[{", "p.json` must hold pairs that can be read"),
         ("p.csv", "source,target\na,b,c\n", "got an error in line 2: 3 columns instead of 2"),
-        ("p.csv", "source,target\na\n", "got an error in line 2: 1 columns instead of 2"),
         ("p.csv", 'source,target\n"a,b\n', "must be a table, got an error in line 2"),
-        ("p.csv", '"source,target\na,b\n', "must be a table, got an error in line 2"),
         ("p.tsv", "source\ttarget\n\na\n", "got an error in line 3: 1 columns instead of 2"),
-        ("p.tsv", "source\ttarget\n\n", "p.tsv` must hold at least one pair, got none"),
         ("p.parquet", "no parquet", "p.parquet` must hold pairs that can be read"),
         ("p.jsonl", '{"en": "a", "de": "b"}\n', "The columns must be .*, got None and None. .*p.jsonl has: en, de"),
-        ("p.jsonl", '{"translation": {"en": "a", "de": "b"}}\n', "got None and None. .* has: en, de"),
     ],
 )
 def test_bad_file_of_pairs_is_refused(load, write, name, content, message):
@@ -254,11 +226,6 @@ def test_dataset_saved_to_disk_is_read_in_both_directions(load, saved):
     assert load(dataset=saved, source_language="de", target_language="en")[0] == PAIRS[0][::-1]
 
 
-def test_dataset_with_one_split_saved_to_disk_is_read(load, tmp_path):
-    datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "saved")
-    assert load(dataset=tmp_path / "saved") == PAIRS
-
-
 def test_folder_of_data_files_is_read_as_a_dataset(load, tmp_path):
     (tmp_path / "data").mkdir()
     datasets.Dataset.from_list(TRANSLATIONS).to_parquet(tmp_path / "data" / "test-00000-of-00001.parquet")
@@ -270,23 +237,11 @@ def test_unknown_split_is_refused(load, saved):
         load(dataset=saved, split="dev", **LANGUAGES)
 
 
-def test_dataset_of_other_languages_is_refused(load, saved):
-    with pytest.raises(ValueError, match="got 'en' and 'fr'. .* has: de, en"):
-        load(dataset=saved, source_language="en", target_language="fr")
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("train.json", '{"source": "a", "tar'),
-        ("train.csv", 'source,target\n1,"2\n3,4'),
-        ("train.parquet", "no Parquet"),
-    ],
-)
-def test_dataset_of_broken_files_is_refused(load, tmp_path, name, content):
+@pytest.mark.parametrize("name", ["train.json", "train.parquet"])
+def test_dataset_of_broken_files_is_refused(load, tmp_path, name):
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / name).write_text(content)
-    with pytest.raises(ValueError, match=r"data` must hold pairs that can be read, got an error: \S+"):
+    (tmp_path / "data" / name).write_text('{"source": "a')
+    with pytest.raises(ValueError, match=r"data` must hold pairs that can be read"):
         load(dataset=tmp_path / "data")
 
 
@@ -295,7 +250,7 @@ def test_truncated_dataset_saved_to_disk_is_refused(load, tmp_path, pattern):
     datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "saved")
     path = next((tmp_path / "saved").glob(pattern))
     path.write_bytes(path.read_bytes()[:40])
-    with pytest.raises(ValueError, match=r"saved` must hold pairs that can be read, got an error: \S+"):
+    with pytest.raises(ValueError, match=r"saved` must hold pairs that can be read"):
         load(dataset=tmp_path / "saved")
 
 
@@ -304,30 +259,6 @@ def test_dataset_without_text_in_every_row_is_refused(load, tmp_path, target):
     datasets.Dataset.from_dict({"source": ["a", "b"], "target": target}).save_to_disk(tmp_path / "saved")
     with pytest.raises(ValueError, match="must hold text in every row of 'target'"):
         load(dataset=tmp_path / "saved")
-
-
-@pytest.fixture
-def small_builtin(monkeypatch):
-    """A built-in corpus of few pairs; counts how often it is read."""
-    read = []
-
-    def read_builtin(split):
-        read.append(split)
-        return iter([(f"{split} {source}", [target]) for source, target in PAIRS])
-
-    monkeypatch.setattr(builtin, "read_builtin", read_builtin)
-    return read
-
-
-@pytest.mark.parametrize("split", ["train", "validation", "test"])
-def test_builtin_corpus_is_loaded_by_name(load, small_builtin, split):
-    assert load(dataset="builtin", split=split) == [(f"{split} {source}", target) for source, target in PAIRS]
-
-
-def test_builtin_corpus_is_read_once(load, small_builtin):
-    for _ in range(2):
-        load(dataset="builtin", split="test")
-    assert small_builtin == ["test"]
 
 
 # ---- origins ----
@@ -347,30 +278,25 @@ def test_corpus_needs_exactly_one_origin(load, options, message):
         load(**options)
 
 
-def test_giant_line_is_refused_by_its_place(tmp_path):
-    (tmp_path / "train.en").write_text("a\n" + "a" * (2**20 + 1) + "\n")
-    (tmp_path / "train.de").write_text("b\nb\n")
+def test_giant_line_is_refused_by_its_place(load, write):
+    files = {"source_file": write("train.en", "a\n" + "a" * (2**20 + 1)), "target_file": write("train.de", "b\nb\n")}
     with pytest.raises(ValueError, match="train.en.*1048576 bytes.* line 2 "):
-        load_corpus(source_file=tmp_path / "train.en", target_file=tmp_path / "train.de")
+        load(**files)
 
 
-@pytest.mark.parametrize("split", ["train", "validation"])
-def test_saved_dataset_without_splits_has_one_alone(tmp_path, split):
+def test_saved_dataset_without_splits_has_one_alone(load, tmp_path):
     datasets.Dataset.from_list(ROWS).save_to_disk(tmp_path / "saved")
-    if split == "train":
-        assert load_corpus(dataset=str(tmp_path / "saved"), split=split).to_list() == ROWS
-    else:
-        with pytest.raises(FileNotFoundError, match="`split` must be train, the only one in .*saved, got validation"):
-            load_corpus(dataset=str(tmp_path / "saved"), split=split)
+    assert load(dataset=tmp_path / "saved", split="train") == PAIRS
+    with pytest.raises(FileNotFoundError, match="`split`"):
+        load(dataset=tmp_path / "saved", split="validation")
 
 
-def test_one_language_for_both_sides_is_refused(tmp_path):
-    (tmp_path / "p.tsv").write_text("en\tde\na\tb\n")
-    with pytest.raises(ValueError, match="must be two of the columns .* got 'en' and 'en'"):
-        load_corpus(pairs_file=tmp_path / "p.tsv", source_language="en", target_language="en")
+def test_one_language_for_both_sides_is_refused(load, write):
+    with pytest.raises(ValueError, match="got 'en' and 'en'"):
+        load(pairs_file=write("p.tsv", "en\tde\na\tb\n"), source_language="en", target_language="en")
 
 
-def test_column_of_text_named_translation_is_no_column_of_pairs(tmp_path):
-    rows = [{"source": "a", "target": "b", "translation": "c"}]
+def test_column_of_text_named_translation_is_no_column_of_pairs(load, tmp_path):
+    rows = [{**row, "translation": "c"} for row in ROWS]
     datasets.Dataset.from_list(rows).to_parquet(tmp_path / "p.parquet")
-    assert load_corpus(pairs_file=tmp_path / "p.parquet").to_list() == [{"source": "a", "target": "b"}]
+    assert load(pairs_file=tmp_path / "p.parquet") == PAIRS

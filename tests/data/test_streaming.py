@@ -78,30 +78,25 @@ def test_state_of_another_kind_of_stream_is_refused_in_words(make_loader, settin
         next(batches)
     loader = make_loader(make_stream(1), **settings)
     loader.load_state_dict(earlier.state_dict())
-    with pytest.raises(
-        ValueError, match="`state` must be that of the same reader, .* 0.2.0 read JSON lines in another"
-    ):
+    with pytest.raises(ValueError, match="`state`"):
         next(iter(loader))
 
 
 @pytest.mark.parametrize("make", [make_stream, make_arrow_stream])
-@pytest.mark.parametrize(("num_processes", "num_shards"), [(1, 1), (2, 4), (3, 4), (3, 2)])
-def test_every_pair_is_read_once_an_epoch_by_one_of_the_processes(make_loader, make, num_processes, num_shards):
+@pytest.mark.parametrize(
+    ("num_processes", "num_shards", "num_workers"),
+    [(1, 1, 0), (2, 4, 0), (3, 4, 0), (3, 2, 0), (2, 1, 2), (2, 4, 2)],
+)
+def test_every_pair_is_read_once_an_epoch_by_one_of_the_readers(
+    make_loader, make, num_processes, num_shards, num_workers
+):
     batches = []
     for index in range(num_processes):
-        read = first_epoch(make_loader(make(num_shards), num_processes=num_processes, process_index=index))
-        assert len([*chain(*read)]) == NUM_PAIRS / num_processes  # else one would read some pairs more often
+        settings = {"num_processes": num_processes, "process_index": index, "num_workers": num_workers}
+        read = first_epoch(make_loader(make(num_shards), **settings))
+        if num_workers == 0:  # else one would read some pairs more often
+            assert len([*chain(*read)]) == NUM_PAIRS / num_processes
         batches += read
-    assert sorted(chain(*batches)) == list(range(NUM_PAIRS))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("num_shards", [1, 4])
-def test_every_pair_is_read_once_an_epoch_by_one_of_the_workers(make_loader, num_shards):
-    batches = []
-    for index in range(2):
-        loader = make_loader(make_stream(num_shards), num_processes=2, process_index=index, num_workers=2)
-        batches += first_epoch(loader)
     assert sorted(chain(*batches)) == list(range(NUM_PAIRS))
 
 
@@ -113,17 +108,16 @@ def test_batches_stay_within_all_limits(make_loader, max_padded_tokens):
         assert max_padded_tokens is None or batch["input_ids"].numel() + batch["labels"].numel() <= max_padded_tokens
 
 
-def padding(batches):
-    real = sum(sum(batch) for batch in batches)
-    return 1 - real / sum(len(batch) * max(batch) for batch in batches)
-
-
 def test_batches_hold_pairs_of_similar_length(make_loader):
     lengths = [2 + number * 7 % 11 for number in range(NUM_PAIRS)]
     rows = [{"input_ids": [5] * length, "labels": [6] * length} for length in lengths]
     loader = make_loader(datasets.Dataset.from_list(rows).to_iterable_dataset())
     batches = [batch["attention_mask"].sum(dim=1).tolist() for batch in islice(loader, 30)]
-    assert padding(batches) < padding([lengths[row : row + 8] for row in range(0, NUM_PAIRS, 8)]) / 2
+    unsorted = [lengths[row : row + 8] for row in range(0, NUM_PAIRS, 8)]
+    padding, without_sorting = (
+        1 - sum(map(sum, rows)) / sum(len(batch) * max(batch) for batch in rows) for rows in (batches, unsorted)
+    )
+    assert padding < without_sorting / 2
 
 
 def test_labels_stay_with_their_sources(make_loader):
@@ -142,12 +136,9 @@ def epochs_of(loader, num_batches=150):
     return found
 
 
-def test_order_is_the_same_for_the_same_seed(make_loader):
-    assert epochs_of(make_loader(seed=3)) == epochs_of(make_loader(seed=3))
-
-
-def test_order_changes_with_the_seed(make_loader):
-    assert epochs_of(make_loader(seed=3))[0] != epochs_of(make_loader(seed=4))[0]
+def test_order_is_that_of_the_seed(make_loader):
+    first, same, other = (epochs_of(make_loader(seed=seed)) for seed in (3, 3, 4))
+    assert first == same and first[0] != other[0]
 
 
 @pytest.mark.parametrize("num_shards", [1, 4])
@@ -190,7 +181,7 @@ def test_state_of_every_position_goes_on_with_the_same_batches(make_loader, kind
     for batch in islice(whole, 70):
         batches.append(numbers(batch))
         states.append(json.loads(json.dumps(whole.state_dict())))
-    assert states[-1]["readers"][0]["epoch"] > 0
+    assert states[-1]["readers"][0]["epoch"] > 0 and len(json.dumps(states[-1])) < 1000
     for position, state in enumerate(states[:-6]):
         loader = make()
         loader.load_state_dict(state)
@@ -212,12 +203,6 @@ def test_state_is_that_of_batches_handed_out_by_two_workers(make_loader):
         assert [numbers(batch) for batch in islice(loader, 3)] == batches[position + 1 : position + 4]
 
 
-def test_state_is_small(make_loader):
-    loader = make_loader()
-    list(islice(loader, 40))
-    assert len(json.dumps(loader.state_dict())) < 1000
-
-
 def test_loader_goes_on_where_its_last_iteration_stopped(make_loader):
     loader = make_loader()
     parts = [numbers(batch) for _ in range(2) for batch in islice(loader, 5)]
@@ -236,15 +221,9 @@ def test_loader_goes_on_with_the_workers_of_the_state(make_loader, before, after
     assert loader.state_dict() == again.state_dict()
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [
-        ({"num_processes": 2}, "'num_processes': 2}, got one with {'num_processes': 1}"),
-        ({"max_source_tokens": 50}, "'max_source_tokens': 50}, got one with {'max_source_tokens': 60}"),
-    ],
-)
-def test_state_of_other_settings_is_refused(make_loader, settings, named):
-    with pytest.raises(ValueError, match=named):
+@pytest.mark.parametrize("settings", [{"num_processes": 2}, {"max_source_tokens": 50}])
+def test_state_of_other_settings_is_refused(make_loader, settings):
+    with pytest.raises(ValueError, match=str(settings)[1:-1]):
         make_loader(**settings).load_state_dict(make_loader().state_dict())
 
 
@@ -281,8 +260,8 @@ def test_text_is_tokenized_as_elsewhere(make_loader, tiny_tokenizer):
 
 
 def test_subwords_are_drawn_anew_in_each_epoch_and_after_a_state(make_loader, tiny_tokenizer):
-    texts = ["A dog runs.", "Two dogs run over there.", "A bird sings in the tree.", "Nobody is running anywhere."]
-    stream = datasets.Dataset.from_list([{"source": text, "target": text} for text in texts]).to_iterable_dataset()
+    text = "A bird sings in the tree of an old park."
+    stream = datasets.Dataset.from_list([{"source": text, "target": text}] * 8).to_iterable_dataset()
 
     def make():
         dropout = BpeDropout(tiny_tokenizer, 0.4, side="target")
@@ -290,22 +269,17 @@ def test_subwords_are_drawn_anew_in_each_epoch_and_after_a_state(make_loader, ti
 
     drawn, states, loader = [], [], make()
     for batch in islice(loader, 30):
-        rows = batch["labels"].tolist()
-        drawn.append([[token for token in row if token != -100] for row in rows])
-        states.append(json.loads(json.dumps(loader.state_dict())))
         assert (batch["labels"] != -100).sum() <= 70
-        sources = tiny_tokenizer.batch_decode(batch["input_ids"], skip_special_tokens=True)
-        assert tiny_tokenizer.batch_decode(drawn[-1], skip_special_tokens=True) == sources
-        assert [[token for token in row if token] for row in batch["input_ids"].tolist()] == [
-            tiny_tokenizer(text)["input_ids"] for text in sources
-        ]
-    longest = max(texts, key=len)
-    of_longest = [tuple(row) for rows in drawn for row in rows if tiny_tokenizer.decode(row[:-1]) == longest]
-    assert len(set(of_longest)) > len(of_longest) / 2
+        assert batch["input_ids"].tolist() == [tiny_tokenizer(text)["input_ids"]] * len(batch["labels"])
+        drawn.append(batch["labels"].clamp(min=0).tolist())
+        assert {*tiny_tokenizer.batch_decode(drawn[-1], skip_special_tokens=True)} == {text}
+        states.append(json.loads(json.dumps(loader.state_dict())))
+    rows = [tuple(row) for batch in drawn for row in batch]
+    assert states[-1]["readers"][0]["epoch"] > 2 and len(set(rows)) > len(rows) / 2
     for position in (0, 4, 13):
         loader = make()
         loader.load_state_dict(states[position])
-        again = [[[t for t in row if t != -100] for row in batch["labels"].tolist()] for batch in islice(loader, 5)]
+        again = [batch["labels"].clamp(min=0).tolist() for batch in islice(loader, 5)]
         assert again == drawn[position + 1 : position + 6]
 
 
@@ -315,12 +289,11 @@ def test_id_outside_the_vocabulary_is_refused_when_it_is_read(make_loader, tiny_
     with pytest.raises(ValueError, match=r"`input_ids` .* \[0, 500\), got 500 in \[500, 5, 5, 5, 2\]"):
         read.extend(number for batch in loader for number in numbers(batch))
     assert 150 < len(read) <= 200 and max(read) < 200  # those of the pools before
-    assert first_epoch(make_loader(vocab_size=FIRST_ID + NUM_PAIRS))
     text = datasets.Dataset.from_list([{"source": "a", "target": "b"}]).to_iterable_dataset()
-    with pytest.raises(ValueError, match=r"`input_ids` must hold token ids in \[0, 3\)"):
+    with pytest.raises(ValueError, match=r"`input_ids` .* \[0, 3\)"):
         next(iter(make_loader(text, tokenizer=tiny_tokenizer, vocab_size=3)))
 
 
 def test_reader_without_a_pair_is_an_error_instead_of_an_endless_search(make_loader):
-    with pytest.raises(ValueError, match="a pair to keep for each of 3 readers .* got none for reader 2"):
+    with pytest.raises(ValueError, match="for each of 3 readers"):
         next(iter(make_loader(make_stream(1, num_pairs=2), num_processes=3, process_index=2)))

@@ -1,7 +1,5 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 import sacrebleu
@@ -9,8 +7,6 @@ from test_paper_bleu import naive_bleu
 from transformers import EvalPrediction
 
 pytest.importorskip("sacrebleu", reason="needs the extra [eval]")
-pytest.importorskip("sacremoses", reason="needs the extra [eval]")
-pytest.importorskip("evaluate", reason="needs the extra [eval]")
 
 from vaswani_transformer.evaluation import METRICS
 from vaswani_transformer.evaluation.metrics import (
@@ -76,8 +72,6 @@ def test_scores_carry_their_signatures():
 # Nearly right translations: one word of each differs.
 WITHOUT_SPACES = {
     "zh": ("那个男人在公园里看一本旧书", "那个男人在公园里看一本新书", "zh"),
-    "zh-CN": ("两只狗在河边跑", "两只猫在河边跑", "zh"),
-    "zh_Hant": ("這個女孩騎著自行車去學校", "這個男孩騎著自行車去學校", "zh"),
     "ZH_TW": ("兩個孩子在海邊玩球", "兩個孩子在河邊玩球", "zh"),
     "zho_Hans": ("孩子们在雪地里玩", "孩子们在草地里玩", "zh"),
     "cmn": ("孩子们在雪地里玩", "孩子们在草地里玩", "zh"),
@@ -86,31 +80,22 @@ WITHOUT_SPACES = {
     "tha_Thai": ("หมาสองตัววิ่งอยู่ในสวน", "แมวสองตัววิ่งอยู่ในสวน", "char"),
     "lo": ("ຜູ້ຊາຍກຳລັງອ່ານປຶ້ມ", "ຜູ້ຍິງກຳລັງອ່ານປຶ້ມ", "char"),
     "km-KH": ("បុរសម្នាក់កំពុងអានសៀវភៅ", "ស្ត្រីម្នាក់កំពុងអានសៀវភៅ", "char"),
-    "my": ("လူတစ်ယောက်စာအုပ်ဖတ်နေသည်", "မိန်းမတစ်ယောက်စာအုပ်ဖတ်နေသည်", "char"),
     "mya": ("လူတစ်ယောက်စာအုပ်ဖတ်နေသည်", "မိန်းမတစ်ယောက်စာအုပ်ဖတ်နေသည်", "char"),
 }
 
 
 @pytest.mark.parametrize("language", WITHOUT_SPACES)
-def test_sacrebleu_counts_characters_when_the_target_has_no_spaces_between_words(language):
+def test_sacrebleu_counts_characters_when_the_target_has_no_spaces_between_words(language, tiny_tokenizer):
     hypothesis, reference, tokenizer = WITHOUT_SPACES[language]
     scores = score_translations([hypothesis], [reference], language)
     expected = naive_bleu([" ".join(hypothesis)], [[" ".join(reference)]])
-    assert scores["sacrebleu"] == pytest.approx(expected)
-    assert scores["sacrebleu"] > 40
+    assert scores["sacrebleu"] == pytest.approx(expected) and expected > 40
     assert f"|tok:{tokenizer}|" in scores["sacrebleu_signature"]
     assert (scores["hypothesis_length"], scores["reference_length"]) == (len(hypothesis), len(reference))
-    assert score_translations([hypothesis], [reference])["sacrebleu"] < 1
     assert scores["chrf"] == score_translations([hypothesis], [reference])["chrf"]
-
-
-@pytest.mark.parametrize("language", WITHOUT_SPACES)
-def test_scores_leave_out_what_needs_spaces_when_the_target_has_none(language, tiny_tokenizer):
-    hypothesis, reference, _ = WITHOUT_SPACES[language]
-    names = {"sacrebleu", "chrf"}
-    assert set(METRICS) & score_translations([hypothesis], [reference], language).keys() == names
+    assert set(METRICS) & scores.keys() == {"sacrebleu", "chrf"}  # the others need spaces
     ids = np.array([[1, 2]])
-    assert make_compute_metrics(tiny_tokenizer, language)(EvalPrediction(ids, ids)).keys() == names
+    assert make_compute_metrics(tiny_tokenizer, language)(EvalPrediction(ids, ids)).keys() == {"sacrebleu", "chrf"}
 
 
 @pytest.mark.parametrize("language", [None, "", "de", "deu", "fra_Latn", "pt-BR", "ru", "ar", "hi", "el", "vi", "tr"])
@@ -131,21 +116,11 @@ def test_paper_bleu_is_that_of_the_language_when_its_code_is_long(long, short):
     assert corpus_paper_bleu(*pair, long) == corpus_paper_bleu(*pair, short)
 
 
-@pytest.fixture
-def no_mecab(monkeypatch):
-    """As without the extras of sacrebleu."""
-    for name in ("ja", "ko"):
-        monkeypatch.setattr(f"sacrebleu.tokenizers.tokenizer_{name}_mecab.MeCab", None)
-
-
-@pytest.mark.parametrize(
-    ("language", "extra"),
-    [("ja", "ja"), ("ja_JP", "ja"), ("jpn_Jpan", "ja"), ("ko", "ko"), ("ko-KR", "ko"), ("kor", "ko")],
-)
-def test_scores_name_the_extra_when_the_tokeniser_is_missing(language, extra, no_mecab):
-    with pytest.raises(ImportError, match=rf"`target_language` {language} must .*'sacrebleu\[{extra}\]'") as caught:
+@pytest.mark.parametrize(("language", "extra"), [("ja_JP", "ja"), ("jpn_Jpan", "ja"), ("ko", "ko"), ("kor", "ko")])
+def test_scores_name_the_extra_when_the_tokeniser_is_missing(language, extra, monkeypatch):
+    monkeypatch.setattr(f"sacrebleu.tokenizers.tokenizer_{extra}_mecab.MeCab", None)
+    with pytest.raises(ImportError, match=rf"`target_language` {language} must .*'sacrebleu\[{extra}\]'"):
         score_translations(["本"], ["本"], language)
-    assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -167,26 +142,16 @@ def test_sacrebleu_counts_the_words_of_mecab(package, language, hypothesis, refe
 # ---- references ----
 
 
-def test_scores_take_the_better_of_several_references():
-    several = [["something else altogether here", reference] for reference in REFERENCES]
-    scores = score_translations(REFERENCES, several)
-    assert {name: scores[name] for name in METRICS} == dict.fromkeys(METRICS, pytest.approx(100.0))
-
-
-def test_scores_take_different_numbers_of_references():
+def test_scores_take_the_better_of_different_numbers_of_references():
     scores = score_translations(REFERENCES, [["something else", REFERENCES[0]], [REFERENCES[1]]])
     assert {name: scores[name] for name in METRICS} == dict.fromkeys(METRICS, pytest.approx(100.0))
     assert scores["paper_bleu_signature"].startswith("nrefs:var|")
 
 
-def test_scores_refuse_different_numbers_of_sentences():
-    with pytest.raises(ValueError, match="got 1 hypotheses and 2 sentences with references"):
-        score_translations(["a"], REFERENCES)
-
-
-def test_scores_refuse_nothing():
-    with pytest.raises(ValueError, match="`references` must hold at least one for each"):
-        score_translations([], [])
+@pytest.mark.parametrize(("hypotheses", "references"), [(["a"], REFERENCES), ([], [])])
+def test_scores_refuse_different_numbers_of_sentences_and_none(hypotheses, references):
+    with pytest.raises(ValueError, match="`references`"):
+        score_translations(hypotheses, references)
 
 
 @pytest.mark.parametrize("references", [REFERENCES, [[reference] for reference in REFERENCES]])
@@ -195,24 +160,6 @@ def test_metric_adds_batches_to_the_score_of_the_whole(references, tmp_path):
     for hypothesis, reference in zip(HYPOTHESES, references, strict=True):
         metric.add_batch(predictions=[hypothesis], references=[reference])
     assert metric.compute(target_language="de") == score_translations(HYPOTHESES, REFERENCES, "de")
-
-
-def test_metric_computes_again_after_a_first_time(tmp_path):
-    metric = TranslationMetric(cache_dir=str(tmp_path))
-    first = metric.compute(predictions=HYPOTHESES, references=REFERENCES)
-    assert metric.compute(predictions=HYPOTHESES, references=REFERENCES) == first
-
-
-def test_metric_gathers_the_batches_of_two_processes(tmp_path):
-    def compute(process_id):
-        cache = {"cache_dir": str(tmp_path), "num_process": 2, "process_id": process_id, "experiment_id": "pair"}
-        metric, part = TranslationMetric(**cache), slice(process_id, process_id + 1)
-        metric.add_batch(predictions=HYPOTHESES[part], references=REFERENCES[part])
-        return metric.compute(target_language="de")
-
-    with ThreadPoolExecutor(2) as pool:  # they meet by locks on files, so that threads serve as well
-        results = list(pool.map(compute, range(2)))
-    assert results == [score_translations(HYPOTHESES, REFERENCES, "de"), None]
 
 
 def test_metric_refuses_an_unknown_option(tmp_path):

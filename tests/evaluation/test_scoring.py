@@ -41,17 +41,14 @@ def test_score_pairs_counts_the_end_of_sentence(tiny_model, tiny_tokenizer):
     assert lengths == [len(tiny_tokenizer.tokenize(target)) + 1 for target in TARGETS]
 
 
-@pytest.mark.parametrize(("given", "alpha"), [(None, 0.3), (0.0, 0.0), (-1.5, -1.5)])
-def test_score_pairs_divides_by_the_length_penalty(tiny_model, tiny_tokenizer, given, alpha):
-    tiny_model.generation_config.length_penalty = 0.3
+@pytest.mark.parametrize(
+    ("given", "alpha", "offset"), [(None, 0.3, 5), (0.0, 0.0, 5), (-1.5, -1.5, 5), (None, 0.3, 0)]
+)
+def test_score_pairs_divides_by_the_length_penalty(tiny_model, tiny_tokenizer, given, alpha, offset):
+    tiny_model.generation_config.update(length_penalty=0.3, length_penalty_offset=offset)
     for score in score_pairs(tiny_model, tiny_tokenizer, SOURCES, TARGETS, length_penalty=given):
-        assert score.score == pytest.approx(score.log_prob / math.pow((5 + score.length) / 6, alpha))
-
-
-def test_score_pairs_knows_the_offset_of_the_model(tiny_model, tiny_tokenizer):
-    tiny_model.generation_config.update(length_penalty=0.7, length_penalty_offset=0)
-    for score in score_pairs(tiny_model, tiny_tokenizer, SOURCES, TARGETS):
-        assert score.score == pytest.approx(score.log_prob / score.length**0.7)
+        penalty = math.pow((offset + score.length) / (offset + 1), alpha)
+        assert score.score == pytest.approx(score.log_prob / penalty)
 
 
 def test_words_have_the_mean_of_their_tokens(tiny_model, tiny_tokenizer):

@@ -64,19 +64,23 @@ def test_two_batches_at_a_time_change_no_result_and_no_order(tiny_model, tiny_to
     assert results(tiny_model, tiny_tokenizer) == expected
 
 
-@pytest.mark.parametrize(("given", "of_each"), [(2, 1), (4, 2), (5, 2)])
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (2, [(1, True)] * 6),
+        (5, [(2, True)] * 6),
+        (2, [(1, True), (1, True), (2, False)]),  # the last of an odd number has all threads
+        (1, [(1, False)] * 4),
+        (2, [(2, False)]),
+    ],
+)
 def test_two_threads_search_at_once_and_share_those_of_torch(
-    given, of_each, tiny_model, tiny_tokenizer, threads, searches
+    given, expected, tiny_model, tiny_tokenizer, threads, searches
 ):
     threads(given)
-    list(translate(tiny_model, tiny_tokenizer, ["A dog."] * 6, max_tokens_per_batch=1, max_new_tokens=2))
-    assert searches == [(of_each, True)] * 6
-
-
-def test_the_last_of_an_odd_number_of_batches_has_all_threads(tiny_model, tiny_tokenizer, threads, searches):
-    threads(2)
-    list(translate(tiny_model, tiny_tokenizer, ["A dog."] * 3, max_tokens_per_batch=1, max_new_tokens=2))
-    assert searches == [(1, True), (1, True), (2, False)]
+    texts = ["A dog."] * len(expected)
+    list(translate(tiny_model, tiny_tokenizer, texts, max_tokens_per_batch=1, max_new_tokens=2))
+    assert searches == expected
 
 
 def test_the_pipeline_searches_two_batches_at_a_time(tiny_model, tiny_tokenizer, threads, searches):
@@ -95,13 +99,6 @@ def test_batches_of_few_texts_are_searched_one_at_a_time(
     options = {"max_tokens_per_batch": budget, "max_new_tokens": 2}
     list(translate(tiny_model, tiny_tokenizer, ["A dog."] * 2 * per_batch, **options))
     assert searches == [(1, True) if is_shared else (2, False)] * 2
-
-
-def test_one_thread_and_one_batch_stay_in_the_callers_thread(tiny_model, tiny_tokenizer, threads, searches):
-    for given, number in [(1, 4), (2, 1)]:
-        threads(given)
-        list(translate(tiny_model, tiny_tokenizer, ["A dog."] * number, max_tokens_per_batch=1, max_new_tokens=2))
-    assert searches == [(1, False)] * 4 + [(2, False)]
 
 
 @pytest.mark.parametrize(
@@ -129,17 +126,15 @@ def test_models_that_sample_by_default_search_one_batch_at_a_time(tiny_model):
 
 def test_disturbed_models_search_one_batch_at_a_time(tiny_model, monkeypatch):
     """The other threads would not see what holds for the caller's, and hooks would see two batches mixed."""
-    with torch.autocast("cpu"):
-        assert not tiny_model._can_search_side_by_side({})
-    with FlopCounterMode(display=False):
-        assert not tiny_model._can_search_side_by_side({})
-    assert not make_model().double()._can_search_side_by_side({})
-    assert not make_model().to("meta")._can_search_side_by_side({})
-    assert not make_model().train()._can_search_side_by_side({})
-    assert tiny_model._can_search_side_by_side({})
+    for context in (torch.autocast("cpu"), FlopCounterMode(display=False)):
+        with context:
+            assert not tiny_model._can_search_side_by_side({})
+    for model in (make_model().double(), make_model().to("meta"), make_model().train()):
+        assert not model._can_search_side_by_side({})
     hook = tiny_model.model.encoder.register_forward_hook(lambda *args: None)
     assert not tiny_model._can_search_side_by_side({})
     hook.remove()
+    assert tiny_model._can_search_side_by_side({})
     monkeypatch.setattr(tiny_model, "generate", lambda **options: None)
     assert not tiny_model._can_search_side_by_side({})
 

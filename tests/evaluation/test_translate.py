@@ -47,10 +47,6 @@ def test_translate_gives_one_text_whatever_generate_is_told_to_return(model, tin
     assert list(translate(model, tiny_tokenizer, ["A dog."], **SHORT)) == expected
 
 
-def test_translate_gives_nothing_for_nothing(model, tiny_tokenizer):
-    assert list(translate(model, tiny_tokenizer, [])) == []
-
-
 def test_translate_reads_a_stream_chunk_by_chunk(model, tiny_tokenizer, monkeypatch):
     monkeypatch.setattr(translating, "SENTENCES_PER_CHUNK", 2)
     read = []
@@ -122,12 +118,6 @@ def test_translate_n_best_gives_words_the_scores_that_score_pairs_gives(model, t
     assert num_compared > 2
 
 
-def test_translate_n_best_begins_with_the_translation(model, tiny_tokenizer):
-    sentences = ["A dog runs in the park.", "A", "Two women"]
-    best = [found[0].text for found in translate_n_best(model, tiny_tokenizer, sentences, 2, **SHORT)]
-    assert best == list(translate(model, tiny_tokenizer, sentences, **SHORT))
-
-
 def test_translate_n_best_does_not_run_the_model_for_a_blank_sentence(model, tiny_tokenizer, monkeypatch):
     monkeypatch.setattr(model, "generate", None)
     assert list(translate_n_best(model, tiny_tokenizer, ["", " \t"], 3)) == [[Hypothesis("", None, None, 0)]] * 2
@@ -141,22 +131,15 @@ def test_translate_n_best_leaves_out_hypotheses_that_do_not_exist(model, tiny_to
     assert sorted(hypothesis.text for hypothesis in hypotheses) == sorted(tiny_tokenizer.decode([id]) for id in words)
 
 
-@pytest.mark.parametrize(
-    ("num_best", "options", "num_beams"), [(5, {}, 4), (3, {"num_beams": 2}, 2), (2, {"num_beams": 1}, 1)]
-)
-def test_translate_n_best_refuses_more_translations_than_beams(model, tiny_tokenizer, num_best, options, num_beams):
-    with pytest.raises(ValueError, match=f"`num_best` must be .* at most `num_beams`, which is {num_beams}, got"):
+@pytest.mark.parametrize(("num_best", "options"), [(5, {}), (3, {"num_beams": 2}), (2, {"num_beams": 1}), (0, {})])
+def test_translate_n_best_refuses_more_translations_than_beams_or_none(model, tiny_tokenizer, num_best, options):
+    with pytest.raises(ValueError, match="`num_best`"):
         translate_n_best(model, tiny_tokenizer, ["A"], num_best, **options)
 
 
-def test_translate_n_best_refuses_less_than_one_translation(model, tiny_tokenizer):
-    with pytest.raises(ValueError, match="`num_best` must be at least 1 .*, got 0"):
-        translate_n_best(model, tiny_tokenizer, ["A"], 0)
-
-
 def test_decoding_overrides_hold_only_what_is_given():
-    assert decoding_overrides(num_beams=2, length_penalty=0.0) == {"num_beams": 2, "length_penalty": 0.0}
-    assert decoding_overrides(length_penalty_offset=0.0) == {"length_penalty_offset": 0.0}
+    given = {"num_beams": 2, "length_penalty": 0.0, "length_penalty_offset": 0.0}
+    assert decoding_overrides(**given) == given
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,9 @@ QUALIFIED = [
 ]
 
 
+IDS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+
+
 def small(name, **overrides):
     """A random model of a preset's form in float64, in which no bias or norm is trivial."""
     torch.manual_seed(0)
@@ -126,8 +129,7 @@ def test_search_is_near_the_papers(save_model, tmp_path):
 def test_greedy_model_stays_one_and_its_card_says_so(save_model, tmp_path, num_beams):
     folder = save_model()[1]
     chosen = {"num_beams": num_beams, "length_penalty": 0.6, "early_stopping": "never", "max_length": 20}
-    ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-    (folder / "generation_config.json").write_text(json.dumps(chosen | ids), encoding="utf-8")
+    (folder / "generation_config.json").write_text(json.dumps(chosen | IDS), encoding="utf-8")
     stock = export_marian(folder, tmp_path / "stock")
     search = GenerationConfig.from_pretrained(stock)
     assert (search.num_beams, search.max_length, search.max_new_tokens) == (1, 257, None)
@@ -135,48 +137,30 @@ def test_greedy_model_stays_one_and_its_card_says_so(save_model, tmp_path, num_b
     assert "searches greedily" in (stock / "README.md").read_text(encoding="utf-8")
 
 
-def test_other_options_of_the_search_are_kept(save_model, tmp_path):
-    model, folder = save_model()
-    chosen = {"no_repeat_ngram_size": 3, "repetition_penalty": 1.2, "bad_words_ids": [[5]]}
-    model.generation_config.update(**chosen)
-    model.save_pretrained(folder)
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"no_repeat_ngram_size": 3, "repetition_penalty": 1.2, "bad_words_ids": [[5]]},
+        {"num_beams": 2, "length_penalty": 0.9},
+    ],
+)
+def test_options_of_the_search_that_transformers_has_are_kept(save_model, tmp_path, chosen):
+    folder = save_model(search={**chosen, "length_penalty_offset": 0})[1]
     search = GenerationConfig.from_pretrained(export_marian(folder, tmp_path / "stock"))
     assert {name: getattr(search, name) for name in chosen} == chosen
+    assert search.early_stopping == "never"
     assert not hasattr(search, "length_penalty_offset") and not hasattr(search, "max_new_tokens_over_source")
 
 
-@pytest.fixture
-def endless_stock(save_model, tmp_path):
-    """Function that exports a model that never ends by itself, and loads the export as bare transformers does."""
-
-    def make(**chosen):
-        model, folder = save_model()
-        model.generation_config.update(suppress_tokens=[2], **chosen)
-        model.save_pretrained(folder)
-        return AutoModelForSeq2SeqLM.from_pretrained(export_marian(folder, tmp_path / "stock"))
-
-    return make
-
-
 @pytest.mark.parametrize("num_beams", [1, 4])
-@pytest.mark.parametrize(("limit", "length"), [({"max_length": 6}, 6), ({"max_new_tokens": 6}, 7)], ids=str)
-@pytest.mark.parametrize("is_config", [False, True], ids=["argument", "config"])
-def test_limit_of_the_call_wins(endless_stock, limit, length, num_beams, is_config):
-    stock, source = endless_stock(max_new_tokens=17), torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
-    options = {"generation_config": GenerationConfig(**limit)} if is_config else limit
-    assert stock.generate(source, num_beams=num_beams, **options).shape == (2, length)
-
-
-def test_limit_of_the_model_holds_without_one_in_the_call(endless_stock):
-    assert endless_stock(max_new_tokens=17).generate(torch.tensor([[5, 6, 7, 2]]), num_beams=1).shape == (1, 18)
-
-
-def test_beams_that_were_chosen_as_in_transformers_are_kept(save_model, tmp_path):
-    folder = save_model()[1]
-    ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-    GenerationConfig(num_beams=2, length_penalty=0.9, length_penalty_offset=0, **ids).save_pretrained(folder)
-    search = GenerationConfig.from_pretrained(export_marian(folder, tmp_path / "stock"))
-    assert (search.num_beams, search.length_penalty, search.early_stopping) == (2, 0.9, "never")
+def test_limit_of_the_call_wins_and_that_of_the_model_holds_without(save_model, tmp_path, num_beams):
+    folder = save_model(search={"suppress_tokens": [2], "max_new_tokens": 17})[1]  # it never ends by itself
+    stock = AutoModelForSeq2SeqLM.from_pretrained(export_marian(folder, tmp_path / "stock"))
+    source = torch.tensor([[5, 6, 7, 2], [8, 2, 0, 0]])
+    for limit, length in (({}, 18), ({"max_length": 6}, 6), ({"max_new_tokens": 6}, 7)):
+        assert stock.generate(source, num_beams=num_beams, **limit).shape == (2, length)
+        config = {"generation_config": GenerationConfig(**limit)} if limit else {}
+        assert stock.generate(source, num_beams=num_beams, **config).shape == (2, length)
 
 
 def test_code_of_the_card_runs_as_it_stands(save_model, tmp_path, capsys):

@@ -43,13 +43,10 @@ def test_curves_are_the_figures_of_the_log(figures, tmp_path):
     }
 
 
-def test_other_runs_are_drawn_as_far_as_they_went(tmp_path):
+def test_other_runs_are_drawn_as_far_as_they_went_in_the_first_runs_folder(tmp_path):
     runs = [write_log(tmp_path / name, steps) for name, steps in (("run", 30), ("short", 20))]
     found = curves(training_curves.draw(runs))
     assert found["validation perplexity", "short"] == [(10, math.exp(2)), (20, math.exp(1))]
     assert len(found["validation perplexity", "run"]) == 3
-
-
-def test_picture_lies_in_the_first_runs_folder(tmp_path):
-    training_curves.main([str(write_log(tmp_path / "run", 30))])
+    training_curves.main([*map(str, runs)])
     assert (tmp_path / "run" / "training_curves.png").read_bytes().startswith(b"\x89PNG")

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import math
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -16,7 +17,6 @@ import processes
 import pytest
 import torch
 import train_table3
-from align import align_words, token_words
 from measure_speed import describe_speed, measure_speed, synthetic_pairs
 from safetensors.torch import save_file
 from sweep import CHOICES, draw_sweep, format_sweep, sweep
@@ -29,6 +29,11 @@ from vaswani_transformer.data import TokenBatchSampler
 from vaswani_transformer.evaluation.report import evaluate_model, load_evaluation_set
 from vaswani_transformer.evaluation.translate import translate
 from vaswani_transformer.training.recipes import Recipe, get_recipe
+
+pytest.importorskip("matplotlib", reason="needs the extra [viz]")
+
+from draw_attention import draw_attention
+from figures import draw_positions, draw_schedules
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts" / "paper"
 
@@ -49,42 +54,26 @@ def run(monkeypatch, tmp_path, capsys):
 # ---- tables ----
 
 
-def test_table1_takes_sizes(run):
-    rows = [line.split() for line in run("tables.py", "table1", "--n", 70, "--d", 100, "--r", 7).splitlines()[1:5]]
-    assert rows[1][-5] == f"{70 * 100**2:,}"
-    assert rows[3][-1] == "10"
-
-
-def test_table3_takes_a_vocabulary(run):
-    assert "with 32,000 shared" in run("tables.py", "table3", "--vocab-size", 32000)
-
-
-def test_cost_of_a_recipe_stands_beside_the_papers(run):
-    text = run("tables.py", "cost", "--recipe", "paper-base-en-de", "--tokens-per-second", 50000)
-    assert "unknown" in text and next(line for line in text.splitlines() if "hours" in line).split() == [
-        "hours",
-        f"{5e9 / 50000 / 3600:.3g}",
-        "12",
-    ]
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("table1 --n 70 --d 100 --r 7", rf"(?s){70 * 100**2:,}.*\D{70 // 7}\n"),
+        ("table3 --vocab-size 32000", "with 32,000 shared"),
+        ("cost --recipe paper-base-en-de --tokens-per-second 50000", rf"hours +{5e9 / 50000 / 3600:.3g} +12\n"),
+    ],
+)
+def test_tables_take_sizes_and_speeds(words, shown, run):
+    assert re.search(shown, run("tables.py", *words.split()))
 
 
 # ---- layers ----
 
 
-@pytest.fixture(scope="module")
-def layers():
-    return measure_layers.measure_layers([128, 256, 512], d=8, repeats=1)
-
-
-def test_memory_of_eager_attention_alone_grows_as_n_squared(layers):
-    memory = layers[1]
-    assert measure_layers.fit_exponent(memory["attention, eager"]) == pytest.approx(2, abs=0.03)
-    assert all(measure_layers.fit_exponent(memory[name]) <= 1.05 for name in memory if name != "attention, eager")
-
-
-def test_eager_attention_holds_scores_and_weights_of_all_heads(layers):
-    for n, count in layers[1]["attention, eager"].items():
+def test_eager_attention_alone_holds_scores_and_weights_of_all_heads():
+    memory = measure_layers.measure_layers([128, 256, 512], d=8, repeats=1)[1]
+    for n, count in memory.pop("attention, eager").items():
         assert 2 * 4 * 8 * n**2 <= count <= 2.3 * 4 * 8 * n**2
+    assert all(measure_layers.fit_exponent(sizes) <= 1.05 for sizes in memory.values())
 
 
 def test_exponent_is_fitted_over_the_upper_half():
@@ -101,7 +90,6 @@ def test_peak_memory_is_what_is_held_at_once():
 
 
 def test_layers_are_measured_and_drawn(run):
-    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
     words = "--d 8 --lengths 8 16 --repeats 1 --device cpu --backward --output layers.svg".split()
     text = run("measure_layers.py", *words)
     assert "forward and backward, d = 8" in text and "Memory in MiB" in text
@@ -112,9 +100,6 @@ def test_layers_are_measured_and_drawn(run):
 
 
 def test_positions_hold_the_formula():
-    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
-    from figures import draw_positions
-
     table, products = draw_positions(64, 30).axes[:2]
     expected = [sum(math.cos(k / 10_000 ** (2 * i / 64)) for i in range(32)) for k in range(-15, 15)]
     np.testing.assert_allclose(products.get_lines()[0].get_ydata(), expected, rtol=0, atol=64 * 2e-7)
@@ -122,9 +107,6 @@ def test_positions_hold_the_formula():
 
 
 def test_schedule_is_equation_3_with_its_peak():
-    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
-    from figures import draw_schedules
-
     lines = draw_schedules([512, 1024], [4321]).axes[0].get_lines()
     steps = lines[0].get_xdata().tolist()
     assert (steps[0], steps[-1], 4321 in steps, len(lines)) == (1, 100_000, True, 2)
@@ -134,15 +116,11 @@ def test_schedule_is_equation_3_with_its_peak():
 
 @pytest.mark.parametrize("words", [["positions", "--d-model", 8], ["learning-rate", "--max-steps", 20]], ids=str)
 def test_figure_is_written(words, run):
-    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
     run("figures.py", *words, "--output", "figure.png")
     assert Path("figure.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_attention_is_drawn_with_its_weights_and_tokens(trained, tiny_tokenizer, run):
-    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
-    from draw_attention import draw_attention
-
     source, model = "A dog runs.", make_model(scale=2.5)
     (target,) = translate(model, tiny_tokenizer, [source])
     printed = run("draw_attention.py", "--model", trained, "--source", source, "--output", "attention.png")
@@ -164,17 +142,6 @@ def test_attention_is_drawn_with_its_weights_and_tokens(trained, tiny_tokenizer,
 
 
 # ---- alignment ----
-
-
-def test_token_counts_for_each_of_its_words_and_the_first_of_equal_words_wins():
-    # The second source token lies in both source words, the first target token in both target words; </s> in none.
-    source_words = token_words("ab cd", [(0, 2), (1, 4), (3, 5), (0, 0)])
-    target_words = token_words("  e\u0301 f", [(2, 6), (5, 6), (0, 0)])
-    assert source_words.tolist() == [[True, False], [True, True], [False, True], [False, False]]
-    assert target_words.tolist() == [[True, True], [False, True], [False, False]]
-    # Target word 0: 0.25 + 0.125 for each source word. Target word 1: that and 0 + 0.125, 0.125 + 0.5.
-    weights = np.array([[0.25, 0.125, 0.25, 0.375], [0.0, 0.125, 0.5, 0.375], [0.0, 0.0, 0.0, 1.0]])
-    assert align_words(weights, source_words, target_words) == [(0, 0), (1, 1)]
 
 
 def tokens_of_words(tokenizer, text):
@@ -335,16 +302,14 @@ def test_search_is_that_of_generate_with_the_value(choice, values, trained, corp
 def test_sweep_shows_only_what_was_measured(trained, corpus):
     (found,) = sweep("num_beams", trained, corpus, values=[1], **LIMIT)
     del found["test_paper_bleu"]
-    head, line = (row.split("  ") for row in format_sweep("num_beams", [found]).splitlines()[:2])
-    assert [cell.strip() for cell in head if cell] == ["num_beams", "sacreBLEU", "chrF", "length ratio", "seconds"]
-    assert len([cell for cell in line if cell]) == 5
-    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
+    head, line = (re.split("  +", row.strip()) for row in format_sweep("num_beams", [found]).splitlines()[:2])
+    assert head == ["num_beams", "sacreBLEU", "chrF", "length ratio", "seconds"]
+    assert len(line) == 5
     (line,) = draw_sweep("num_beams", [found]).axes[0].lines
     assert line.get_label() == "sacreBLEU"
 
 
 def test_sweep_prints_a_line_for_each_value_and_writes_scores_and_picture(trained, corpus, run):
-    pytest.importorskip("matplotlib", reason="needs the extra [viz]")
     data = ["--model", trained, "--source", corpus["source_file"], "--reference", corpus["target_file"]]
     files = ["--results", "sweep.json", "--output", "sweep.svg"]
     text = run("sweep.py", "num-beams", *data, "--values", 1, 2, "--max-new-tokens-over-source", 3, *files)
@@ -353,9 +318,6 @@ def test_sweep_prints_a_line_for_each_value_and_writes_scores_and_picture(traine
     results = json.loads(Path("sweep.json").read_text(encoding="utf-8"))["results"]
     assert [point["test_num_beams"] for point in results] == [1, 2]
     assert "<svg" in Path("sweep.svg").read_text(encoding="utf-8")
-    assert "chose 5 for base and 20 for big." in format_sweep(
-        "num_averaged_snapshots", [{**each, "num_averaged_snapshots": 1} for each in results]
-    ).replace("\n", " ")
 
 
 @pytest.mark.parametrize("choice", CHOICES)
@@ -377,11 +339,7 @@ def test_row_scaled_to_the_papers_base_is_the_papers_row(name):
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("base", (3, 128, 512, 8, 16, 16, 0.1, 0.1, 2500)),
-        ("A4", (3, 128, 512, 32, 4, 4, 0.1, 0.1, 2500)),
         ("B1", (3, 128, 512, 8, 4, 16, 0.1, 0.1, 2500)),
-        ("C1", (1, 128, 512, 8, 16, 16, 0.1, 0.1, 2500)),
-        ("D3", (3, 128, 512, 8, 16, 16, 0.1, 0.0, 2500)),
         ("big", (3, 256, 1024, 16, 16, 16, 0.3, 0.1, 7500)),
     ],
 )
@@ -392,11 +350,10 @@ def test_row_at_tiny_size_has_these_values(name, values):
     assert (*sizes, config.dropout, recipe.label_smoothing_factor, recipe.max_steps) == values
 
 
-def test_row_that_does_not_scale_is_refused():
-    with pytest.raises(ValueError, match="`num_encoder_layers` must scale by 2 / 6, got 4"):
-        scaled_recipe("C1", get_recipe("multi30k-table3", num_encoder_layers=4))
-    with pytest.raises(ValueError, match="`dropout` must scale"):
-        scaled_recipe("D1", get_recipe("multi30k-table3", dropout=0.0))
+@pytest.mark.parametrize(("name", "change"), [("C1", {"num_encoder_layers": 4}), ("D1", {"dropout": 0.0})])
+def test_row_that_does_not_scale_is_refused(name, change):
+    with pytest.raises(ValueError, match=f"`{next(iter(change))}` must scale"):
+        scaled_recipe(name, get_recipe("multi30k-table3", **change))
 
 
 @pytest.fixture(scope="module")
