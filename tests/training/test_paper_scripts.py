@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from sweep import CHOICES, draw_sweep, format_sweep, sweep
 from tiny import SENTENCES, make_model, strip_white_space
 from toy_language import make_pairs, tiny_recipe
-from train_table3 import ROWS, format_rows, scaled_recipe, train_rows
+from train_table3 import BASE, ROWS, format_rows, scaled_recipe, train_rows
 
 from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.data import TokenBatchSampler
@@ -344,7 +344,7 @@ def test_row_scaled_to_the_papers_base_is_the_papers_row(name):
     ],
 )
 def test_row_at_tiny_size_has_these_values(name, values):
-    recipe = scaled_recipe(name, get_recipe("multi30k-table3"))
+    recipe = scaled_recipe(name, get_recipe(BASE))
     config = recipe.model_config()
     sizes = (config.num_encoder_layers, config.d_model, config.d_ff, config.num_heads, config.d_k, config.d_v)
     assert (*sizes, config.dropout, recipe.label_smoothing_factor, recipe.max_steps) == values
@@ -353,7 +353,7 @@ def test_row_at_tiny_size_has_these_values(name, values):
 @pytest.mark.parametrize(("name", "change"), [("C1", {"num_encoder_layers": 4}), ("D1", {"dropout": 0.0})])
 def test_row_that_does_not_scale_is_refused(name, change):
     with pytest.raises(ValueError, match=f"`{next(iter(change))}` must scale"):
-        scaled_recipe(name, get_recipe("multi30k-table3", **change))
+        scaled_recipe(name, get_recipe(BASE, **change))
 
 
 @pytest.fixture(scope="module")
