@@ -121,7 +121,7 @@ def test_path_of_a_batch_and_of_a_resume_is_what_runs(tiny_tokenizer, tmp_path):
 
 CONTRIBUTING = "docs/CONTRIBUTING.md"
 STEP = re.compile(
-    r"(?:[Ii]n\s`(?P<changed>[\w/.]+)`:\s+```diff|[Aa]s\s`(?P<new>[\w/.]+)`:\s+```python|```(?P<run>python|bash))\n"
+    r"(?:[Ii]n\s`(?P<changed>[\w/.]+)`:\s+```diff|[Aa]s\s`(?P<new>[\w/.-]+)`:\s+```(?:python|yaml)|```(?P<run>python|bash))\n"
     r"(?P<code>.*?)```",
     re.DOTALL,
 )

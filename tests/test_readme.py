@@ -60,12 +60,20 @@ RUN_HERE = {
 
 # Commands that another test runs: its name, with a word that must stand in it or in a function that it leads to.
 RUN_ELSEWHERE = {
+    "vaswani-transformer recipes small": (
+        "training/test_recipes.py::test_printed_recipe_is_the_start_of_ones_own",
+        'recipe_text("small")',
+    ),
+    "vaswani-transformer train --recipe mine.yaml": (
+        "cli/test_cli_training.py::test_run_by_a_file_of_ones_own_is_repeated_by_its_recipe",
+        '"mine.yaml"',
+    ),
     "bash scripts/quickstart.sh": (
         "test_quickstart.py::test_quickstart_trains_scores_and_translates",
         "quickstart.sh",
     ),
     "bash scripts/export_onnx.sh": (
-        "export/test_browser.py::test_node_and_browser_translate_as_python_does",
+        "export/test_browser.py::test_browser_translates_as_python_does",
         "export_onnx.sh",
     ),
     "python scripts/gpu_report.py": ("test_gpu_report.py::test_report_has_every_section_on_a_cpu", "gpu_report"),
@@ -116,13 +124,17 @@ TRAININGS = (
     "runs/new --train-source train.en domain.en --train-target train.de domain.de --bpe-dropout-side target",
 )
 OPTIONS_RUN_ELSEWHERE = {
+    "--recipe runs/mine/recipe.json": (
+        "cli/test_cli_training.py::test_run_by_a_file_of_ones_own_is_repeated_by_its_recipe",
+        '"run/recipe.json"',
+    ),
     **dict.fromkeys(
         ("--minutes 30", "--recipe small --minutes 30"),
         ("training/test_first_minutes.py::test_minutes_become_updates_that_a_resume_keeps", "--minutes"),
     ),
     "--report-to tensorboard": (
-        "training/test_trackers.py::test_tensorboard_receives_the_figures_of_the_log_under_their_names",
-        "tensorboard",
+        "training/test_arguments.py::test_report_to_takes_what_the_library_takes",
+        "report_to",
     ),
     "--dataset wmt/wmt14 --dataset-config de-en": (
         "training/test_wmt14_dry_run.py::test_recipe_asks_the_library_for_wmt14_on_the_hub",
@@ -209,7 +221,7 @@ def test_every_command_of_the_pages_is_in_the_tables_and_the_tables_have_no_othe
 
 def test_readme_and_docs_name_commands_of_every_kind():
     named = {words[0] for command in ALL_COMMANDS if (words := words_for_main(command))}
-    assert named == set(cli._COMMANDS)
+    assert named == set(cli.build_parser()._subparsers._group_actions[0].choices)
 
 
 def marks(command):

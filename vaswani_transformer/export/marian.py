@@ -18,7 +18,7 @@ from typing import Any, cast
 import torch
 from huggingface_hub import ModelCard, ModelCardData
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 
 from ..evaluation.loading import is_hub_id, load_for_inference
 from ..evaluation.translate import decoding_config

@@ -62,7 +62,7 @@ def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
         for metric, label in metric_names(test).items():
             metrics[metric] = label
             signatures.append(f"{label}: `{test[f'test_{metric}_signature']}`")
-    card = ModelCard.from_template(
+    card: ModelCard = ModelCard.from_template(
         ModelCardData(
             language=[language for language in (recipe.source_language, recipe.target_language) if language] or None,
             datasets=hub_datasets(data),
@@ -151,7 +151,8 @@ def _recipe_file(recipe: Recipe) -> str:
     values = dataclasses.asdict(recipe)
     languages = ("source_language", "target_language")  # else the names of files would tell them
     own = {name: value for name, value in values.items() if value != default[name] or name in languages}
-    return yaml.safe_dump(without_folders(own), sort_keys=False, allow_unicode=True, width=100)
+    text: str = yaml.safe_dump(without_folders(own), sort_keys=False, allow_unicode=True, width=100)
+    return text
 
 
 def _data_names(data: Mapping[str, Any]) -> str:

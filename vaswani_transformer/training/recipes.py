@@ -581,7 +581,7 @@ def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict
     """
     own_languages = values.get("source_language"), values.get("target_language")
     others = {name: value for name, value in values.items() if not name.endswith("_language")}
-    known = _languages_by_suffix(given) | given
+    known = {**_languages_by_suffix(given), **given}
     languages = known.get("source_language"), known.get("target_language")
     if own_languages == (None, None):
         return others
