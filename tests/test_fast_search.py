@@ -524,15 +524,15 @@ def with_dropout_in_one_place(model, layer):
 
 
 def with_an_odd_bias(model, layer):
-    layer.encoder_attn.v_proj = torch.nn.Linear(16, 16)
+    layer.encoder_attn.v_proj = torch.nn.Linear(16, 16).eval()
 
 
 def with_a_wrapped_layer(model, layer):
-    layer.fc1 = torch.nn.Sequential(layer.fc1)
+    layer.fc1 = torch.nn.Sequential(layer.fc1).eval()
 
 
 def with_wrapped_queries(model, layer):
-    layer.self_attn.q_proj = torch.nn.Sequential(layer.self_attn.q_proj)
+    layer.self_attn.q_proj = torch.nn.Sequential(layer.self_attn.q_proj).eval()
 
 
 def with_a_plain_tensor_as_weight(model, layer):
