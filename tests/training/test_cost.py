@@ -115,7 +115,9 @@ def test_speed_of_a_lap_leaves_validations_out(monkeypatch):
     monkeypatch.setattr(callbacks, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     monkeypatch.setattr(callbacks, "code_version", lambda: "1")
     counted, nothing = CostCallback(), {"args": None, "state": None, "control": None}
-    counted.on_train_begin(SimpleNamespace(device="cpu", world_size=1, n_gpu=0), TrainerState(), None)  # at 100
+    counted.on_train_begin(
+        SimpleNamespace(device="cpu", world_size=1, bpe_dropout=0.0), TrainerState(), None
+    )  # at 100
     counted.on_step_end(**nothing)  # at 104
     counted.on_evaluate(**nothing)  # at 110: 6 seconds that do not count
     counted.source_tokens, counted.target_tokens = 30, 50

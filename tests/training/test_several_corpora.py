@@ -84,7 +84,7 @@ def test_run_with_weights_reports_them_resumes_and_translates(capsys):
     ]
     card = Path("run/README.md").read_text()
     assert "| data | `a.jsonl`, `b.jsonl` |" in card and "| corpus | `b.jsonl`: 2 pairs, 4 times an epoch |" in card
-    assert "--train-pairs a.jsonl b.jsonl" in card and "--train-weights 1 4" in card
+    assert "train_pairs:\n- a.jsonl\n- b.jsonl\n" in card and "train_weights:\n- 1\n- 4\n" in card
     assert main([*command, "--max-steps", "6", "--resume"]) == 0
     changed = [*train_arguments(**changes), "--resume", *options[:3], "--train-weights", "1", "3"]
     assert "train_weights [1, 4] instead of [1, 3]" in refused(capsys, changed)
@@ -100,7 +100,10 @@ def test_run_with_weights_reports_them_resumes_and_translates(capsys):
     ("options", "message"),
     [
         (["--train-pairs", "a.jsonl", "c.jsonl"], "`--train-pairs` must be an existing file, got c.jsonl"),
-        (["--train-pairs", "a.jsonl", "b.jsonl", "--train-weights", "2"], "got 1 of `--train-weights`, 2 of"),
+        (
+            ["--train-pairs", "a.jsonl", "b.jsonl", "--train-weights", "2"],
+            "got 2 of `--train-pairs`, 1 of `--train-weights`",
+        ),
         (["--train-source", "a.en", "b.en", "--train-target", "a.de"], "2 of `--train-source`, 1 of `--train-target`"),
         (
             ["--train-pairs", "a.jsonl", "--train-weights", "0"],
@@ -108,7 +111,7 @@ def test_run_with_weights_reports_them_resumes_and_translates(capsys):
         ),
         (
             ["--dataset", "builtin", "--train-weights", "1", "2"],
-            "`--train-weights` must be one number without",
+            "got 2 of `--train-weights`",
         ),
         (
             ["--train-pairs", "a.jsonl", "b.jsonl", "--streaming", "true", "--tokenizer", "x"],

@@ -21,11 +21,11 @@ from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from vaswani_transformer.cli import main
 from vaswani_transformer.data import load_corpus
-from vaswani_transformer.training.recipes import Recipe, get_recipe, paper_recipes
+from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe
 
 pytestmark = pytest.mark.slow
 
-PUBLISHED = [recipe.name for recipe in paper_recipes() if recipe.name.startswith("paper-")]
+PUBLISHED = [name for name in RECIPES if name.startswith("paper-")]
 MODEL = {"d_model": 16, "d_ff": 32, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
 BATCH = {"max_source_tokens_per_batch": 2500, "max_target_tokens_per_batch": 2500}
 SMALL = {"vocab_size": 600, **MODEL, **BATCH}
