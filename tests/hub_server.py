@@ -15,7 +15,8 @@ import re
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import unquote, urlsplit
+from pathlib import PurePosixPath
+from urllib.parse import parse_qs, unquote, urlsplit
 
 NAME = r"(?:datasets/)?[\w.-]+/[\w.-]+"
 API = rf"/api/(?:models/|(?=datasets/))({NAME})"
@@ -134,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.user is None:
             raise RefusedError(401, "Invalid username or password.")
         if self.user != namespace:
-            raise RefusedError(403, "Not yours")
+            raise RefusedError(403, f"You don't have the rights to create a model under the namespace {namespace!r}.")
 
     def repo(self, name):
         repo = self.server.repos.get(name)
@@ -160,7 +161,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send({"url": f"{self.server.url}/{name}", "name": name})
 
     def validate(self):
-        self.send({"errors": [], "warnings": []})
+        card = json.loads(self.body)["content"]
+        errors = [] if "license: nonsense" not in card else [{"message": '"license" must be one of [...]'}]
+        self.send({"errors": errors, "warnings": []}, 400 if errors else 200)
 
     def info(self, name, revision="main"):
         repo = self.repo(name)
@@ -179,22 +182,34 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def tree(self, name, revision, folder):
-        """Every file below a folder, which is what clients that ask recursively want."""
         folder = f"{folder.strip('/')}/" if folder else ""
         files = self.repo(name).files(revision)
-        found = {path: content for path, content in files.items() if path.startswith(folder)}
+        found = [(path, content) for path, content in files.items() if path.startswith(folder)]
         if folder and not found:
             raise RefusedError(404, f"{folder} does not exist", "EntryNotFound")
-        self.send(
-            [{"type": "file", "path": path, "size": len(file), "oid": blob_id(file)} for path, file in found.items()]
-        )
+        recursive = parse_qs(urlsplit(self.path).query).get("recursive", [""])[0].lower() in ("1", "true")
+        folders = {str(parent) for path, _ in found for parent in PurePosixPath(path).parents}
+        entries = [{"type": "file", "path": path, "size": len(file), "oid": blob_id(file)} for path, file in found]
+        entries += [{"type": "directory", "path": path, "size": 0, "oid": blob_id(path.encode())} for path in folders]
+        inside = [entry for entry in entries if entry["path"] != "." and entry["path"].startswith(folder)]
+        entries = [entry for entry in inside if recursive or "/" not in entry["path"].removeprefix(folder)]
+        self.send(entries)
 
     def preupload(self, name, revision):
-        files, answers = self.writable(name).files(revision), []
-        for file in json.loads(self.body)["files"]:
-            oid = blob_id(files[file["path"]]) if file["path"] in files else None
-            answers.append({"path": file["path"], "uploadMode": "regular", "shouldIgnore": False, "oid": oid})
-        self.send({"files": answers})
+        files = self.writable(name).files(revision)
+        self.send(
+            {
+                "files": [
+                    {
+                        "path": file["path"],
+                        "uploadMode": "regular",
+                        "shouldIgnore": False,
+                        "oid": blob_id(files[file["path"]]) if file["path"] in files else None,
+                    }
+                    for file in json.loads(self.body)["files"]
+                ]
+            }
+        )
 
     def commit(self, name, branch):
         repo = self.writable(name)
