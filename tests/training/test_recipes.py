@@ -180,7 +180,10 @@ def test_file_that_keeps_the_best_model_saves_where_it_validates(tmp_path, text,
         ("streaming: yes", "line 1: streaming must be true or false, got 'yes'"),
         ("bpe_dropout_side: left", "line 1: bpe_dropout_side must be one of source, target, both, got 'left'"),
         ("d_ff: [1, 2]", r"line 1: d_ff must be a whole number .*, got \[1, 2\]"),
-        ("d_ff: {a: 1}", "line 1: d_ff must be a whole number .*, got {'a': '1'}"),
+        ("d_ff: {a: 1}", "line 1: d_ff must be one value or a list of values, got a nested mapping"),
+        ("seed: 1\ntrain_source: [[a, b], c]", "line 2: train_source must be .*, got a nested sequence"),
+        ("? [a]\n: 1", "line 1: The name of a field must be one value"),
+        ("extends: small\nextends: medium", "line 2: extends must stand in a file once"),
         ("seed: 1\nd_ff: 3\nseed: 2", "line 3: seed must stand in a file once"),
         ("d_ff: 3\nextends: quickstat", "line 2: recipe must be a known name, got 'quickstat'. Pass quickstart"),
         ("d_ff: 3\n\tseed: 1", "must be a YAML file.*line 2"),
@@ -193,6 +196,14 @@ def test_mistake_in_a_file_is_told_with_file_line_and_field(tmp_path, text, wron
     path = own_file(tmp_path, text)
     with pytest.raises(ValueError, match=rf"(?s)^{re.escape(str(path))}.*{wrong}"):
         get_recipe(path)
+
+
+def test_file_whose_aliases_multiply_is_refused_in_a_short_sentence(tmp_path):
+    levels = ["&a0 [x]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30))]
+    path = own_file(tmp_path, f"d_ff: [{', '.join(levels)}]\n")
+    with pytest.raises(ValueError, match="line 1: d_ff must be one value") as error:
+        get_recipe(path)
+    assert len(str(error.value)) < 2000
 
 
 @pytest.mark.parametrize(

@@ -450,8 +450,7 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        loader = yaml.BaseLoader(path.read_text(encoding="utf-8"))
-        root = loader.get_single_node()
+        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except (RecursionError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"{path} must be a YAML file of UTF-8 text, got a broken one: {error}") from error
     if not isinstance(root, yaml.MappingNode):
@@ -461,21 +460,36 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
         )
     base: dict[str, Any] = {}
     own: dict[str, Any] = {}
+    seen: set[str] = set()
     for key, node in root.value:
-        name = OLD_NAMES.get(str(key.value), str(key.value))
-        value = loader.construct_object(node, deep=True)
         try:
-            if name in own:
+            name = _new_name(_text_of("The name of a field", key))
+            if name in seen:
                 raise ValueError(f"{name} must stand in a file once, got it again. Delete one of the two.")
+            seen.add(name)
             if name == "extends":
-                base = {**read_recipe(_known_file(value)), "description": ""}
+                base = {**read_recipe(_known_file(_text_of(name, node))), "description": ""}
                 continue
+            is_list = isinstance(node, yaml.SequenceNode)
+            value = [_text_of(name, each) for each in node.value] if is_list else _text_of(name, node)
             own[name] = parse_value(_known_field(name), value)
             check_value(name, own[name])
         except ValueError as error:
             message = str(error).replace("`", "")  # the field's name, where the command line would show its option
             raise ValueError(f"{path}, line {key.start_mark.line + 1}: {message}") from error
     return {**base, "name": path.stem, **own}
+
+
+def _text_of(name: str, node: yaml.Node) -> str:
+    """Return the text of a field's value.
+
+    Raises:
+        ValueError: If the value holds others; it is not opened, since aliases can make it huge.
+    """
+    if not isinstance(node, yaml.ScalarNode):
+        raise ValueError(f"{name} must be one value or a list of values, got a nested {node.id}. Write it flat.")
+    text: str = node.value
+    return text
 
 
 def _known_field(name: str) -> str:
@@ -609,10 +623,25 @@ def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a recipe by the names that its fields have now; an old name is warned of once."""
-    for name in OLD_NAMES.keys() & values.keys():
-        logger.warning_once(f"`{name}` of a recipe is now called `{OLD_NAMES[name]}`.")
-    return {OLD_NAMES.get(name, name): value for name, value in values.items()}
+    """Values of a recipe by the names that its fields have now."""
+    return {_new_name(name): value for name, value in values.items()}
 
 
-RECIPES: dict[str, Recipe] = {path.stem: get_recipe(path.stem) for path in sorted(RECIPE_FOLDER.glob("*.yaml"))}
+def _new_name(name: str) -> str:
+    """The name that a field has now; an old name is warned of once."""
+    if name not in OLD_NAMES:
+        return name
+    logger.warning_once(f"`{name}` of a recipe is now called `{OLD_NAMES[name]}`.")
+    return OLD_NAMES[name]
+
+
+@cache
+def _all_recipes() -> dict[str, Recipe]:
+    return {path.stem: get_recipe(path.stem) for path in sorted(RECIPE_FOLDER.glob("*.yaml"))}
+
+
+def __getattr__(name: str) -> Any:
+    """Read the files of `RECIPES`, all recipes of the package by their names, when it is first used."""
+    if name == "RECIPES":
+        return _all_recipes()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
