@@ -434,16 +434,12 @@ def _add_train(parser: argparse.ArgumentParser, show_all: bool) -> None:
     )
     add("--resume", action="store_true", help="go on from the newest checkpoint in the output folder, or start there")
     add("--bf16", action="store_true", help="compute in bfloat16; weights and optimiser stay in fp32")
-    more = {
-        "overwrite": "delete another run in the output folder first",
-        "use_cpu": "train on the CPU although there is a GPU",
-    }
-    for name, text in more.items():
-        add(_option(name), action="store_true", help=text if show_all else argparse.SUPPRESS)
+    add("--overwrite", action="store_true", help=_help("delete another run in the output folder first", show_all))
+    add("--use-cpu", action="store_true", help=_help("train on the CPU although there is a GPU", show_all))
     trackers = "trackers of transformers that receive the log: tensorboard, wandb, mlflow, trackio ..."
-    add("--report-to", nargs="+", help=trackers if show_all else argparse.SUPPRESS)
+    add("--report-to", nargs="+", help=_help(trackers, show_all))
     processes = "processes that tokenise the data (default: all cores for a large corpus); they change no result"
-    add("--num-proc", type=int, help=processes if show_all else argparse.SUPPRESS)
+    add("--num-proc", type=int, help=_help(processes, show_all))
     add_recipe_fields(parser, show_all)
 
 
@@ -462,10 +458,14 @@ def add_recipe_fields(parser: argparse.ArgumentParser, show_all: bool) -> None:
         default = "none" if field.default is None else field.default
         text = f"{field.metadata['help']} (default: {default})".replace("%", "%%")
         is_shown = show_all or field.name in _COMMON_FIELDS
-        group.add_argument(_option(field.name), help=text if is_shown else argparse.SUPPRESS, **keywords)
+        group.add_argument(_option(field.name), help=_help(text, is_shown), **keywords)
         for old, new in OLD_NAMES.items():
             if new == field.name:
                 group.add_argument(_option(old), help=argparse.SUPPRESS, **keywords)
+
+
+def _help(text: str, is_shown: bool) -> str:
+    return text if is_shown else argparse.SUPPRESS
 
 
 def _option(name: str) -> str:
