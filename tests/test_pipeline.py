@@ -186,7 +186,7 @@ def test_a_text_beyond_the_longest_training_sentence_is_translated_whole_with_on
 ):
     monkeypatch.setattr(translate.model.generation_config, "longest_training_source", 7, raising=False)
     texts = ["word " * 30, "word " * 31]
-    lengths = [translate.preprocess(text)["input_ids"].shape[1] for text in texts]
+    lengths = [len(translate.preprocess(text)["input_ids"]) for text in texts]
     monkeypatch.undo()
     assert lengths == [len(each) for each in translate.tokenizer(texts)["input_ids"]]
     assert sum("longer than the longest training sentence" in r.getMessage() for r in caplog.records) == 1

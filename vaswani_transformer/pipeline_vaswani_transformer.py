@@ -1,15 +1,16 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`pipeline("translation")`: text in, text out."""
+"""`pipeline("translation")`: text in, text out; and the way of many sentences through any engine."""
 
 import functools
 import html
 import itertools
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from transformers import AutoModelForSeq2SeqLM, Pipeline, pipelines
@@ -19,11 +20,14 @@ from .generation_vaswani_transformer import without_cudnn_attention
 
 logger = logging.get_logger(__name__)
 
+Row = TypeVar("Row")
+Result = TypeVar("Result")
+
 MAX_TEXT_BYTES = 2**16  # of UTF-8: time grows with the square of a text's length, and no sentence is that long
 
-_POOL = 4096  # texts that are read, tokenised and sorted together
-_TOKENS_PER_BATCH, _TEXTS_PER_BATCH = 4096, 128  # padded source tokens; texts, at most, however short
-_ANY_NUMBER = 2**31  # batch size of those who gave none
+_POOL = 4096  # texts that are read, split and sorted together
+_TOKENS_PER_BATCH = 4096  # padded source tokens
+_SENTENCES_PER_BATCH = 128  # at most, however short
 _IN_ORDER = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}  # see the texts' places
 
 _OF_VERSION_4 = ("truncation", "return_tensors", "return_text", "clean_up_tokenization_spaces")  # its own arguments
@@ -146,15 +150,13 @@ def put_together(parts: list[str], translations: Iterable[str]) -> str:
     spaces and the translation is not.
     """
     text = parts[0]
-    following = [*parts[3::2], ""]
-    for sentence, after, next_sentence, translation in zip(
-        parts[1::2], parts[2::2], following, translations, strict=True
-    ):
-        if text and not text[-1].isspace() and _needs_space(sentence[:1], translation[:1]):
+    for place, translation in enumerate(translations):
+        source, after, *following = parts[2 * place + 1 : 2 * place + 4]
+        if text and not text[-1].isspace() and _needs_space(source[:1], translation[:1]):
             text += " "
         text += translation
-        behind = (after + next_sentence)[:1]
-        if behind and not behind.isspace() and _needs_space(sentence[-1:], translation[-1:]):
+        behind = "".join([after, *following])[:1]
+        if behind and not behind.isspace() and _needs_space(source[-1:], translation[-1:]):
             text += " "
         text += after
     return text
@@ -163,106 +165,6 @@ def put_together(parts: list[str], translations: Iterable[str]) -> str:
 def _needs_space(source: str, translated: str) -> bool:
     """Return True if a character is of a script without spaces and the one in its place is of another."""
     return bool(_UNSPACED.match(source) and translated and not _UNSPACED.match(translated))
-
-
-def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
-    """Tokens that a translation begins with; white space at the end is left to the model."""
-    if not isinstance(prefix, str):
-        raise TypeError(f"`target_prefix` must be one text (str), got {type(prefix).__name__}. Call once for each.")
-    ids: list[int] = tokenizer(text_target=prefix.rstrip(), verbose=False)["input_ids"]
-    return ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids
-
-
-def by_sentence(
-    texts: Iterator[Any],
-    model: Any,
-    tokenizer: Any,
-    language: str | None,
-    compute: Callable[[Iterator[str]], Iterable[Any]],
-    edit: Callable[[Any, Callable[[str], str]], Any],
-    again: Callable[[list[str]], Iterable[str]],
-) -> Iterator[tuple[list[str], list[Any]]]:
-    """Yield the parts of each text (`split_text`) and what `compute` finds for its sentences.
-
-    What has no letter outside of URLs, e-mail addresses, placeholders, tags and entities is not translated. A sentence
-    whose translation lacks one of these is translated in pieces around them, by `again`. Sentences in capitals are
-    translated in small letters. A text that begins with an added token of the tokenizer is not split, and left to the
-    model as it is.
-
-    Args:
-        texts: Texts; anything else is passed on to `compute`.
-        model: Its config has the languages, if they are known.
-        tokenizer: Its added tokens are never protected from translation.
-        language: Code of the texts' language; None: the model's source language.
-        compute: Results of sentences, in their order.
-        edit: Changes the translations in a result of `compute` by a function of a text.
-        again: Translations of pieces of a sentence.
-    """
-    language = language or getattr(model.config, "source_language", None)
-    languages = {language_of(language), language_of(getattr(model.config, "target_language", None))}
-    knows_capitals = not {"tr", "az", "ka"} & languages  # their capitals are not what Python makes
-    tokens = set(tokenizer.get_added_vocab())
-    if tokenizer.split_special_tokens:
-        tokens -= set(tokenizer.all_special_tokens)
-    starts = tuple(tokens)
-    pending: deque[list[str]] = deque()
-
-    def is_for_the_model(sentence: Any) -> bool:
-        return not isinstance(sentence, str) or sentence.startswith(starts)
-
-    def is_shouted(sentence: str) -> bool:
-        num_words = sum(any(map(str.isalpha, word)) for word in sentence.split())
-        is_loud = num_words > 1 and all(map(str.isupper, filter(str.isalpha, sentence)))
-        return is_loud and knows_capitals and sentence.capitalize().upper() == sentence
-
-    def sentences() -> Iterator[Any]:
-        for text in texts:
-            if not isinstance(text, str):
-                parts = ["", text, ""]
-            elif is_for_the_model(text.lstrip()):
-                parts = whole_text(text)
-            else:
-                parts = split_text(text, language)
-            pending.append(parts)
-            for sentence in parts[1::2] or [""]:
-                if is_for_the_model(sentence):
-                    yield sentence
-                elif not _has_letter(_around_kept(sentence, tokens)[0]):
-                    yield ""
-                else:
-                    yield sentence.capitalize() if is_shouted(sentence) else sentence
-
-    def complete(sentence: str, text: str) -> str:
-        if is_for_the_model(sentence):
-            return text
-        pieces, kept = _around_kept(sentence, tokens)
-        if not _has_letter(pieces):
-            return sentence
-        shouts = is_shouted(sentence)
-        if shouts:
-            text = text.upper()
-        if all(_num_copies(each, text) >= number for each, number in Counter(kept).items()):
-            return text
-        parts = [""]
-        _add_pieces(parts, pieces, kept)
-        sources = parts[1::2]
-        found = list(again([source.capitalize() if shouts else source for source in sources]))
-        if shouts:
-            found = [translation.upper() for translation in found]
-        for number, source in enumerate(sources):
-            if source[-1] not in _ENDS + _WIDE_ENDS:
-                found[number] = _without_full_stop(found[number])
-        return put_together(parts, found)
-
-    results = iter(compute(sentences()))
-    for first in results:
-        parts = pending.popleft()
-        sources = parts[1::2]
-        if sources:
-            found = [first, *itertools.islice(results, len(sources) - 1)]
-            yield parts, [edit(each, partial(complete, source)) for source, each in zip(sources, found, strict=True)]
-        else:
-            yield [*parts, "", ""], [first]  # the result of a blank
 
 
 def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]:
@@ -285,12 +187,6 @@ def _num_copies(kept: str, text: str) -> int:
     """Return how often a text has a kept part, not counting the beginnings of longer words."""
     end = "(?![A-Za-z0-9])" if kept[-1].isalnum() else ""
     return len(re.findall(re.escape(kept) + end, text))
-
-
-def _without_full_stop(text: str) -> str:
-    """Return a translated piece without the full stop that the model added."""
-    is_stop = text[-1:] in (".", "\u3002", "\u0964", "\u06d4") and text[-2:-1] != text[-1:]
-    return text[:-1] if is_stop and not _NO_END.search(text[-12:]) else text
 
 
 def language_of(code: str | None) -> str | None:
@@ -325,12 +221,455 @@ def _sentences(line: str, language: str | None) -> list[str]:
     return [line[start:end] for start, end in itertools.pairwise(ends)]
 
 
-def check_text_length(text: str) -> None:
-    """Raises ValueError for a text of more than 65,536 bytes, say a file without line ends: it would take hours."""
-    if 4 * len(text) > MAX_TEXT_BYTES and (size := len(text.encode("utf-8", "surrogatepass"))) > MAX_TEXT_BYTES:
-        raise ValueError(
-            f"A text must have at most {MAX_TEXT_BYTES} bytes, got {size} in {text[:30]!a}... Split it into sentences."
+# ---- what of a text is translated, and how its translation is put together ----
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A translation of a sentence.
+
+    Args:
+        text: The translation.
+        score: `log_prob` divided by GNMT's length penalty, by which beam search ranks; None where nothing was scored.
+        log_prob: Natural logarithm of its probability given the source, `</s>` included; None likewise.
+        length: Its tokens, `</s>` included.
+        words: Each `word` of it with its `score`, the mean log-probability of its tokens.
+    """
+
+    text: str
+    score: float | None = None
+    log_prob: float | None = None
+    length: int = 0
+    words: list[dict[str, Any]] = field(default_factory=list)
+
+    def mean_log_prob(self) -> float | None:
+        """Return the mean log-probability of the tokens; None where nothing was scored."""
+        return self.log_prob / self.length if self.log_prob is not None and self.length else None
+
+
+@dataclass
+class Sentence:
+    """A sentence of a text.
+
+    Args:
+        text: What stands in the text.
+        source: What the model is given; empty where there is nothing to translate.
+        is_shouted: Whether it is in capitals, and the model is given small letters.
+        kept: What must not be translated, such as URLs.
+        parts: The sentence around what is kept: pieces at odd indices, what lies between them at even ones.
+        found: Its translations, best first.
+    """
+
+    text: str
+    source: str
+    is_shouted: bool = False
+    kept: list[str] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+    found: list[Hypothesis] = field(default_factory=list)
+
+    def has_kept(self, translation: str) -> bool:
+        """Return True if a translation contains all that must not be translated, as often as the sentence."""
+        return all(_num_copies(each, translation) >= number for each, number in Counter(self.kept).items())
+
+
+@dataclass
+class Document:
+    """A text: sentences, and the parts of `split_text` that hold them."""
+
+    parts: list[str]
+    sentences: list[Sentence]
+
+    def translation(self, rank: int) -> str:
+        """Return the text with the translations of this rank, from 0 for the best; white space alone is no text."""
+        found = [sentence.found[rank].text if rank < len(sentence.found) else "" for sentence in self.sentences]
+        text = put_together(self.parts, found)
+        return "" if text.isspace() else text
+
+
+class TextReader:
+    """Finds the sentences of texts, and what of them is for the model.
+
+    What has no letter outside of URLs, e-mail addresses, placeholders, tags and entities is not translated. Sentences
+    in capitals are translated in small letters. A text that begins with an added token of the tokenizer is not split,
+    and left to the model as it is.
+
+    Args:
+        tokenizer: Its added tokens are never protected from translation.
+        source_language: Code of the texts' language, if it is known.
+        target_language: Code of the translations' language, if it is known.
+        splits: Whether texts are split at all; if not, a text is one sentence without the white space around it.
+    """
+
+    def __init__(self, tokenizer: Any, source_language: str | None, target_language: str | None, splits: bool) -> None:
+        self._language = source_language
+        self._splits = splits
+        languages = {language_of(source_language), language_of(target_language)}
+        self._knows_capitals = not {"tr", "az", "ka"} & languages  # their capitals are not what Python makes
+        self._tokens = set(tokenizer.get_added_vocab())
+        if tokenizer.split_special_tokens:
+            self._tokens -= set(tokenizer.all_special_tokens)
+
+    def read(self, text: str) -> Document:
+        """Find the sentences of a text.
+
+        Raises:
+            TypeError: It is no text.
+        """
+        if not isinstance(text, str):
+            raise TypeError(
+                f"Every input must be a text (str), got {type(text).__name__}. Pass one, or a list of them."
+            )
+        if not self._splits or self._is_for_the_model(text.lstrip()):
+            parts = whole_text(text)
+        else:
+            parts = split_text(text, self._language)
+        return Document(parts, [self._sentence(each) for each in parts[1::2]])
+
+    def _sentence(self, text: str) -> Sentence:
+        if not self._splits or self._is_for_the_model(text):
+            return Sentence(text, source=text)
+        pieces, kept = _around_kept(text, self._tokens)
+        if not _has_letter(pieces):
+            return Sentence(text, source="")
+        parts = [""]
+        _add_pieces(parts, pieces, kept)
+        is_shouted = self._is_shouted(text)
+        return Sentence(text, _small(text, is_shouted), is_shouted, kept, parts)
+
+    def _is_for_the_model(self, text: str) -> bool:
+        return text.startswith(tuple(self._tokens))
+
+    def _is_shouted(self, text: str) -> bool:
+        num_words = sum(any(map(str.isalpha, word)) for word in text.split())
+        is_loud = num_words > 1 and all(map(str.isupper, filter(str.isalpha, text)))
+        return is_loud and self._knows_capitals and text.capitalize().upper() == text
+
+
+def _small(text: str, is_shouted: bool) -> str:
+    return text.capitalize() if is_shouted else text
+
+
+# ---- many texts: read, computed in batches of similar length, given back in order ----
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How texts are read and computed together; it changes speed and memory, not what is translated.
+
+    Args:
+        max_tokens: Padded source tokens of a batch: number of sentences x longest sentence; None is no bound.
+        max_sentences: Sentences of a batch; None is no bound. With 1 they are computed in their order.
+        pool_size: Texts that are read, split and sorted together.
+    """
+
+    max_tokens: int | None = _TOKENS_PER_BATCH
+    max_sentences: int | None = None
+    pool_size: int = _POOL
+
+
+def translate_texts(
+    texts: Iterable[str], reader: TextReader, engine: Any, batching: Batching, bar: Any = None
+) -> Iterator[Document]:
+    """Yield each text with the translations of its sentences.
+
+    A sentence whose translation lacks what must not be translated is translated in pieces around it.
+
+    Args:
+        texts: Read a pool at a time, so that an endless stream is never held as a whole.
+        reader: Finds the sentences.
+        engine: Has `encode`, which makes token ids of a list of texts; `compute`, which yields, for each of several
+            batches of these, a list of hypotheses for each of its rows; and `num_best`, how many these are.
+        batching: How much is read and computed together.
+        bar: A progress bar, which counts sentences.
+    """
+    rest = iter(texts)
+    while True:
+        documents = [reader.read(text) for text in itertools.islice(rest, batching.pool_size)]
+        if not documents:
+            return
+        sentences = [sentence for document in documents for sentence in document.sentences]
+        _translate(sentences, engine, batching, bar)
+        incomplete = [each for each in sentences if not all(each.has_kept(one.text) for one in each.found)]
+        pieces_of_each = []
+        for sentence in incomplete:
+            texts_of_pieces = sentence.parts[1::2]
+            is_shouted = sentence.is_shouted
+            pieces_of_each.append([Sentence(text, _small(text, is_shouted), is_shouted) for text in texts_of_pieces])
+        _translate([piece for pieces in pieces_of_each for piece in pieces], engine, batching)
+        for sentence, pieces in zip(incomplete, pieces_of_each, strict=True):
+            text = put_together(sentence.parts, [_translation_of_piece(piece) for piece in pieces])
+            sentence.found = [each if sentence.has_kept(each.text) else Hypothesis(text) for each in sentence.found]
+        yield from documents
+
+
+def _translate(sentences: list[Sentence], engine: Any, batching: Batching, bar: Any = None) -> None:
+    """Set what is found for each sentence."""
+    to_translate = []
+    for sentence in sentences:
+        if sentence.source:
+            to_translate.append(sentence)
+        else:
+            sentence.found = [Hypothesis(sentence.text)] * engine.num_best
+    if bar is not None:
+        bar.update(len(sentences) - len(to_translate))
+    if not to_translate:
+        return
+    rows = engine.encode([sentence.source for sentence in to_translate])
+    results = compute_in_order(rows, [len(row) for row in rows], engine.compute, batching, bar)
+    for sentence, found in zip(to_translate, results, strict=True):
+        if sentence.is_shouted:
+            found = [Hypothesis(each.text.upper()) for each in found]  # the scores are those of another text
+        sentence.found = found
+
+
+def _translation_of_piece(piece: Sentence) -> str:
+    """Return the translation of a piece of a sentence, which ends in no full stop unless the piece does."""
+    text = piece.found[0].text
+    if piece.text[-1] in _ENDS + _WIDE_ENDS:
+        return text
+    is_stop = text[-1:] in (".", "\u3002", "\u0964", "\u06d4") and text[-2:-1] != text[-1:]
+    return text[:-1] if is_stop and not _NO_END.search(text[-12:]) else text
+
+
+def compute_in_order(
+    rows: Sequence[Row],
+    lengths: Sequence[int],
+    compute: Callable[[list[list[Row]]], Iterable[list[Result]]],
+    batching: Batching,
+    bar: Any = None,
+) -> list[Result]:
+    """Return the result of each row, in order.
+
+    Args:
+        rows: What is computed.
+        lengths: Tokens of each row.
+        compute: Yields the results of each of several batches.
+        batching: How much is computed together.
+        bar: A progress bar, which counts rows.
+    """
+    results: list[Any] = [None] * len(rows)
+    batches = list(length_batches(lengths, batching))
+    computed = compute([[rows[index] for index in batch] for batch in batches])
+    for batch, found in zip(batches, computed, strict=True):
+        for index, result in zip(batch, found, strict=True):
+            results[index] = result
+        if bar is not None:
+            bar.update(len(batch))
+    return results
+
+
+def length_batches(lengths: Sequence[int], batching: Batching) -> Iterator[list[int]]:
+    """Yield indices of rows that are computed together, by length, the longest first.
+
+    A row of more tokens than a batch may have forms one of its own.
+    """
+    order = list(range(len(lengths)))
+    if batching.max_sentences != 1:
+        order.sort(key=lambda index: -lengths[index])
+    while order:
+        size = batching.max_sentences or len(order)
+        if batching.max_tokens is not None:
+            size = min(size, max(1, batching.max_tokens // lengths[order[0]]))
+        yield order[:size]
+        order = order[size:]
+
+
+# ---- a model and its tokenizer ----
+
+
+class TorchEngine:
+    """Translates batches of token ids by a model's `generate`.
+
+    Args:
+        model: Any encoder-decoder model, in eval mode.
+        tokenizer: Saved with the model.
+        options: Of `generate`, which returns sequences alone.
+        return_scores: Whether hypotheses have a log-probability, a length and words.
+        target_prefix: What every translation begins with; white space at its end is left to the model.
+        languages: `src_lang` and `tgt_lang`, for tokenizers that ask for them.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        options: dict[str, Any],
+        return_scores: bool = False,
+        target_prefix: str | None = None,
+        languages: dict[str, str] | None = None,
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.options = dict(options)
+        self.return_scores = return_scores
+        config = self.options.get("generation_config") or model.generation_config
+        self.num_best: int = self.options.get("num_return_sequences") or config.num_return_sequences or 1
+        self._prompt: list[int] | None = None
+        if target_prefix is not None:
+            self._prompt = [model.config.decoder_start_token_id, *prefix_ids(tokenizer, target_prefix)]
+        self._encode_one: Callable[[str], Any] | None = None
+        build = getattr(tokenizer, "_build_translation_inputs", None)
+        if build is not None:
+            self._encode_one = partial(build, return_tensors=None, **(languages or {}))
+            built = self._encode_one("")
+            if "forced_bos_token_id" in built:
+                self.options["forced_bos_token_id"] = built["forced_bos_token_id"]
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """Return the token ids of each text, whole.
+
+        Raises:
+            ValueError: A text has more than 65,536 bytes.
+        """
+        if self._encode_one is None:
+            rows: list[list[int]] = tokenize(self.tokenizer, texts)["input_ids"]
+        else:
+            rows = [self._encode_one(text)["input_ids"] for text in texts]
+        warn_of_long_texts(rows, getattr(self.model.generation_config, "longest_training_source", None))
+        return rows
+
+    def compute(self, batches: list[list[list[int]]]) -> Iterable[list[list[Hypothesis]]]:
+        """Yield the hypotheses of each row of each batch, best first; on a CPU perhaps two batches at a time."""
+        side_by_side = getattr(self.model, "side_by_side", None)
+        if side_by_side is None:
+            return map(self.translate_batch, batches)
+        found: Iterable[list[list[Hypothesis]]] = side_by_side(self.options, self.translate_batch, batches)
+        return found
+
+    @torch.no_grad()
+    def translate_batch(self, rows: list[list[int]]) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each row of token ids, best first."""
+        model: Any = self.model
+        input_ids, attention_mask = padded(rows, self.tokenizer.pad_token_id, model.device)
+        prompt = {}
+        if self._prompt is not None:
+            prompt["decoder_input_ids"] = torch.tensor([self._prompt] * len(rows), device=model.device)
+        with without_cudnn_attention(model.device):
+            sequences = model.generate(
+                input_ids=input_ids,
+                attention_mask=attention_mask,
+                **prompt,
+                **self.options,
+            )
+        texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=True)
+        if self.return_scores:
+            log_probs = token_log_probs(model, input_ids, attention_mask, sequences)
+            hypotheses = self._scored(texts, sequences[:, 1:].tolist(), log_probs.tolist())
+        else:
+            hypotheses = [Hypothesis(text) for text in texts]
+        num_each = len(hypotheses) // len(rows)
+        return [hypotheses[start : start + num_each] for start in range(0, len(hypotheses), num_each)]
+
+    def _scored(self, texts: list[str], sequences: list[list[int]], log_probs: list[list[float]]) -> list[Hypothesis]:
+        """Return hypotheses with the log-probabilities of their tokens."""
+        scored = []
+        for text, tokens, each in zip(texts, sequences, log_probs, strict=True):
+            length = output_length(tokens, self.tokenizer.eos_token_id, self.tokenizer.pad_token_id)
+            words = word_scores(self.tokenizer, tokens[:length], each[:length])
+            scored.append(Hypothesis(text, None, sum(each[:length]), length, words))
+        return scored
+
+
+def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
+    """Return the tokens that a translation begins with; white space at the end is left to the model."""
+    if not isinstance(prefix, str):
+        raise TypeError(f"`target_prefix` must be one text (str), got {type(prefix).__name__}. Call once for each.")
+    ids: list[int] = tokenizer(text_target=prefix.rstrip(), verbose=False)["input_ids"]
+    return ids[:-1] if ids and ids[-1] == tokenizer.eos_token_id else ids
+
+
+def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
+    """Return what a tokenizer makes of texts, whole and with `</s>`.
+
+    Raises:
+        ValueError: A text has more than 65,536 bytes, say a file without line ends: it would take hours.
+    """
+    for text in texts:
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > MAX_TEXT_BYTES:
+            raise ValueError(
+                f"A text must have at most {MAX_TEXT_BYTES} bytes, got {size} in {text[:30]!a}... Split it into "
+                "sentences."
+            )
+    return tokenizer(texts, truncation=False, padding=False, verbose=False, **options)
+
+
+def warn_of_long_texts(rows: list[list[int]], longest: int | None) -> None:
+    """Warn once of token ids that are more than those of the longest training sentence, if that is known."""
+    if longest is not None and any(len(row) > longest for row in rows):
+        logger.warning_once(
+            f"A text is longer than the longest training sentence ({longest} tokens). Expect a poor translation."
         )
+
+
+def padded(rows: list[list[int]], pad_token_id: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (B, L) token ids on the device, filled up on the right, and their mask, 1 for "attend"."""
+    longest = max(map(len, rows))
+    ids = torch.tensor([row + [pad_token_id] * (longest - len(row)) for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
+    return ids.to(device), mask.to(device)
+
+
+@torch.no_grad()
+def token_log_probs(
+    model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, sequences: torch.Tensor, max_tokens: int = 1024
+) -> torch.Tensor:
+    """Return (B * n, T - 1) log-probabilities of the tokens of `sequences` (B * n, T) behind the first.
+
+    Args:
+        model: In eval mode.
+        input_ids: (B, S) sources.
+        attention_mask: (B, S) theirs.
+        sequences: n for each source.
+        max_tokens: Tokens whose distributions over the vocabulary are held at once, or those of one sequence.
+    """
+    num_each = len(sequences) // len(input_ids)
+    input_ids = input_ids.repeat_interleave(num_each, dim=0)
+    attention_mask = attention_mask.repeat_interleave(num_each, dim=0)
+    num_rows = max(1, max_tokens // max(1, sequences.shape[1] - 1))
+    found = []
+    for start in range(0, len(sequences), num_rows):
+        rows = slice(start, start + num_rows)
+        with without_cudnn_attention(sequences.device):
+            logits = model(
+                input_ids=input_ids[rows],
+                attention_mask=attention_mask[rows],
+                decoder_input_ids=sequences[rows, :-1],
+                use_cache=False,
+            ).logits
+        precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        chosen = sequences[rows, 1:].unsqueeze(-1).to(precise.device)
+        found.append(precise.log_softmax(dim=-1).gather(-1, chosen).squeeze(-1))
+    return torch.cat(found)
+
+
+def output_length(tokens: list[int], eos_token_id: int, pad_token_id: int) -> int:
+    """Return how many tokens a hypothesis has: up to `</s>`, or up to the padding behind it."""
+    if eos_token_id in tokens:
+        return tokens.index(eos_token_id) + 1
+    length = len(tokens)
+    while length > 0 and tokens[length - 1] == pad_token_id:
+        length -= 1
+    return length
+
+
+def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> list[dict[str, Any]]:
+    """Words of a translation, each with the mean log-probability of its tokens; special tokens are part of none."""
+    words: list[tuple[list[str], list[float]]] = []
+    special = set(tokenizer.all_special_ids)
+    for token, log_prob in zip(tokens, log_probs, strict=False):
+        if token in special:
+            continue
+        text = tokenizer.convert_ids_to_tokens(token)
+        if not words or text.startswith(_SPACES):
+            words.append(([], []))
+        words[-1][0].append(text)
+        words[-1][1].append(log_prob)
+    to_text = tokenizer.convert_tokens_to_string
+    return [{"word": to_text(parts).strip(), "score": sum(each) / len(each)} for parts, each in words]
+
+
+# ---- the pipeline ----
 
 
 class VaswaniTransformerTranslationPipeline(Pipeline):
@@ -342,9 +681,10 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     truncated: a text longer than any training sentence is translated whole, with one warning; one of more than 65,536
     bytes is refused.
 
-    Lists and data sets are sorted by length and cut into batches of 4,096 padded tokens (on a CPU of at most 128
-    texts), or of `batch_size` texts if that is given. Texts of a generator are translated one at a time; with
-    `batch_size`, 16 batches are read ahead.
+    Sentences are sorted by length and cut into batches of 4,096 padded tokens (on a CPU of at most 128 sentences), or
+    of `batch_size` sentences if that is given. Texts of a generator are translated one at a time; with `batch_size`,
+    16 batches are read ahead. A model of another package, a streamer, and processors or criteria that are given get
+    one sentence at a time.
 
     A text of several sentences or lines is translated sentence by sentence (`split_text`), each of which then has that
     limit of bytes, and its blank lines and list marks stay. `split_sentences=False`, at construction or in the call,
@@ -392,9 +732,10 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
             self.model.check_tokenizer(self.tokenizer)
 
     def _sanitize_parameters(
-        self, src_lang: str | None = None, tgt_lang: str | None = None, **forward_kwargs: Any
+        self, src_lang: str | None = None, tgt_lang: str | None = None, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        if ignored := [name for name in _OF_VERSION_4 if forward_kwargs.pop(name, None) is not None]:
+        """Return the languages, the arguments of `TorchEngine` and `generate`, and nothing."""
+        if ignored := [name for name in _OF_VERSION_4 if options.pop(name, None) is not None]:
             logger.warning_once(f"{', '.join(ignored)}: arguments of the pipeline of transformers 4, without effect.")
         source, target = asked.groups() if (asked := _PAIR_TASK.fullmatch(self.task or "")) else (None, None)
         languages = {"src_lang": src_lang or source, "tgt_lang": tgt_lang or target}
@@ -404,225 +745,133 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                 f"The languages must be {pair[0]} and {pair[1]}, which the model translates, got {languages}. Load "
                 f'a model of your pair, or call pipeline("translation_{pair[0]}_to_{pair[1]}", model=...).'
             )
-        return {name: value for name, value in languages.items() if value}, forward_kwargs, {}
+        return {name: value for name, value in languages.items() if value}, options, {}
 
-    def __call__(self, inputs: Any, *, split_sentences: bool | None = None, **kwargs: Any) -> Any:  # type: ignore
-        """Translates a text, a list of texts, a generator or a data set of texts; see the class."""
-        begins = kwargs.get("target_prefix", self._forward_params.get("target_prefix")) is not None
-        splits = (self._splits_sentences and not begins) if split_sentences is None else split_sentences
-        is_sized, is_list = isinstance(inputs, Sized), isinstance(inputs, Sequence)
-        if is_sized and kwargs.get("batch_size") is None and self._batch_size is None:
-            kwargs["batch_size"] = _ANY_NUMBER
-        if isinstance(inputs, dict) or not (isinstance(inputs, Iterable) or is_sized):
-            self.preprocess(inputs)  # type: ignore[arg-type]  # raises TypeError
-        if isinstance(inputs, str):
-            return next(self._documents([inputs], splits, **kwargs))
-        find: Any = partial(self._documents, inputs, splits, **kwargs)
-        if not is_list:
-            return _Sized(find, len(inputs)) if is_sized else find()
-        results = list(find())
-        if all(len(result) == 1 for result in results):
-            return [result[0] for result in results]
-        return results
-
-    def _documents(self, texts: Any, splits: bool, **kwargs: Any) -> Iterator[list[dict[str, Any]]]:
-        """Yield the results of texts, whose sentences are translated one by one and put in their places."""
-        language = kwargs.get("src_lang") or self._preprocess_params.get("src_lang")
-        compute: Any = partial(super().__call__, **kwargs)
-        if not splits:
-            texts, originals = itertools.tee(_iterator(texts))
-            stripped = (text.strip() if isinstance(text, str) else text for text in texts)
-            for text, result in zip(originals, compute(stripped), strict=True):
-                for each in result:
-                    each["translation_text"] = put_together(whole_text(text), [each["translation_text"]])
-                yield result
-            return
-
-        def edit(result: list[dict[str, Any]], change: Callable[[str], str]) -> list[dict[str, Any]]:
-            for each in result:
-                text = change(each["translation_text"])
-                if "words" in each and text != each["translation_text"]:
-                    each |= {"score": None, "words": []}  # those were of another text
-                each["translation_text"] = text
-            return result
-
-        def again(pieces: list[str]) -> list[str]:
-            return [result[0]["translation_text"] for result in compute(pieces)]
-
-        for parts, found in by_sentence(_iterator(texts), self.model, self.tokenizer, language, compute, edit, again):
-            documents = []
-            for translations in zip(*found, strict=True):
-                text = put_together(parts, [each["translation_text"] for each in translations])
-                document = {**translations[0], "translation_text": "" if text.isspace() else text}
-                if len(translations) > 1 and "score" in document:
-                    scores = [each["score"] for each in translations if each["score"] is not None]
-                    document["score"] = sum(scores) / len(scores) if scores else None
-                    document["words"] = [word for each in translations for word in each["words"]]
-                    document["sentences"] = list(translations)
-                documents.append(document)
-            yield documents
-
-    def get_iterator(
-        self, inputs: Any, num_workers: int, batch_size: int, *params: dict[str, Any]
-    ) -> Iterable[list[dict[str, str]]]:
-        """Results in the order of the texts, which are read a pool at a time and batched by length."""
-        preprocess_params, forward_params, postprocess_params = params
-        if batch_size <= 1 or not self._is_ours or _IN_ORDER & forward_params.keys():
-            batch_size = 1 if batch_size == _ANY_NUMBER else batch_size
-            one_by_one: Iterable[list[dict[str, str]]] = super().get_iterator(inputs, 0, batch_size, *params)
-            return one_by_one
-
-        limits = (_ANY_NUMBER, batch_size)
-        if batch_size == _ANY_NUMBER:
-            limits = (_TOKENS_PER_BATCH, _TEXTS_PER_BATCH if self.device.type == "cpu" else _ANY_NUMBER)
-        collate = pipelines.base.pad_collate_fn(self.tokenizer, None)
-        side_by_side = getattr(self.model, "side_by_side", lambda _, compute, batches: map(compute, batches))
-        options = self._prepare_generate_kwargs(forward_params)
-
-        def results() -> Iterator[list[dict[str, str]]]:
-            rest = _iterator(inputs)
-            while pool := list(itertools.islice(rest, min(_POOL, 16 * batch_size))):
-                encoded = [self.preprocess(text, **preprocess_params) for text in pool]
-                found: list[Any] = [None] * len(pool)
-                lengths = [each["input_ids"].shape[1] for each in encoded]
-                batches = list(length_batches(lengths, *limits))
-
-                def compute(batch: list[int], encoded: list[Any] = encoded) -> dict[str, torch.Tensor]:
-                    outputs: Any = self.forward(collate([encoded[index] for index in batch]), **forward_params)
-                    return dict(outputs)
-
-                for batch, outputs in zip(batches, side_by_side(options, compute, batches), strict=True):
-                    for row, index in enumerate(batch):
-                        own = {name: value[row : row + 1] for name, value in outputs.items()}
-                        found[index] = self.postprocess(own, **postprocess_params)
-                yield from found
-
-        return _Sized(results, len(inputs)) if isinstance(inputs, Sized) else results()
-
-    def preprocess(  # type: ignore[override]  # that of transformers takes anything
-        self, text: str, src_lang: str | None = None, tgt_lang: str | None = None
-    ) -> dict[str, torch.Tensor]:
-        """(1, S) source tokens, their mask, and (1, 1) whether the text is blank."""
-        if not isinstance(text, str):
-            raise TypeError(
-                f"Every input must be a text (str), got {type(text).__name__}. Pass one, or a list of them."
-            )
-        check_text_length(text)
-        is_blank = not text.strip()
-        languages = {"src_lang": src_lang, "tgt_lang": tgt_lang}
-        build = getattr(self.tokenizer, "_build_translation_inputs", None)
-        encode = partial(build, **languages) if build else partial(self.tokenizer, verbose=False)
-        encoded = encode("" if is_blank else text, return_tensors="pt")
-        length = encoded["input_ids"].shape[1]
-        longest = getattr(self.model.generation_config, "longest_training_source", None)  # if its training told
-        if longest is not None and length > longest:
-            logger.warning_once(
-                f"A text is longer than the longest training sentence ({longest} tokens). Expect a poor translation."
-            )
-        keys = ("input_ids", "attention_mask", "forced_bos_token_id")
-        return {**{key: encoded[key] for key in keys if key in encoded}, "is_blank": torch.tensor([[is_blank]])}
-
-    def _forward(  # type: ignore[override]  # transformers' types are those of no pipeline
+    def __call__(  # type: ignore[override]  # whose inputs are of any kind
         self,
-        model_inputs: dict[str, torch.Tensor],
-        target_prefix: str | None = None,
-        return_scores: bool = False,
-        **generate_kwargs: Any,
-    ) -> dict[str, torch.Tensor]:
-        """(B, n, T) output tokens, of blank texts all padding, and log-probabilities of those after the first."""
-        is_blank = model_inputs.pop("is_blank").view(-1, 1, 1)
-        if target_prefix is not None:
-            start = [self.model.config.decoder_start_token_id, *prefix_ids(self.tokenizer, target_prefix)]
-            generate_kwargs["decoder_input_ids"] = torch.tensor([start], device=self.device).expand(len(is_blank), -1)
-        generate_kwargs = self._prepare_generate_kwargs(generate_kwargs, return_dict_in_generate=False)
-        with without_cudnn_attention(self.device):
-            sequences = self.model.generate(**model_inputs, **generate_kwargs)
-        shape = (is_blank.shape[0], -1, sequences.shape[-1])  # (B * n, T) -> (B, n, T)
-        outputs = {"sequences": sequences.view(shape).masked_fill(is_blank, self.tokenizer.pad_token_id)}
-        if return_scores:
-            sources = model_inputs["input_ids"], model_inputs["attention_mask"]
-            log_probs = token_log_probs(self.model, *sources, sequences)
-            outputs["log_probs"] = log_probs.view(shape[0], outputs["sequences"].shape[1], -1)
-        return outputs
+        inputs: Any,
+        *,
+        split_sentences: bool | None = None,
+        batch_size: int | None = None,
+        num_workers: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Translate a text, a list of texts, a generator or a data set of texts; see the class.
 
-    def postprocess(  # type: ignore[override]  # there are no parameters
-        self, model_outputs: dict[str, torch.Tensor]
-    ) -> list[dict[str, Any]]:
-        """One dictionary for each returned sequence of one text."""
-        sequences, log_probs = model_outputs["sequences"][0], model_outputs.get("log_probs")
-        texts = self.tokenizer.batch_decode(sequences, skip_special_tokens=True)
-        if log_probs is None:
-            return [{"translation_text": text} for text in texts]
-        scored, eos, pad = [], self.tokenizer.eos_token_id, self.tokenizer.pad_token_id
-        for text, tokens, row in zip(texts, sequences[:, 1:].tolist(), log_probs[0].tolist(), strict=True):
-            tokens = tokens[: tokens.index(eos) + 1] if eos in tokens else tokens
-            real = [each for token, each in zip(tokens, row, strict=False) if token != pad]
-            score = sum(real) / len(real) if real else None
-            words = word_scores(self.tokenizer, tokens, row)
-            scored.append({"translation_text": text, "score": score, "words": words})
-        return scored
+        Args:
+            inputs: What to translate.
+            split_sentences: Whether texts are translated sentence by sentence; None is as at construction.
+            batch_size: Sentences of a batch.
+            num_workers: Without effect.
+            **kwargs: Other arguments as at construction.
+        """
+        languages, options, _ = self._sanitize_parameters(**kwargs)
+        languages = {**self._preprocess_params, **languages}
+        options = {**self._forward_params, **options}
+        return_scores = options.pop("return_scores", False)
+        engine = self._engine(languages, options, return_scores)
+        if split_sentences is None:
+            split_sentences = self._splits_sentences and options.get("target_prefix") is None
+        config = self.model.config
+        source_language = languages.get("src_lang") or getattr(config, "source_language", None)
+        target_language = getattr(config, "target_language", None)
+        reader = TextReader(self.tokenizer, source_language, target_language, split_sentences)
+        batching = self._batching(isinstance(inputs, Sized), batch_size or self._batch_size, engine.options)
+
+        def find(texts: Iterable[str]) -> Iterator[list[dict[str, Any]]]:
+            for document in translate_texts(texts, reader, engine, batching):
+                yield [_result(document, rank, return_scores) for rank in range(engine.num_best)]
+
+        return results_like(inputs, find)
+
+    def _engine(self, languages: dict[str, str], options: dict[str, Any], return_scores: bool = False) -> TorchEngine:
+        options = dict(options)
+        prefix = options.pop("target_prefix", None)
+        options = self._prepare_generate_kwargs(options, return_dict_in_generate=False)
+        return TorchEngine(self.model, self.tokenizer, options, return_scores, prefix, languages)
+
+    def _batching(self, is_sized: bool, batch_size: int | None, options: dict[str, Any]) -> Batching:
+        """Return how texts are read and computed together."""
+        if _IN_ORDER & options.keys() or (batch_size is None and not self._is_ours):
+            return Batching(max_sentences=1, pool_size=1)
+        if batch_size is not None:
+            return Batching(max_tokens=None, max_sentences=batch_size, pool_size=min(_POOL, 16 * batch_size))
+        max_sentences = _SENTENCES_PER_BATCH if self.device.type == "cpu" else None
+        return Batching(_TOKENS_PER_BATCH, max_sentences, _POOL if is_sized else 1)
+
+    # `Pipeline` asks for these three, the steps of one text.
+
+    def preprocess(self, text: str, **languages: str) -> dict[str, Any]:  # type: ignore[override]
+        """Return the token ids of a text."""
+        (row,) = self._engine(languages, {}).encode([text])
+        return {"input_ids": row}
+
+    def _forward(self, model_inputs: dict[str, Any], **options: Any) -> dict[str, Any]:  # type: ignore[override]
+        """Return the hypotheses of a text."""
+        return {"found": self._engine({}, options).translate_batch([model_inputs["input_ids"]])[0]}
+
+    def postprocess(self, model_outputs: dict[str, Any]) -> list[dict[str, Any]]:  # type: ignore[override]
+        """Return a dictionary for each hypothesis."""
+        return [{"translation_text": each.text} for each in model_outputs["found"]]
 
 
-@torch.inference_mode()
-def token_log_probs(
-    model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, sequences: torch.Tensor, max_tokens: int = 1024
-) -> torch.Tensor:
-    """(B * n, T - 1) log-probabilities of the tokens behind the first of `sequences` (B * n, T), given (B, S) sources.
+def _result(document: Document, rank: int, has_scores: bool) -> dict[str, Any]:
+    """Return what the pipeline says of the translations of one rank."""
+    result: dict[str, Any] = {"translation_text": document.translation(rank)}
+    if not has_scores:
+        return result
+    found = [sentence.found[rank] for sentence in document.sentences]
+    scores = [score for score in (each.mean_log_prob() for each in found) if score is not None]
+    result["score"] = sum(scores) / len(scores) if scores else None
+    result["words"] = [word for each in found for word in each.words]
+    if len(found) > 1:
+        result["sentences"] = [
+            {"translation_text": each.text, "score": each.mean_log_prob(), "words": each.words} for each in found
+        ]
+    return result
 
-    Distributions over the vocabulary are held for `max_tokens` tokens at once, or for one sequence.
+
+def results_like(inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]]]) -> Any:
+    """Return results in the form of the inputs, as the pipelines of transformers do.
+
+    Args:
+        inputs: A text, a list of texts, a generator or a data set of texts.
+        find: Yields the results of texts, a list for each.
+
+    Returns:
+        The results of one text; a list, of lists where there are several results; or what yields lists.
+
+    Raises:
+        TypeError: The input is nothing of these.
     """
-    found, num_each = [], len(sequences) // len(input_ids)
-    for rows in torch.arange(len(sequences)).split(max(1, max_tokens // sequences.shape[1])):
-        inputs = {"input_ids": input_ids[rows // num_each], "attention_mask": attention_mask[rows // num_each]}
-        with without_cudnn_attention(sequences.device):
-            logits = model(**inputs, decoder_input_ids=sequences[rows, :-1], use_cache=False).logits.float()
-        found.append(logits.log_softmax(dim=-1).gather(-1, sequences[rows, 1:].unsqueeze(-1)).squeeze(-1))
-    return torch.cat(found)
-
-
-def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> list[dict[str, Any]]:
-    """Words of a translation, each with the mean log-probability of its tokens; special tokens are part of none."""
-    words: list[tuple[list[str], list[float]]] = []
-    special = set(tokenizer.all_special_ids)
-    for token, log_prob in zip(tokens, log_probs, strict=False):
-        if token in special:
-            continue
-        text = tokenizer.convert_ids_to_tokens(token)
-        if not words or text.startswith(_SPACES):
-            words.append(([], []))
-        words[-1][0].append(text)
-        words[-1][1].append(log_prob)
-    to_text = tokenizer.convert_tokens_to_string
-    return [{"word": to_text(parts).strip(), "score": sum(each) / len(each)} for parts, each in words]
-
-
-def _iterator(texts: Any) -> Iterator[Any]:
-    return iter(texts) if isinstance(texts, Iterable) else map(texts.__getitem__, range(len(texts)))
+    if isinstance(inputs, str):
+        return next(find([inputs]))
+    if isinstance(inputs, Sequence):
+        results = list(find(inputs))
+        if all(len(each) == 1 for each in results):
+            return [each[0] for each in results]
+        return results
+    if isinstance(inputs, dict) or not isinstance(inputs, (Iterable, Sized)):
+        raise TypeError(f"Every input must be a text (str), got {type(inputs).__name__}. Pass one, or a list of them.")
+    if isinstance(inputs, Sized):
+        return _Sized(inputs, find)
+    return find(inputs)
 
 
 class _Sized:
     """Results whose number is known, found anew for each reading."""
 
-    def __init__(self, find: Callable[[], Iterator[Any]], length: int) -> None:
-        self._find, self._length = find, length
+    def __init__(self, inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]]]) -> None:
+        self._inputs = inputs
+        self._find = find
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._inputs)
 
-    def __iter__(self) -> Iterator[Any]:
-        return self._find()
-
-
-def length_batches(lengths: list[int], max_tokens: int, max_texts: int | None = None) -> Iterator[list[int]]:
-    """Indices grouped by length, longest first, at most `max_texts` and `max_tokens` padded tokens in a batch.
-
-    A text of more tokens forms a batch of its own.
-    """
-    order = sorted(range(len(lengths)), key=lambda index: -lengths[index])
-    while order:
-        num_texts = min(max(1, max_tokens // lengths[order[0]]), max_texts or len(order))
-        yield order[:num_texts]
-        order = order[num_texts:]
+    def __iter__(self) -> Iterator[list[Any]]:
+        if isinstance(self._inputs, Iterable):
+            return self._find(self._inputs)
+        return self._find(map(self._inputs.__getitem__, range(len(self))))
 
 
 def register_translation_pipeline() -> None:

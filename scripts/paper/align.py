@@ -10,18 +10,19 @@ Shapes: B batch, H heads, S source length, T target length.
 """
 
 import argparse
+import itertools
 import re
-import sys
 
 import numpy as np
 import torch
 
 from vaswani_transformer.evaluation.loading import load_for_inference
-from vaswani_transformer.evaluation.translate import compute_in_batches, open_lines, padded, paired, tokenize
+from vaswani_transformer.evaluation.translate import SENTENCES_PER_CHUNK, open_lines, paired
 from vaswani_transformer.files import check_outputs, write_lines
+from vaswani_transformer.pipeline_vaswani_transformer import Batching, compute_in_order, padded, tokenize
 
 
-def align_pairs(model, tokenizer, sources, targets, layer=-1, heads=None, **batching):
+def align_pairs(model, tokenizer, sources, targets, layer=-1, heads=None, max_tokens_per_batch=4096):
     """Yield the aligned words of each pair of sentences: (source word, target word), in the order of target words.
 
     Args:
@@ -31,17 +32,9 @@ def align_pairs(model, tokenizer, sources, targets, layer=-1, heads=None, **batc
         targets: Their translations.
         layer: Decoder layer whose attention is read, from 0; -1 is the last one.
         heads: Heads to average, from 0; None takes all.
-        **batching: max_tokens_per_batch and progress.
+        max_tokens_per_batch: Padded tokens of one batch.
     """
     heads = list(range(model.config.num_heads)) if heads is None else heads
-
-    def encode(pairs):
-        columns = []
-        for texts in map(list, zip(*pairs, strict=True)):
-            encoded = tokenize(tokenizer, texts, return_offsets_mapping=True)
-            columns += [encoded["input_ids"], map(token_words, texts, encoded["offset_mapping"])]
-        rows = zip(*columns, strict=True)
-        return [row if row[1].any() and row[3].any() else () for row in rows]
 
     def compute(batches):
         for rows in batches:
@@ -52,7 +45,15 @@ def align_pairs(model, tokenizer, sources, targets, layer=-1, heads=None, **batc
             ]
 
     pairs = paired(sources, targets, "targets")
-    return compute_in_batches(pairs, encode, compute, empty=list, doing="aligning", **batching)
+    while chunk := list(itertools.islice(pairs, SENTENCES_PER_CHUNK)):
+        columns = []
+        for texts in map(list, zip(*chunk, strict=True)):
+            encoded = tokenize(tokenizer, texts, return_offsets_mapping=True)
+            columns += [encoded["input_ids"], map(token_words, texts, encoded["offset_mapping"])]
+        rows = list(zip(*columns, strict=True))
+        lengths = [max(len(row[0]), len(row[2])) for row in rows]
+        found = compute_in_order(rows, lengths, compute, Batching(max_tokens_per_batch))
+        yield from found
 
 
 def align_words(weights, source_words, target_words):
@@ -63,6 +64,8 @@ def align_words(weights, source_words, target_words):
         source_words: (S, source words), from `token_words`.
         target_words: (T, target words), from `token_words`.
     """
+    if not source_words.any() or not target_words.any():
+        return []
     sums = target_words.T @ weights @ source_words  # (target words, source words)
     return [(source, target) for target, source in enumerate(sums.argmax(axis=1).tolist())]
 
@@ -108,9 +111,8 @@ def main():
     args = parser.parse_args()
     check_outputs({"output": args.output}, [args.source, args.target])
     model, tokenizer = load_for_inference(args.model, device=args.device, bf16=args.bf16)
-    batching = {"max_tokens_per_batch": args.max_tokens_per_batch, "progress": sys.stderr.isatty()}
     with open_lines(args.source) as sources, open_lines(args.target) as targets:
-        aligned = align_pairs(model, tokenizer, sources, targets, args.layer, args.heads, **batching)
+        aligned = align_pairs(model, tokenizer, sources, targets, args.layer, args.heads, args.max_tokens_per_batch)
         lines = (" ".join(f"{source}-{target}" for source, target in words) for words in aligned)
         write_lines(lines, args.output)
 

@@ -3,14 +3,20 @@
 """What the page shows of a text, as plain JSON: translations with scores and attention."""
 
 import base64
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 from transformers.utils import logging
 
 from vaswani_transformer.analysis.attention import attention_maps
-from vaswani_transformer.evaluation.translate import translate_n_best
-from vaswani_transformer.pipeline_vaswani_transformer import by_sentence, split_text
+from vaswani_transformer.evaluation.translate import decoding_config, with_gnmt_scores
+from vaswani_transformer.pipeline_vaswani_transformer import (
+    Batching,
+    TextReader,
+    TorchEngine,
+    split_text,
+    translate_texts,
+)
 
 MAX_SENTENCES = 40
 MAX_SOURCE_TOKENS = 512
@@ -50,22 +56,13 @@ def answer(model, tokenizer, text, num_best):
 def translated(model, tokenizer, text, num_best):
     """Return the answer to a text that is neither empty nor too long."""
 
-    def search(sentences):
-        return translate_n_best(model, tokenizer, sentences, num_best)
-
-    def edit(hypotheses, change):
-        edited = []
-        for hypothesis in hypotheses:
-            changed = change(hypothesis.text)
-            if changed != hypothesis.text:  # the scores of words were those of the other text
-                hypothesis = replace(hypothesis, text=changed, words=[])
-            edited.append(hypothesis)
-        return edited
-
-    def again(pieces):
-        return [hypotheses[0].text if hypotheses else "" for hypotheses in search(pieces)]
-
-    ((parts, found),) = by_sentence(iter([text]), model, tokenizer, None, search, edit, again)
+    options = {"num_return_sequences": num_best, "return_dict_in_generate": False}
+    engine = TorchEngine(model, tokenizer, options, return_scores=True)
+    reader = TextReader(tokenizer, model.config.source_language, model.config.target_language, splits=True)
+    (document,) = translate_texts([text], reader, engine, Batching())
+    decoding = decoding_config(model)
+    parts = document.parts
+    found = [with_gnmt_scores(sentence.found, decoding) for sentence in document.sentences]
     if not all(found):
         return {"message": "The model found no translation of this text."}
     sentences = []

@@ -109,7 +109,7 @@ function bestRow(translation, index) {
   label.append(radio, make("span", { lang: props.lang, dir: "auto" }, translation.text || "(empty)"));
   cell.append(label);
   row.append(cell);
-  const figures = { "Score": translation.score.toFixed(3), "Log P": translation.log_prob.toFixed(3), "Tokens": translation.length };
+  const figures = { "Score": translation.score?.toFixed(3) ?? "", "Log P": translation.log_prob?.toFixed(3) ?? "", "Tokens": translation.length };
   for (const [name, figure] of Object.entries(figures)) row.append(make("td", { "data-name": name }, figure));
   return row;
 }

@@ -12,6 +12,7 @@ import torch
 from vaswani_transformer.evaluation import translate
 from vaswani_transformer.evaluation.translate import translate_file
 from vaswani_transformer.files import write_lines
+from vaswani_transformer.pipeline_vaswani_transformer import TorchEngine
 
 CHUNK = 3
 # One sentence in each batch: the chunks are the calls 1 and 2, 3 to 5, 6 and 7, 8 and 9.
@@ -42,16 +43,16 @@ def interrupted(run, monkeypatch):
     """Function that runs until the model is called for the nth time."""
 
     def interrupt(call, error=KeyboardInterrupt, **options):
-        calls, generate = [], translate._generate
+        calls, compute = [], TorchEngine.translate_batch
 
         def fail(*args):
             calls.append(args)
             if len(calls) == call:
                 raise error
-            return generate(*args)
+            return compute(*args)
 
         with monkeypatch.context() as patch:
-            patch.setattr(translate, "_generate", fail)
+            patch.setattr(TorchEngine, "translate_batch", fail)
             with pytest.raises(error) as raised:
                 run(**options)
         return raised.value

@@ -7,9 +7,8 @@ import torch
 from tiny import SENTENCES, make_model
 
 from vaswani_transformer.evaluation import scoring
-from vaswani_transformer.evaluation import translate as translating
-from vaswani_transformer.evaluation.scoring import score_pairs, score_tokens
-from vaswani_transformer.evaluation.translate import decoding_config
+from vaswani_transformer.evaluation.scoring import score_batch, score_pairs
+from vaswani_transformer.search_vaswani_transformer import gnmt_length_penalty
 
 SOURCES = [SENTENCES[0], "A", "", "Two women read  a book.", "dog", ""]
 TARGETS = [SENTENCES[1], "Ein Hund liest ein Buch, ein Hund rennt.", "Park", "", "é 日", ""]
@@ -65,39 +64,39 @@ def test_words_have_the_mean_of_their_tokens(tiny_model, tiny_tokenizer):
     assert start == len(target) - 1 and len(score.words) == 3
 
 
-def test_score_tokens_equals_the_scores_of_beam_search(tiny_tokenizer):
+def test_score_batch_equals_the_scores_of_beam_search(tiny_tokenizer):
     model = make_model(scale=2.5).double()
     source = [5, 6, 7, 2]
     found = model.generate(
         torch.tensor([source]), num_return_sequences=4, return_dict_in_generate=True, output_scores=True
     )
     targets = [[*row[1 : row.index(2)], 2] if 2 in row else row[1:] for row in found.sequences.tolist()]
-    scores = score_tokens(model, tiny_tokenizer, [(source, target) for target in targets], decoding_config(model), 50)
-    assert [score.score for score in scores] == pytest.approx(found.sequences_scores.tolist(), rel=1e-12)
+    log_probs = score_batch(model, tiny_tokenizer, [(source, target) for target in targets], 50)
+    scores = [sum(each) / gnmt_length_penalty(len(each), 0.6) for each in log_probs]
+    assert scores == pytest.approx(found.sequences_scores.tolist(), rel=1e-12)
 
 
-def test_score_tokens_never_holds_more_distributions_than_the_budget(tiny_tokenizer):
+@pytest.mark.parametrize(("budget", "most"), [(10, 20), (40, 40), (1000, 60)])
+def test_score_batch_holds_no_more_distributions_than_the_budget_or_one_sentence_has(budget, most, tiny_tokenizer):
     model = make_model()
-    rows = []
-    model.lm_head.register_forward_hook(lambda module, args, output: rows.append(output.shape[:-1].numel()))
-    score_tokens(model, tiny_tokenizer, [([5, 2], [7] * 20), ([5, 6, 2], [8] * 3)], decoding_config(model), 10)
-    assert sum(rows) == 23
-    assert max(rows) == 10
+    sizes = []
+    model.lm_head.register_forward_hook(lambda module, args, output: sizes.append(output.shape[:-1].numel()))
+    found = score_batch(model, tiny_tokenizer, [([5, 2], [7] * 20), ([5, 6, 2], [8] * 3), ([5], [9])], budget)
+    assert max(sizes) == most
+    assert [len(each) for each in found] == [20, 3, 1]
 
 
-def test_score_tokens_takes_the_logarithm_of_half_precision_logits_in_fp32(tiny_tokenizer):
+def test_score_batch_takes_the_logarithm_of_half_precision_logits_in_fp32(tiny_tokenizer):
     model = make_model(scale=2.5).to(torch.bfloat16)
     logits = []
     model.lm_head.register_forward_hook(lambda module, args, output: logits.append(output))
-    (score,) = score_tokens(
-        model, tiny_tokenizer, [([5, 2], [7, 8, 2])], decoding_config(model, length_penalty=0.0), 10
-    )
-    expected = logits[0].double().log_softmax(-1)[[0, 1, 2], [7, 8, 2]].sum().item()
-    assert score.log_prob == pytest.approx(expected, rel=1e-6)
+    ((first, second, third),) = score_batch(model, tiny_tokenizer, [([5, 2], [7, 8, 2])], 10)
+    expected = logits[0][0].double().log_softmax(-1)[[0, 1, 2], [7, 8, 2]].tolist()
+    assert [first, second, third] == pytest.approx(expected, rel=1e-6)
 
 
 def test_score_pairs_reads_streams_chunk_by_chunk(tiny_model, tiny_tokenizer, monkeypatch):
-    monkeypatch.setattr(translating, "SENTENCES_PER_CHUNK", 2)
+    monkeypatch.setattr(scoring, "SENTENCES_PER_CHUNK", 2)
     read = []
     sources = (read.append(source) or source for source in SOURCES)
     next(score_pairs(tiny_model, tiny_tokenizer, sources, iter(TARGETS)))

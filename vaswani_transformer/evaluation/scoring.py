@@ -8,34 +8,33 @@ Shapes: B batch, T target length, D d_model, N target tokens.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
-from transformers import GenerationConfig, PreTrainedTokenizerBase
+from tqdm.auto import tqdm
+from transformers import PreTrainedTokenizerBase
 
 from ..extras import gone
 from ..files import STANDARD_STREAM, check_outputs, write_lines
-from ..generation_vaswani_transformer import without_cudnn_attention
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
-from ..pipeline_vaswani_transformer import word_scores
+from ..pipeline_vaswani_transformer import Batching, compute_in_order, padded, token_log_probs, tokenize, word_scores
 from .translate import (
     DEFAULT_MAX_TOKENS_PER_BATCH,
-    Row,
-    compute_in_batches,
+    SENTENCES_PER_CHUNK,
     count_lines,
     decoding_config,
     decoding_overrides,
     open_lines,
-    padded,
     paired,
     penalty_of,
-    tokenize,
 )
+
+Pair: TypeAlias = tuple[list[int], list[int]]  # token ids of both sides
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,9 +63,10 @@ def score_pairs(
     length_penalty: float | None = None,
     length_penalty_offset: float | None = None,
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
-    **progress: Any,
+    progress: bool = False,
+    total: int | None = None,
 ) -> Iterator[PairScore]:
-    """The score of each target as a translation of its source, in the order of the input.
+    """Yield the score of each target as a translation of its source, in the order of the input.
 
     Both sides are read as streams, chunk by chunk. Nothing is truncated, and empty sentences are scored as any other:
     they are `</s>` alone.
@@ -79,8 +79,10 @@ def score_pairs(
         length_penalty: Alpha of ((c + length) / (c + 1))^alpha; None takes the model's own.
         length_penalty_offset: c of it; 5 is the paper's, None takes the model's own.
         max_tokens_per_batch: Padded tokens of one batch: number of pairs x longest side. Output probabilities are
-            never held for more tokens than that at once. It changes speed and memory, not the scores.
-        **progress: `progress` shows a progress bar on stderr; `total` is the number of pairs, if known.
+            never held for more tokens than that at once, or for one sentence. It changes speed and memory, not the
+            scores.
+        progress: Whether to show a progress bar on stderr.
+        total: Number of pairs, if known, for the progress bar.
 
     Raises:
         ValueError: The length penalty is out of range, or there are more sentences on one side than on the other.
@@ -93,61 +95,46 @@ def score_pairs(
     """
     penalty = decoding_overrides(length_penalty=length_penalty, length_penalty_offset=length_penalty_offset)
     decoding = decoding_config(model, **penalty)
+    batching = Batching(max_tokens_per_batch)
 
-    def encode(pairs: list[tuple[str, str]]) -> list[Row]:
-        sides = [tokenize(tokenizer, list(side))["input_ids"] for side in zip(*pairs, strict=True)]
-        return list(zip(*sides, strict=True))
+    def compute(batches: list[list[Pair]]) -> Iterator[list[list[float]]]:
+        for pairs in batches:
+            yield score_batch(model, tokenizer, pairs, max_tokens_per_batch)
 
-    def compute(rows: list[Row]) -> list[PairScore]:
-        return score_tokens(model, tokenizer, rows, decoding, max_tokens_per_batch)
+    rest = paired(sources, targets, "targets")
+    with tqdm(total=total, unit=" sentences", desc="scoring", disable=not progress) as bar:
+        while True:
+            chunk = list(itertools.islice(rest, SENTENCES_PER_CHUNK))
+            if not chunk:
+                return
+            source_ids, target_ids = (
+                tokenize(tokenizer, list(side))["input_ids"] for side in zip(*chunk, strict=True)
+            )
+            pairs = list(zip(source_ids, target_ids, strict=True))
+            lengths = [max(len(source), len(target)) for source, target in pairs]
+            found = compute_in_order(pairs, lengths, compute, batching, bar)
+            for target, log_probs in zip(target_ids, found, strict=True):
+                log_prob = math.fsum(log_probs)
+                score = log_prob / penalty_of(decoding, len(target))
+                yield PairScore(log_prob, len(target), score, word_scores(tokenizer, target, log_probs))
 
-    return compute_in_batches(
-        paired(sources, targets, "targets"),
-        encode,
-        partial(map, compute),
-        empty=lambda: PairScore(0.0, 0, 0.0),
-        max_tokens_per_batch=max_tokens_per_batch,
-        doing="scoring",
-        **progress,
-    )
 
-
-@torch.inference_mode()
-def score_tokens(
+def score_batch(
     model: VaswaniTransformerForConditionalGeneration,
     tokenizer: PreTrainedTokenizerBase,
-    pairs: list[Row],
-    decoding: GenerationConfig,
+    pairs: list[Pair],
     max_tokens: int,
-) -> list[PairScore]:
-    """Scores of pairs of token ids without `<s>`, all in one batch; `max_tokens` distributions are held at once."""
-    input_ids, attention_mask = padded([row[0] for row in pairs], tokenizer.pad_token_id, model.device)
-    labels, target_mask = padded([row[1] for row in pairs], tokenizer.pad_token_id, model.device)
-    with without_cudnn_attention(model.device):
-        outputs = model.model(
-            input_ids=input_ids,
-            attention_mask=attention_mask,
-            decoder_input_ids=model.prepare_decoder_input_ids_from_labels(labels),
-            use_cache=False,
-        )
-    states, is_real = outputs.last_hidden_state, target_mask.bool()
-    states, labels = states[is_real.to(states.device)], labels[is_real]  # (B, T, D) -> (N, D), (B, T) -> (N,)
-    log_probs = []
-    for part, chosen in zip(states.split(max_tokens), labels.split(max_tokens), strict=True):
-        logits = model.lm_head(part)
-        exact = logits if logits.dtype == torch.float64 else logits.float()
-        log_probs.append(-torch.nn.functional.cross_entropy(exact, chosen.to(exact.device), reduction="none"))
-    targets = [target for _, target in pairs]
-    rated = [part.tolist() for part in torch.cat(log_probs).cpu().double().split([len(each) for each in targets])]
-    return [
-        PairScore(
-            log_prob=math.fsum(each),
-            length=len(each),
-            score=math.fsum(each) / penalty_of(decoding, len(each)),
-            words=word_scores(tokenizer, target, each),
-        )
-        for target, each in zip(targets, rated, strict=True)
-    ]
+) -> list[list[float]]:
+    """Return the log-probability of each target token of each pair, computed together.
+
+    Distributions are held for `max_tokens` tokens at once, or for one sentence.
+    """
+    input_ids, attention_mask = padded([source for source, _ in pairs], tokenizer.pad_token_id, model.device)
+    labels, _ = padded([target for _, target in pairs], tokenizer.pad_token_id, model.device)
+    start = model.prepare_decoder_input_ids_from_labels(labels[:, :1])
+    sequences = torch.cat([start, labels], dim=1)
+    log_probs = token_log_probs(model, input_ids, attention_mask, sequences, max_tokens).tolist()
+    return [each[: len(target)] for each, (_, target) in zip(log_probs, pairs, strict=True)]
 
 
 def score_files(

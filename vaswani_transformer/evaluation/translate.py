@@ -8,29 +8,26 @@ import contextlib
 import dataclasses
 import itertools
 import json
-import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import torch
 from tqdm.auto import tqdm
-from transformers import BatchEncoding, GenerationConfig, PreTrainedTokenizerBase
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from ..extras import requiring
 from ..files import STANDARD_STREAM, check_outputs, decode_lines, is_stream, line_bytes, open_text, write_lines
 from ..pipeline_vaswani_transformer import (
     MAX_TEXT_BYTES,
-    by_sentence,
-    check_text_length,
-    length_batches,
-    put_together,
-    token_log_probs,
-    whole_text,
-    word_scores,
+    Batching,
+    Document,
+    Hypothesis,
+    TextReader,
+    TorchEngine,
+    translate_texts,
 )
 from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
 from .loading import precision_of
@@ -41,33 +38,8 @@ DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 
 # A `PreTrainedModel` that is a `GenerationMixin`, ours or transformers': a type for both at once cannot be written.
 GenerativeModel: TypeAlias = Any
-# A sentence or pair as lists with an entry for each token; no list at all where there is nothing to compute.
-Row: TypeAlias = tuple[list[Any], ...]
-Input = TypeVar("Input")
-Result = TypeVar("Result")
 
-
-@dataclasses.dataclass(frozen=True)
-class Hypothesis:
-    """One of the translations that beam search found for a sentence.
-
-    Args:
-        text: The translation.
-        score: `log_prob` divided by GNMT's length penalty, by which beam search ranks; None for a blank sentence,
-            which no model sees.
-        log_prob: Natural logarithm of its probability given the source, `</s>` included; None likewise.
-        length: Its tokens, `</s>` included.
-        words: Each `word` of it with its `score`, the mean log-probability of its tokens.
-    """
-
-    text: str
-    score: float | None
-    log_prob: float | None
-    length: int
-    words: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-
-
-BLANK = Hypothesis("", None, None, 0)
+BLANK = Hypothesis("")
 
 # ---- sentences ----
 
@@ -77,6 +49,7 @@ def translate(
     tokenizer: PreTrainedTokenizerBase,
     sentences: Iterable[str],
     *,
+    split_sentences: bool = False,
     max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
     progress: bool = False,
     total: int | None = None,
@@ -93,6 +66,8 @@ def translate(
         model: In eval mode; decodes as its generation config says.
         tokenizer: Saved with the model.
         sentences: Source sentences, each of at most 65,536 bytes.
+        split_sentences: Whether each may be a text of several sentences, which are translated one by one, as by the
+            pipeline.
         max_tokens_per_batch: Padded source tokens of one batch: number of sentences x longest sentence. It changes
             speed and memory, not what is translated.
         progress: Whether to show a progress bar on stderr.
@@ -107,18 +82,9 @@ def translate(
 
     Paper: section 6.1.
     """
-    options = {**generate_kwargs, "num_return_sequences": 1, "return_dict_in_generate": False}
-
-    def compute(rows: list[Row]) -> list[str]:
-        *_, found = _generate(model, tokenizer, rows, options)
-        texts: list[str] = tokenizer.batch_decode(found, skip_special_tokens=True)
-        return texts
-
-    share = partial(_share_batches, model, generate_kwargs, compute, processes)
-    sentences, originals = itertools.tee(sentences)
-    found = _translate(tokenizer, sentences, share, str, processes, progress, max_tokens_per_batch, total)
-    for sentence, translation in zip(originals, found, strict=False):
-        yield put_together(whole_text(sentence), [translation])
+    engine = SharedEngine(model, tokenizer, {**generate_kwargs, "num_return_sequences": 1}, processes)
+    for document in _translate(engine, sentences, split_sentences, max_tokens_per_batch, progress, total):
+        yield document.translation(0)
 
 
 def translate_n_best(
@@ -133,10 +99,11 @@ def translate_n_best(
     processes: Any = None,
     **generate_kwargs: Any,
 ) -> Iterator[list[Hypothesis]]:
-    """The best translations of each sentence, best first, with their scores; with `do_sample` as many that are drawn.
+    """Yield the best translations of each sentence, best first; with `do_sample` as many that are drawn.
 
-    The scores are the `sequences_scores` of `generate`. Where the search found fewer than `num_best`, there are fewer.
-    The same text may come twice, in other tokens. An empty or blank sentence has one hypothesis, empty and unscored.
+    The log-probabilities are the model's own, as `score_pairs` finds them. Where the search found fewer than
+    `num_best`, there are fewer. The same text may come twice, in other tokens. An empty or blank sentence has one
+    hypothesis, empty and unscored.
 
     Args:
         model: Of this package. It and all other arguments are those of `translate`.
@@ -153,93 +120,70 @@ def translate_n_best(
     """
     decoding = decoding_config(model, **generate_kwargs)
     check_num_best(num_best, num_best if decoding.do_sample else decoding.num_beams)
-    options = {**generate_kwargs, "num_return_sequences": num_best, "return_dict_in_generate": True}
+    options = {**generate_kwargs, "num_return_sequences": num_best}
+    engine = SharedEngine(model, tokenizer, options, processes, return_scores=True)
+    documents = _translate(engine, sentences, False, max_tokens_per_batch, progress, total)
+    return (_best(document, decoding) for document in documents)
 
-    def compute(rows: list[Row]) -> list[list[Hypothesis]]:
-        input_ids, attention_mask, found = _generate(model, tokenizer, rows, options)
-        rated = token_log_probs(model, input_ids, attention_mask, found.sequences).tolist()
-        sequences, scores = found.sequences[:, 1:], found.sequences_scores.double().tolist()  # without <s>
-        is_token = found.beam_indices >= 0 if "beam_indices" in found else sequences != tokenizer.pad_token_id
-        lengths, texts = is_token.sum(dim=1).tolist(), tokenizer.batch_decode(sequences, skip_special_tokens=True)
-        words = map(partial(word_scores, tokenizer), sequences.tolist(), rated)
-        hypotheses = [
-            Hypothesis(text, score, score * penalty_of(decoding, max(length, 1)), length, words)
-            for text, score, length, words in zip(texts, scores, lengths, words, strict=True)
-        ]
-        return [
-            [each for each in hypotheses[start : start + num_best] if math.isfinite(each.score or 0.0)]
-            for start in range(0, len(hypotheses), num_best)
-        ]
 
-    share = partial(_share_batches, model, options, compute, processes)
-    return _translate(tokenizer, sentences, share, lambda: [BLANK], processes, progress, max_tokens_per_batch, total)
+def _best(document: Document, decoding: GenerationConfig) -> list[Hypothesis]:
+    """Return what was found for a text that is one sentence."""
+    (sentence,) = document.sentences
+    return with_gnmt_scores(sentence.found, decoding) if sentence.source else [BLANK]
+
+
+def with_gnmt_scores(found: list[Hypothesis], decoding: GenerationConfig) -> list[Hypothesis]:
+    """Return hypotheses with the scores by which beam search ranks, without those that do not exist."""
+    scored = []
+    for each in found:
+        if each.log_prob is None:
+            scored.append(each)
+        elif each.length > 0:
+            score = each.log_prob / penalty_of(decoding, each.length)
+            scored.append(dataclasses.replace(each, score=score))
+    return scored
 
 
 def _translate(
-    tokenizer: PreTrainedTokenizerBase,
-    sentences: Iterable[Any],
-    compute: Callable[[list[list[Row]]], Iterable[list[Result]]],
-    empty: Callable[[], Result],
-    processes: Any,
-    progress: bool,
-    max_tokens: int,
-    total: int | None,
-) -> Iterator[Result]:
-    """Results of all sentences, in their order; `compute` makes those of batches, `empty` that of a blank sentence."""
-    encode = partial(encode_sentences, tokenizer)
-    options: Any = {"progress": progress and _is_main(processes), "max_tokens_per_batch": max_tokens, "total": total}
-    return compute_in_batches(sentences, encode, compute, empty=empty, **options)
+    engine: SharedEngine, texts: Iterable[str], splits: bool, max_tokens: int, progress: bool, total: int | None
+) -> Iterator[Document]:
+    """Yield the texts with the translations of their sentences."""
+    config = engine.model.config
+    languages = (getattr(config, "source_language", None), getattr(config, "target_language", None))
+    reader = TextReader(engine.tokenizer, *languages, splits)
+    batching = Batching(max_tokens, pool_size=SENTENCES_PER_CHUNK)
+    is_hidden = not (progress and _is_main(engine.processes))
+    with tqdm(total=None if splits else total, unit=" sentences", desc="translating", disable=is_hidden) as bar:
+        yield from translate_texts(texts, reader, engine, batching, bar)
 
 
-def _share_batches(
-    model: GenerativeModel,
-    options: dict[str, Any],
-    compute: Callable[[list[Row]], list[Result]],
-    processes: Any,
-    batches: list[list[Row]],
-) -> Iterable[list[Result]]:
-    """Results of the batches of a chunk; each process computes every n-th of them, and gets the results of all."""
-    if processes is None:
-        side_by_side = getattr(model, "side_by_side", lambda _, compute, batches: map(compute, batches))
-        found: Iterable[list[Result]] = side_by_side(options, compute, batches)
-        return found
-    from accelerate.utils import gather_object
+class SharedEngine(TorchEngine):
+    """`TorchEngine` whose batches may be shared by several processes, each of which gets the results of all."""
 
-    count = processes.num_processes
-    shares = gather_object([[compute(batch) for batch in batches[processes.process_index :: count]]])
-    return [shares[number % count][number // count] for number in range(len(batches))]
+    def __init__(
+        self, model: Any, tokenizer: Any, options: dict[str, Any], processes: Any = None, return_scores: bool = False
+    ) -> None:
+        super().__init__(model, tokenizer, {**options, "return_dict_in_generate": False}, return_scores)
+        self.processes = processes
+
+    def compute(self, batches: list[list[list[int]]]) -> Iterable[list[list[Hypothesis]]]:
+        """Yield the hypotheses of each row of each batch; each process computes every n-th batch."""
+        if self.processes is None:
+            return super().compute(batches)
+        from accelerate.utils import gather_object
+
+        count = self.processes.num_processes
+        own = batches[self.processes.process_index :: count]
+        shares = gather_object([[self.translate_batch(batch) for batch in own]])
+        return [shares[number % count][number // count] for number in range(len(batches))]
 
 
 def paired(sentences: Iterable[str], others: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
-    """Pairs of two streams; raises ValueError with the name of the second where one ends before the other."""
+    """Yield pairs of two streams; raises ValueError with the name of the second where one ends before the other."""
     for pair in itertools.zip_longest(sentences, others):
         if None in pair:
             raise ValueError(f"`{name}` must be as many as the sentences, got more of one. Align them line by line.")
         yield pair
-
-
-def encode_sentences(tokenizer: PreTrainedTokenizerBase, sentences: list[str]) -> list[Row]:
-    """Return the token ids of each sentence without the white space around it; none of a blank one."""
-    ids = tokenize(tokenizer, [sentence.strip() for sentence in sentences])["input_ids"]
-    return [(row,) if sentence.strip() else () for sentence, row in zip(sentences, ids, strict=True)]
-
-
-def tokenize(tokenizer: PreTrainedTokenizerBase, sentences: list[str], **options: Any) -> BatchEncoding:
-    """Tokens of each sentence, whole and with `</s>`; raises ValueError for one of more than 65,536 bytes."""
-    for sentence in sentences:
-        check_text_length(sentence)
-    tokens: BatchEncoding = tokenizer(sentences, truncation=False, padding=False, verbose=False, **options)
-    return tokens
-
-
-@torch.inference_mode()
-def _generate(
-    model: GenerativeModel, tokenizer: PreTrainedTokenizerBase, rows: list[Row], generate_kwargs: dict[str, Any]
-) -> tuple[torch.Tensor, torch.Tensor, Any]:
-    """Rows of token ids as a matrix, its mask, and what `generate` returns for them: a matrix, or what holds one."""
-    input_ids, attention_mask = padded([row[0] for row in rows], tokenizer.pad_token_id, model.device)
-    found = model.generate(input_ids=input_ids, attention_mask=attention_mask, **generate_kwargs)
-    return input_ids, attention_mask, found
 
 
 # ---- decoding ----
@@ -276,59 +220,6 @@ def check_num_best(num_best: int, num_beams: int, name: str = "num_best") -> Non
             f"`{name}` must be at least 1 and at most `num_beams`, which is {num_beams}, got {num_best}. Raise "
             "`num_beams`, or ask for fewer translations."
         )
-
-
-# ---- batches ----
-
-
-def compute_in_batches(
-    inputs: Iterable[Input],
-    encode: Callable[[list[Input]], list[Row]],
-    compute: Callable[[list[list[Row]]], Iterable[list[Result]]],
-    *,
-    empty: Callable[[], Result],
-    doing: str = "translating",
-    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
-    chunk_size: int | None = None,
-    progress: bool = False,
-    total: int | None = None,
-) -> Iterator[Result]:
-    """One result for each input, in their order.
-
-    Args:
-        inputs: Sentences, or pairs of them, read in chunks.
-        encode: Rows of a chunk.
-        compute: Results of each batch of rows, for all batches of a chunk.
-        empty: Makes the result of a row that holds nothing.
-        doing: What the progress bar says.
-        max_tokens_per_batch: Padded tokens of one batch: number of rows x longest list of any row.
-        chunk_size: Inputs that are read, sorted and batched together; None means `SENTENCES_PER_CHUNK`.
-        progress: Whether to show a progress bar on stderr.
-        total: Number of inputs, if known, for the progress bar.
-    """
-    rest, size = iter(inputs), chunk_size or SENTENCES_PER_CHUNK
-    with tqdm(total=total, unit=" sentences", desc=doing, disable=not progress) as bar:
-        while chunk := list(itertools.islice(rest, size)):
-            rows = encode(chunk)
-            results: list[Any] = [None if row else empty() for row in rows]
-            numbers = [number for number, row in enumerate(rows) if row]
-            bar.update(len(rows) - len(numbers))
-            sizes = [max(map(len, rows[number])) for number in numbers]
-            groups = [[numbers[index] for index in batch] for batch in length_batches(sizes, max_tokens_per_batch)]
-            computed = compute([[rows[place] for place in places] for places in groups])
-            for places, found in zip(groups, computed, strict=True):
-                for place, result in zip(places, found, strict=True):
-                    results[place] = result
-                bar.update(len(places))
-            yield from results
-
-
-def padded(rows: list[list[int]], pad_token_id: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """(B, L) token ids on the device, filled up on the right, and their mask, 1 for "attend"."""
-    longest = max(len(row) for row in rows)
-    ids = torch.tensor([row + [pad_token_id] * (longest - len(row)) for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
-    return ids.to(device), mask.to(device)
 
 
 # ---- processes ----
@@ -414,11 +305,7 @@ def translate_file(
     with open_lines(input_file) as sentences:
         rest: Iterator[str] = itertools.islice(sentences, num_kept, None)
         if num_best is None:
-            lines = (
-                _by_sentence(model, tokenizer, rest, options)
-                if document
-                else translate(model, tokenizer, rest, **options)
-            )
+            lines = translate(model, tokenizer, rest, split_sentences=document, **options)
             if tag is not None:
                 lines = (f"{tag} {line}" if line else line for line in lines)
         else:
@@ -433,17 +320,6 @@ def translate_file(
         if not _is_main(processes):
             return num_kept + sum(1 for _ in lines)
         return num_kept + (_append_lines(lines, output_file) if has_part else write_lines(lines, output_file))
-
-
-def _by_sentence(
-    model: GenerativeModel, tokenizer: PreTrainedTokenizerBase, lines: Iterator[str], options: dict[str, Any]
-) -> Iterator[str]:
-    """Translations of lines, sentence by sentence."""
-    compute: Any = partial(translate, model, tokenizer, **{**options, "total": None})
-    for parts, found in by_sentence(
-        lines, model, tokenizer, None, compute, lambda text, change: change(text), compute
-    ):
-        yield put_together(parts, found)
 
 
 def part_of(output_file: str | Path) -> Path:

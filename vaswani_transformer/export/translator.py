@@ -4,34 +4,31 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers.utils import logging
 
 from ..evaluation import DECODING
 from ..evaluation.loading import load_tokenizer
-from ..evaluation.translate import (
-    BLANK,
-    Hypothesis,
-    Row,
-    check_num_best,
-    compute_in_batches,
-    decoding_overrides,
-    encode_sentences,
-)
+from ..evaluation.translate import BLANK, check_num_best, decoding_overrides
 from ..extras import requiring
 from ..files import read_json
-from ..pipeline_vaswani_transformer import put_together, whole_text
+from ..pipeline_vaswani_transformer import (
+    Batching,
+    Document,
+    Hypothesis,
+    TextReader,
+    results_like,
+    tokenize,
+    translate_texts,
+    warn_of_long_texts,
+)
 from .ctranslate2 import Decoding, Search, read_description, read_generation_config
 
-logger = logging.get_logger(__name__)
-
+_POOL = 4096  # texts that are read and sorted together
 _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
 
 
@@ -117,16 +114,14 @@ class Translator:
                 is as fast with small ones. It changes speed and memory, not what is translated.
             **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source, max_new_tokens.
         """
-        decoding = self._decoding("num_return_sequences", num_return_sequences, options)
-        chunk_size = None if isinstance(inputs, Sized) else batch_size or 1
-        texts, originals = itertools.tee([inputs] if isinstance(inputs, str) else inputs)
-        found = self._translate(texts, decoding, max_tokens_per_batch, chunk_size)
-        results = self._results(originals, found, decoding.num_best)
-        if isinstance(inputs, str):
-            return next(results)
-        if not isinstance(inputs, (list, tuple)):
-            return results
-        return [result[0] for result in results] if num_return_sequences == 1 else list(results)
+        engine = self._make_engine("num_return_sequences", num_return_sequences, options)
+        pool_size = _POOL if isinstance(inputs, Sized) else batch_size or 1
+
+        def find(texts: Iterable[str]) -> Iterator[list[dict[str, str]]]:
+            for document in self._documents(texts, engine, max_tokens_per_batch, pool_size):
+                yield [{"translation_text": document.translation(rank)} for rank in range(num_return_sequences)]
+
+        return results_like(inputs, find)
 
     def n_best(
         self,
@@ -144,11 +139,21 @@ class Translator:
             sentences: Source sentences, read in chunks.
             num_best: Translations of each sentence, at most as many as beams.
         """
-        decoding = self._decoding("num_best", num_best, options)
-        return self._translate(sentences, decoding, max_tokens_per_batch, None)
+        engine = self._make_engine("num_best", num_best, options)
+        for document in self._documents(sentences, engine, max_tokens_per_batch, _POOL):
+            (sentence,) = document.sentences
+            yield sentence.found if sentence.source else [BLANK]
 
-    def _decoding(self, name: str, num_best: int, options: dict[str, Any]) -> Decoding:
-        """Says how to translate: by the options given, or those of the export's generation_config.json."""
+    def _documents(
+        self, texts: Iterable[str], engine: Engine, max_tokens: int | None, pool_size: int
+    ) -> Iterator[Document]:
+        reader = TextReader(self._tokenizer, None, None, splits=False)
+        if max_tokens is None:
+            max_tokens = _MAX_TOKENS_PER_BATCH[self.device]
+        return translate_texts(texts, reader, engine, Batching(max_tokens, pool_size=pool_size))
+
+    def _make_engine(self, name: str, num_best: int, options: dict[str, Any]) -> Engine:
+        """Make the engine that searches by the options given, or those of the export's generation_config.json."""
         given = {key: value for key, value in options.items() if value is not None}
         if unknown := given.keys() - {*DECODING, "max_new_tokens"}:
             raise TypeError(f"A translator takes no option {', '.join(sorted(unknown))}. See `Translator.__call__`.")
@@ -158,7 +163,7 @@ class Translator:
             values |= {"max_new_tokens": max_new_tokens, "max_new_tokens_over_source": None}
         over_source = values["max_new_tokens_over_source"]
         check_num_best(num_best, values["num_beams"], name)
-        return Decoding(
+        decoding = Decoding(
             num_beams=values["num_beams"],
             num_best=num_best,
             length_penalty=values["length_penalty"],
@@ -166,60 +171,63 @@ class Translator:
             max_new_tokens=values["max_new_tokens"] if over_source is None else over_source,
             is_over_source=over_source is not None,
         )
-
-    @staticmethod
-    def _results(
-        texts: Iterator[str], found: Iterator[list[Hypothesis]], num_best: int
-    ) -> Iterator[list[dict[str, str]]]:
-        """Make a dictionary for each returned sequence of each text, with the white space around that text."""
-        for text, hypotheses in zip(texts, found, strict=False):
-            translations = [each.text for each in hypotheses] + [""] * (num_best - len(hypotheses))
-            yield [{"translation_text": put_together(whole_text(text), [each])} for each in translations]
-
-    def _translate(
-        self, texts: Iterable[str], decoding: Decoding, max_tokens: int | None, chunk_size: int | None
-    ) -> Iterator[list[Hypothesis]]:
-        """Finds the best hypotheses of each text, as many batches at a time as the engine can compute."""
-
-        def compute(batches: list[list[Row]]) -> Iterator[list[list[Hypothesis]]]:
-            with ThreadPoolExecutor(self._engine.num_translators) as threads:
-                yield from threads.map(lambda rows: self._compute(rows, decoding), batches)
-
-        return compute_in_batches(
-            texts,
-            partial(self._encode, decoding),
-            compute,
-            empty=lambda: [BLANK],
-            max_tokens_per_batch=_MAX_TOKENS_PER_BATCH[self.device] if max_tokens is None else max_tokens,
-            chunk_size=chunk_size,
+        return Engine(
+            self._search, self._tokenizer, decoding, self._description, values.get("longest_training_source")
         )
 
-    def _encode(self, decoding: Decoding, texts: list[str]) -> list[Row]:
-        """Encodes texts; blank ones have no ids. Refuses those that the export has not the positions for."""
-        rows = encode_sentences(self._tokenizer, texts)
+
+class Engine:
+    """Translates batches of token ids by CTranslate2.
+
+    Args:
+        search: Finds hypotheses.
+        tokenizer: Saved with the export.
+        decoding: Settings of the search.
+        description: What the export tells of its model.
+        longest: Tokens of the longest source of the model's training, if that is known.
+    """
+
+    def __init__(
+        self, search: Search, tokenizer: Any, decoding: Decoding, description: dict[str, Any], longest: int | None
+    ) -> None:
+        self.num_best = decoding.num_best
+        self._search = search
+        self._tokenizer = tokenizer
+        self._decoding = decoding
+        self._description = description
+        self._longest = longest
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        """Return the token ids of each text.
+
+        Raises:
+            ValueError: The export does not have the positions for a text and its translation.
+        """
+        rows: list[list[int]] = tokenize(self._tokenizer, texts)["input_ids"]
         num_positions = self._description["num_positions"]
         is_learned = self._description["position_encoding"] == "learned"  # the output then ends with the positions
-        longest_trained = self._defaults.get("longest_training_source")
-        for (source,) in filter(None, rows):
-            if max(len(source), 0 if is_learned else decoding.limit(source)) > num_positions:
+        for source in rows:
+            limit = self._decoding.limit(source)
+            if max(len(source), 0 if is_learned else limit) > num_positions:
                 raise ValueError(
                     f"Sequence length must be at most {num_positions}, the positions of this export, got a text of "
-                    f"{len(source)} tokens, its translation up to {decoding.limit(source)}. Split it into sentences"
+                    f"{len(source)} tokens, its translation up to {limit}. Split it into sentences"
                     + ("." if is_learned else ", or use the model itself, which has no limit.")
                 )
-            if longest_trained is not None and len(source) > longest_trained:
-                logger.warning_once(
-                    f"A text is longer than the longest training sentence ({longest_trained} tokens). Expect a poor "
-                    "translation: split it into sentences."
-                )
+        warn_of_long_texts(rows, self._longest)
         return rows
 
-    def _compute(self, rows: list[Row], decoding: Decoding) -> list[list[Hypothesis]]:
-        """Finds the best hypotheses of each source of a batch, in text."""
-        found = self._search([ids for (ids,) in rows], decoding)
-        tokens = [each.tokens for hypotheses in found for each in hypotheses]
-        texts = iter(self._tokenizer.batch_decode(tokens, skip_special_tokens=True))
-        return [
-            [Hypothesis(next(texts), each.score, each.log_prob, len(each.tokens)) for each in hypotheses]
-            for hypotheses in found
-        ]
+    def compute(self, batches: list[list[list[int]]]) -> Iterator[list[list[Hypothesis]]]:
+        """Yield the hypotheses of each row of each batch, as many batches at a time as CTranslate2 can compute."""
+        with ThreadPoolExecutor(self._search.engine.num_translators) as threads:
+            yield from threads.map(self._translate_batch, batches)
+
+    def _translate_batch(self, rows: list[list[int]]) -> list[list[Hypothesis]]:
+        results = []
+        for found in self._search(rows, self._decoding):
+            texts = self._tokenizer.batch_decode([each.tokens for each in found], skip_special_tokens=True)
+            hypotheses = []
+            for text, each in zip(texts, found, strict=True):
+                hypotheses.append(Hypothesis(text, each.score, each.log_prob, len(each.tokens)))
+            results.append(hypotheses)
+        return results
