@@ -144,13 +144,13 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if "return_logits" not in parameters:
             raise TypeError(
                 "`model` must be a VaswaniTransformerForConditionalGeneration, or have a forward that takes "
-                "`label_smoothing_factor` and `return_logits`, got "
-                f"{type(plain).__name__}. Train it with Seq2SeqTrainer."
+                f"`label_smoothing_factor` and `return_logits`, got {type(plain).__name__}. Train it with "
+                "Seq2SeqTrainer."
             )
         if "smoothing" in parameters:  # its name up to 0.2.0; the new one would vanish in **kwargs
             raise TypeError(
-                "`model` must take `label_smoothing_factor` in its forward, got the old name `smoothing`, as in model "
-                "code of 0.2.0 that travels with checkpoints. Import vaswani_transformer before you load the model."
+                "`model` must take `label_smoothing_factor` in its forward, got the old name `smoothing`, as in the "
+                "code that 0.2.0 and earlier saved with models. Import vaswani_transformer before you load the model."
             )
         if has_pairs:
             self.train_batches = plan_batches(args, train_dataset, self.model.config, self._bpe_dropout)
