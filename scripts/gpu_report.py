@@ -335,7 +335,7 @@ def outcome(model, batch, precision):
     with torch.autocast(device, dtype, enabled=dtype != torch.float32):
         with torch.no_grad():
             logits = model(**batch, use_cache=False).logits[batch["labels"] != -100]
-        loss = model(**batch, smoothing=0.1, use_cache=False, return_logits=False).loss
+        loss = model(**batch, label_smoothing_factor=0.1, use_cache=False, return_logits=False).loss
     model.zero_grad()
     (loss * 2**10).backward()  # fp16 would lose small gradients; to the others it changes no digit
     grads = torch.cat([weight.grad.flatten() for weight in model.parameters()]) / 2**10

@@ -165,7 +165,7 @@ def test_forward_and_loss_compile_into_one_graph_with_eager_gradients(compiler, 
     model = make_model(num_encoder_layers=1, num_decoder_layers=1)
     inputs["labels"] = inputs.pop("decoder_input_ids")
     inputs["labels"][1, 4:] = -100
-    inputs |= {"smoothing": 0.1, "return_logits": has_logits}
+    inputs |= {"label_smoothing_factor": 0.1, "return_logits": has_logits}
     compiled = torch.compile(model, fullgraph=True, backend=compiler)
     got, expected = (loss_and_gradients(call, model, inputs) for call in (compiled, model))
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-5)
@@ -175,7 +175,7 @@ def test_forward_and_loss_compile_into_one_graph_with_eager_gradients(compiler, 
 def test_compiled_bf16_autocast_gives_the_fused_loss_of_eager(inputs):
     torch._dynamo.reset()
     model = make_model(num_encoder_layers=1, num_decoder_layers=1)
-    inputs |= {"labels": inputs.pop("decoder_input_ids"), "smoothing": 0.1, "return_logits": False}
+    inputs |= {"labels": inputs.pop("decoder_input_ids"), "label_smoothing_factor": 0.1, "return_logits": False}
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     with torch.autocast("cpu", torch.bfloat16):
         got, expected = (loss_and_gradients(call, model, inputs) for call in (compiled, model))
@@ -188,7 +188,7 @@ def make_pairs(num_sentences, source_length, target_length):
     labels[-1, target_length // 2 + 1 :] = -100
     mask = torch.ones_like(ids)
     mask[-1, source_length // 2 + 1 :] = 0
-    sums = {"smoothing": 0.1, "num_items_in_batch": labels.ne(-100).sum()}
+    sums = {"label_smoothing_factor": 0.1, "num_items_in_batch": labels.ne(-100).sum()}
     return {"input_ids": ids, "attention_mask": mask, "labels": labels, "return_logits": False, **sums}
 
 

@@ -101,7 +101,7 @@ def test_loss_without_logits_sees_the_adapter_on_the_head(adapt, tiny_batch, smo
     real = tiny_batch["labels"] != -100
     nll = -log_probs[real].gather(1, tiny_batch["labels"][real].unsqueeze(1)).mean()
     expected = (1 - smoothing) * nll - smoothing * log_probs[real].mean()
-    got = model(**tiny_batch, smoothing=smoothing, return_logits=False)
+    got = model(**tiny_batch, label_smoothing_factor=smoothing, return_logits=False)
     torch.testing.assert_close(got.loss, expected, rtol=1e-9, atol=1e-9)
 
 

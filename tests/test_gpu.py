@@ -67,7 +67,7 @@ def test_logits_and_gradients_in_fp32_are_those_of_the_cpu(device):
     for model in (on_host, copy.deepcopy(on_host).to(device)):
         batch = on_device_of(model, {**BATCH, "labels": SOURCE.masked_fill(SOURCE == 0, -100)})
         logits = model(**batch).logits[batch["labels"] != -100]
-        model(**batch, smoothing=0.1, use_cache=False, return_logits=False).loss.backward()
+        model(**batch, label_smoothing_factor=0.1, use_cache=False, return_logits=False).loss.backward()
         gradients = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
         made.append((logits.detach().cpu(), gradients.cpu()))
     for expected, got in zip(*made, strict=True):

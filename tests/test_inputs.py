@@ -35,7 +35,7 @@ def test_mask_over_cached_tokens_is_taken(tiny_model):
     torch.testing.assert_close(got, expected, rtol=0, atol=1e-5)
 
 
-def test_smoothing_by_its_other_name_is_refused_by_forward(tiny_model):
-    ids = torch.tensor([[5, 6, 2]])
-    with pytest.raises(TypeError, match="`label_smoothing` must"):
-        tiny_model(input_ids=ids, labels=ids, label_smoothing=0.1)
+@pytest.mark.parametrize("old_name", ["smoothing", "label_smoothing"])
+def test_old_names_of_the_label_smoothing_factor_are_refused(tiny_model, old_name):
+    with pytest.raises(TypeError, match=f"`{old_name}` .* `label_smoothing_factor`"):
+        tiny_model(**good_inputs(labels=TARGET), **{old_name: 0.1})

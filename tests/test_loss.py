@@ -188,7 +188,7 @@ def test_fused_gradients_of_many_chunks_in_bf16_are_summed_in_fp32(monkeypatch):
 
 def model_gradients(model, batch, **options):
     model.zero_grad()
-    out = model(**batch, smoothing=0.1, num_items_in_batch=5, **options)
+    out = model(**batch, label_smoothing_factor=0.1, num_items_in_batch=5, **options)
     out.loss.backward()
     return out, [parameter.grad.clone() for parameter in model.parameters()]
 

@@ -141,7 +141,7 @@ def test_logits_equal_an_independent_implementation(pair, inputs):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_loss_and_gradients_equal_an_independent_implementation(pair, batch, smoothing):
     ours, theirs = pair
-    out = ours(**batch, smoothing=smoothing)
+    out = ours(**batch, label_smoothing_factor=smoothing)
     expected = independent_loss(theirs, batch, smoothing)
     torch.testing.assert_close(out.loss, expected, rtol=0, atol=1e-9)
     if smoothing:

@@ -22,7 +22,13 @@ def batch():
     source, labels = (torch.randint(3, 300, (4, length), generator=generator) for length in (9, 7))
     mask = torch.ones_like(source)
     mask[0, 6:], labels[1, 4:] = 0, -100
-    return {"input_ids": source, "attention_mask": mask, "labels": labels, "smoothing": 0.1, "use_cache": False}
+    return {
+        "input_ids": source,
+        "attention_mask": mask,
+        "labels": labels,
+        "label_smoothing_factor": 0.1,
+        "use_cache": False,
+    }
 
 
 def loss_and_gradients(model, batch, dtype):

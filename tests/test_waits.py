@@ -43,8 +43,8 @@ def train_step(model, inputs):
 def test_loss_and_gradients_are_those_of_the_cpu_and_nothing_waits(accel, attention, return_logits):
     on_host = make_model(attn_implementation=attention)
     model = copy.deepcopy(on_host).to(accel)
-    expected = train_step(on_host, training_inputs("cpu", smoothing=0.1, return_logits=return_logits))
-    inputs = training_inputs(accel, smoothing=0.1, return_logits=return_logits)
+    expected = train_step(on_host, training_inputs("cpu", label_smoothing_factor=0.1, return_logits=return_logits))
+    inputs = training_inputs(accel, label_smoothing_factor=0.1, return_logits=return_logits)
     with waits() as found:
         model(**inputs).loss.backward()
     assert found == []
@@ -82,7 +82,7 @@ def check_without_numbers(device, attention, return_logits, has_gradients=True):
         with pytest.raises(DataDependentOutputException):
             bool(torch.ones(1, device=device))
         inputs = {name: torch.empty_like(tensor, device=device) for name, tensor in training_inputs("cpu").items()}
-        loss = model.train()(**inputs, smoothing=0.1, return_logits=return_logits).loss
+        loss = model.train()(**inputs, label_smoothing_factor=0.1, return_logits=return_logits).loss
         assert loss.device == torch.device(device)
         if has_gradients:
             loss.backward()

@@ -37,7 +37,7 @@ class VaswaniTransformerLMOutput(Seq2SeqLMOutput):
 def translation_loss(
     logits: torch.Tensor,
     labels: torch.Tensor,
-    label_smoothing: float = 0.0,
+    label_smoothing_factor: float = 0.0,
     num_items_in_batch: torch.Tensor | int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Cross-entropy over the real target tokens, with the paper's label smoothing.
@@ -47,7 +47,7 @@ def translation_loss(
     Args:
         logits: (B, T, V) scores before the softmax.
         labels: (B, T) token ids; -100 is ignored.
-        label_smoothing: Probability mass taken from the right token, in [0, 1].
+        label_smoothing_factor: Probability mass taken from the right token, in [0, 1].
         num_items_in_batch: Divides the sum over tokens: the real target tokens of the whole effective batch, over all
             processes and accumulation steps. None means those of `labels`.
 
@@ -62,14 +62,14 @@ def translation_loss(
     if flat_logits.dtype in (torch.float16, torch.bfloat16):
         flat_logits = flat_logits.float()
     num_items_in_batch = _divisor(num_items_in_batch, flat_labels)
-    if not label_smoothing:
+    if not label_smoothing_factor:
         nll = nn.functional.cross_entropy(flat_logits, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum")
         return nll / num_items_in_batch, None
     # As `cross_entropy(label_smoothing=...)` does it, written out so that one log-softmax serves both figures.
     log_probs = flat_logits.log_softmax(dim=1)
     nll = nn.functional.nll_loss(log_probs, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum")
     uniform = -log_probs.mean(dim=1).masked_fill(flat_labels == IGNORE_INDEX, 0.0).sum()
-    loss = (1.0 - label_smoothing) * nll + label_smoothing * uniform
+    loss = (1.0 - label_smoothing_factor) * nll + label_smoothing_factor * uniform
     return loss / num_items_in_batch, nll.detach() / num_items_in_batch
 
 
@@ -93,7 +93,7 @@ def fused_translation_loss(
     states: torch.Tensor,
     weight: torch.Tensor,
     labels: torch.Tensor,
-    label_smoothing: float = 0.0,
+    label_smoothing_factor: float = 0.0,
     num_items_in_batch: torch.Tensor | int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """`translation_loss(states @ weight.T, labels, ...)` without ever holding all logits, nor any of padding.
@@ -110,8 +110,10 @@ def fused_translation_loss(
         states, labels = states[is_real], labels[is_real]  # (N, D), (N,)
     else:  # the host would wait for N: all B * T tokens are computed, and the ignored ones weigh nothing
         states = states.masked_fill(~is_real.unsqueeze(-1), 0.0)
-    loss, nll = _FusedLoss.apply(states.reshape(-1, states.shape[-1]), weight, labels.reshape(-1), label_smoothing)
-    return loss / divisor, nll / divisor if label_smoothing else None
+    loss, nll = _FusedLoss.apply(
+        states.reshape(-1, states.shape[-1]), weight, labels.reshape(-1), label_smoothing_factor
+    )
+    return loss / divisor, nll / divisor if label_smoothing_factor else None
 
 
 def _divisor(num_items_in_batch: torch.Tensor | int | None, labels: torch.Tensor) -> torch.Tensor | int:
@@ -129,14 +131,14 @@ class _FusedLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, smoothing: float
+        ctx: Any, states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, label_smoothing_factor: float
     ) -> tuple[torch.Tensor, torch.Tensor]:
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
         with torch.autocast(device, enabled=False):
             compute = _opaque_loss_and_gradients if torch.compiler.is_compiling() else _loss_and_gradients
             loss, nll, states_grad, weight_grad = compute(
-                states.to(dtype), weight.to(dtype), labels, smoothing, ctx.needs_input_grad[:2]
+                states.to(dtype), weight.to(dtype), labels, label_smoothing_factor, ctx.needs_input_grad[:2]
             )
         ctx.save_for_backward(states_grad, weight_grad)
         ctx.mark_non_differentiable(nll)
@@ -150,12 +152,17 @@ class _FusedLoss(torch.autograd.Function):
 
 
 def _loss_and_gradients(
-    states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, smoothing: float, needs_grad: tuple[bool, ...]
+    states: torch.Tensor,
+    weight: torch.Tensor,
+    labels: torch.Tensor,
+    label_smoothing_factor: float,
+    needs_grad: tuple[bool, ...],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
     """Sums of smoothed and plain loss, at least in fp32, and the former's gradients for states and weight.
 
-    d loss / d logits is softmax - target distribution. The uniform part of the latter, smoothing / V for all tokens
-    and words, enters only as sums: of the weight's rows for states, of the states for the weight.
+    d loss / d logits is softmax - target distribution. The target distribution has a uniform part,
+    label_smoothing_factor / V for all tokens and words. This part enters only as sums: of the weight's rows for
+    states, of the states for the weight.
     """
     num_tokens, vocab_size = states.shape[0], weight.shape[0]
     is_onednn = runs_on_onednn(states, weight)
@@ -181,14 +188,15 @@ def _loss_and_gradients(
         part_nll = (log_sums - right_logits).squeeze(1).masked_fill(is_ignored, 0.0).sum()
         nll = nll + part_nll
         uniform = (log_sums.squeeze(1) - mean_logits).masked_fill(is_ignored, 0.0).sum()
-        loss = loss + (1.0 - smoothing) * part_nll + smoothing * uniform
+        loss = loss + (1.0 - label_smoothing_factor) * part_nll + label_smoothing_factor * uniform
         if not any(needs_grad):
             continue
         if states.dtype != precise:  # else it is cheaper to divide the narrower sides of the products
             exps, exp_sums = exps.div_(exp_sums), torch.ones_like(exp_sums)
-        slope = exps.scatter_add_(1, right, exp_sums * (smoothing - 1.0)).to(states.dtype)  # times exp_sums
+        slope = exps.scatter_add_(1, right, exp_sums * (label_smoothing_factor - 1.0))  # times exp_sums
+        slope = slope.to(states.dtype)
         if states_grad is not None:
-            states_grad[rows] = linear(slope, weight.T).div_(exp_sums).sub_(mean_row * smoothing)
+            states_grad[rows] = linear(slope, weight.T).div_(exp_sums).sub_(mean_row * label_smoothing_factor)
         if weight_grad is not None:
             part = (part / exp_sums).to(states.dtype)
             if states.dtype == precise:
@@ -198,26 +206,30 @@ def _loss_and_gradients(
             else:
                 weight_grad += slope.T @ part
     if weight_grad is not None:
-        weight_grad -= states.sum(dim=0, dtype=precise) * (smoothing / vocab_size)
+        weight_grad -= states.sum(dim=0, dtype=precise) * (label_smoothing_factor / vocab_size)
     return loss, nll, states_grad, weight_grad
 
 
 # The name is that of the module, whose copies travel with checkpoints.
 @torch.library.custom_op("vaswani_transformer::" + re.sub(r"\W", "_", __name__, flags=re.ASCII), mutates_args=())
 def _opaque_loss_and_gradients(
-    states: torch.Tensor, weight: torch.Tensor, labels: torch.Tensor, smoothing: float, needs_grad: Sequence[bool]
+    states: torch.Tensor,
+    weight: torch.Tensor,
+    labels: torch.Tensor,
+    label_smoothing_factor: float,
+    needs_grad: Sequence[bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """`_loss_and_gradients` as one operator of a compiled graph, in which its loop would be unrolled for each length.
 
     Gradients that are not needed are empty.
     """
-    loss, nll, *grads = _loss_and_gradients(states, weight, labels, smoothing, tuple(needs_grad))
+    loss, nll, *grads = _loss_and_gradients(states, weight, labels, label_smoothing_factor, tuple(needs_grad))
     states_grad, weight_grad = (states.new_empty(0) if grad is None else grad for grad in grads)
     return loss, nll, states_grad, weight_grad
 
 
 @_opaque_loss_and_gradients.register_fake
-def _(states: torch.Tensor, weight: torch.Tensor, labels: Any, smoothing: float, needs_grad: Any) -> Any:
+def _(states: torch.Tensor, weight: torch.Tensor, labels: Any, label_smoothing_factor: float, needs_grad: Any) -> Any:
     precise = torch.promote_types(states.dtype, torch.float32)
     states_grad = torch.empty_like(states) if needs_grad[0] else states.new_empty(0)
     weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else states.new_empty(0)

@@ -689,6 +689,15 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         )
 
 
+class _LossKwargs(TransformersKwargs, total=False):
+    """Keyword arguments of the translation model's forward that its signature must not name.
+
+    transformers' trainers take every named argument with "label" in its name for a column of labels.
+    """
+
+    label_smoothing_factor: float
+
+
 class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin):
     """The original Transformer with its output projection, tied to the embedding: the translation model.
 
@@ -763,11 +772,10 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         decoder_inputs_embeds: torch.Tensor | None = None,
         labels: torch.Tensor | None = None,
         use_cache: bool | None = None,
-        smoothing: float = 0.0,
         num_items_in_batch: torch.Tensor | int | None = None,
         return_logits: bool = True,
         logits_to_keep: int | torch.Tensor = 0,
-        **kwargs: Unpack[TransformersKwargs],
+        **kwargs: Unpack[_LossKwargs],
     ) -> VaswaniTransformerLMOutput:
         """Scores target sentences, and computes their loss where `labels` are given.
 
@@ -777,21 +785,23 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
             decoder_input_ids: (B, T) target shifted right; made from `labels` where absent.
             labels: (B, T) target tokens ending in `</s>`, without `<s>`; -100 is ignored.
             use_cache: Whether to return a cache; None: as the config says, and not with `labels`.
-            smoothing: Label smoothing, the paper's 0.1. (transformers takes any argument named label... for labels.)
             num_items_in_batch: Divides the summed loss; None: the real target tokens of this call.
             return_logits: False fuses loss and projection, without logits: most of training's memory is saved.
             logits_to_keep: How many positions from the end get logits, or which ones; 0: all, as with `labels`.
+            **kwargs: `label_smoothing_factor` (0.0; the paper's is 0.1), and what `VaswaniTransformerModel` takes.
 
         Returns:
             `logits` (B, T, V), `loss` in nats per token, `nll`, and the usual fields of transformers.
 
         Raises:
-            TypeError: `label_smoothing`, which would be ignored, instead of `smoothing`.
+            TypeError: If the factor is given as `smoothing` or `label_smoothing`, which would be ignored.
 
         Paper: sections 3.4 and 5.4.
         """
-        if "label_smoothing" in kwargs:
-            raise TypeError("`label_smoothing` must be passed as `smoothing`: transformers would take it for labels.")
+        label_smoothing_factor = kwargs.pop("label_smoothing_factor", 0.0)
+        for old_name in ("smoothing", "label_smoothing"):
+            if old_name in kwargs:
+                raise TypeError(f"`{old_name}` must be passed as `label_smoothing_factor`.")
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
             DecoderProjections.drop(self)  # fused optimisers leave no trace of what they write
         if labels is not None:
@@ -817,10 +827,10 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         else:
             if return_logits or not can_fuse(self.lm_head):
                 logits = self.lm_head(states)  # (B, T, D) -> (B, T, V)
-                loss, nll = translation_loss(logits, labels, smoothing, num_items_in_batch)
+                loss, nll = translation_loss(logits, labels, label_smoothing_factor, num_items_in_batch)
             else:
                 weight = self.lm_head.weight
-                loss, nll = fused_translation_loss(states, weight, labels, smoothing, num_items_in_batch)
+                loss, nll = fused_translation_loss(states, weight, labels, label_smoothing_factor, num_items_in_batch)
         others = {name: value for name, value in outputs.items() if name != "last_hidden_state"}
         return VaswaniTransformerLMOutput(loss=loss, logits=logits, nll=nll, **others)
 

@@ -57,7 +57,9 @@ def test_label_that_is_ignored_inside_a_sentence_keeps_its_position(collator):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_row_without_a_label_has_no_gradient(collator, tiny_model, smoothing):
     output = tiny_model(
-        **collator([{"input_ids": [2], "labels": [-100]}]), smoothing=smoothing, num_items_in_batch=torch.tensor(7)
+        **collator([{"input_ids": [2], "labels": [-100]}]),
+        label_smoothing_factor=smoothing,
+        num_items_in_batch=torch.tensor(7),
     )
     output.loss.backward()
     gradients = [parameter.grad for parameter in tiny_model.parameters()]

@@ -172,7 +172,7 @@ def test_label_smoothing_reaches_the_forward(published):
     seen = []
 
     def stop(module, args, kwargs):
-        seen.append(kwargs["smoothing"])
+        seen.append(kwargs["label_smoothing_factor"])
         raise StopIteration
 
     batch = {"input_ids": torch.tensor([[7, 2]]), "labels": torch.tensor([[7, 2]])}
@@ -281,6 +281,20 @@ def test_values_of_a_recipe_reach_the_training_arguments():
     arguments = training_arguments(recipe, "run", use_cpu=True)
     expected = {name: value for name, value in OWN.items() if name != "early_stopping_patience"}
     assert {name: getattr(arguments, name) for name in expected} == expected
+
+
+def test_label_smoothing_factor_of_a_recipe_file_reaches_the_loss(build, tiny_batch, tmp_path):
+    values = {"extends": "small", "label_smoothing_factor": 0.3, **MODEL}
+    file = tmp_path / "mine.yaml"
+    file.write_text("".join(f"{name}: {value}\n" for name, value in values.items()), encoding="utf-8")
+    trainer = build(get_recipe(file, **FILES), tokenised(3, 2), model_in_float64)
+    logits, labels = trainer.model(**tiny_batch).logits, tiny_batch["labels"]
+    losses = [
+        -0.7 * log_probs[right] - 0.3 * log_probs.mean()
+        for log_probs, right in zip(logits.log_softmax(dim=-1).flatten(0, 1), labels.flatten(), strict=True)
+        if right != -100
+    ]
+    torch.testing.assert_close(trainer.compute_loss(trainer.model, tiny_batch), sum(losses) / len(losses))
 
 
 @pytest.mark.parametrize(("is_best", "num_snapshots"), [(False, 2), (True, 0)])

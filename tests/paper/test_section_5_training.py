@@ -54,7 +54,7 @@ SMOOTHED = [0.01, 0.01, 0.01, 0.91, 0.01, 0.01, 0.01, 0.01, 0.01, 0.01]
 
 def loss_and_nll(probabilities, requires_grad=False):
     logits = torch.tensor(probabilities, dtype=torch.float64).log().view(1, 1, -1).requires_grad_(requires_grad)
-    return *translation_loss(logits, LABEL, label_smoothing=EPSILON), logits
+    return *translation_loss(logits, LABEL, label_smoothing_factor=EPSILON), logits
 
 
 def test_smoothed_loss_is_least_at_the_smoothed_distribution():

@@ -61,7 +61,7 @@ def bytes_kept(model, num_rows):
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        model(input_ids=ids, labels=ids, smoothing=0.1, use_cache=False, return_logits=False)
+        model(input_ids=ids, labels=ids, label_smoothing_factor=0.1, use_cache=False, return_logits=False)
     return sum(each.untyped_storage().nbytes() for each in kept.values())
 
 

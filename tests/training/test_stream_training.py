@@ -73,7 +73,7 @@ def test_loss_is_a_mean_over_the_target_tokens_of_an_update(make_trainer):
     batches = recorded(trainer)
     model.load_state_dict(initial)
     with torch.no_grad():
-        losses = [model(**batch, smoothing=0.1, num_items_in_batch=1)["loss"].item() for batch in batches]
+        losses = [model(**batch, label_smoothing_factor=0.1, num_items_in_batch=1)["loss"].item() for batch in batches]
     num_tokens = sum(map(target_tokens, batches))
     assert logged(trainer, "loss") == [pytest.approx(sum(losses) / num_tokens, rel=1e-5)]
 

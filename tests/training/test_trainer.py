@@ -16,6 +16,7 @@ from torch._dynamo.utils import counters
 from toy_language import SignalIn, check_same_weights, logged, make_marian, make_pairs, naive_sums, tokenize
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainingArguments
 
+from vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from vaswani_transformer import generation_vaswani_transformer as generation
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
 from vaswani_transformer.training.loading import SortedByLength, in_data_order
@@ -42,8 +43,20 @@ def limits(num_tokens):
     ids=["Marian", "compiled Marian", "no head"],
 )
 def test_model_whose_forward_does_not_smooth_is_refused_by_name(make_trainer, wrap, name):
-    with pytest.raises(TypeError, match=f"`model` .* `smoothing` and `return_logits`, got {name}"):
+    with pytest.raises(TypeError, match=f"`model` .* `label_smoothing_factor` and `return_logits`, got {name}"):
         make_trainer(wrap=wrap)
+
+
+class OldModel(VaswaniTransformerForConditionalGeneration):
+    """A model with the forward of 0.2.0, as its code travels with checkpoints."""
+
+    def forward(self, *args, smoothing=0.0, return_logits=True, **kwargs):
+        raise AssertionError
+
+
+def test_model_with_old_code_is_refused(make_trainer):
+    with pytest.raises(TypeError, match="`label_smoothing_factor` .* got the old name `smoothing`"):
+        make_trainer(wrap=lambda model: OldModel(model.config))
 
 
 def test_loss_of_another_function_is_refused(make_trainer):

@@ -83,8 +83,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     Paper: section 5.
 
     Args:
-        model: The model to train, perhaps with an adapter of PEFT. Its forward must name `smoothing` and
-            `return_logits` among its arguments, as that of `VaswaniTransformerForConditionalGeneration` does.
+        model: The model to train, perhaps with an adapter of PEFT. Its forward must take `label_smoothing_factor`
+            and name `return_logits`, as that of `VaswaniTransformerForConditionalGeneration` does.
         args: `VaswaniTransformerTrainingArguments`; the trainer plans on a copy of them.
         data_collator: None makes a `TranslationCollator` of `processing_class`.
         train_dataset: Tokenised pairs; or a `datasets.IterableDataset` of them or of text (`source` and `target`).
@@ -140,10 +140,17 @@ class VaswaniTransformerTrainer(ResumableTrainer):
                 "accelerate config without FSDP."
             )
         plain = unwrap_peft_model(self.accelerator.unwrap_model(self.model, keep_torch_compile=False))
-        if not {"smoothing", "return_logits"} <= inspect.signature(plain.forward).parameters.keys():
+        parameters = inspect.signature(plain.forward).parameters
+        if "return_logits" not in parameters:
             raise TypeError(
                 "`model` must be a VaswaniTransformerForConditionalGeneration, or have a forward that takes "
-                f"`smoothing` and `return_logits`, got {type(plain).__name__}. Train it with Seq2SeqTrainer."
+                f"`label_smoothing_factor` and `return_logits`, got {type(plain).__name__}. Train it with "
+                "Seq2SeqTrainer."
+            )
+        if "smoothing" in parameters:  # its name up to 0.2.0; the new one would vanish in **kwargs
+            raise TypeError(
+                "`model` must take `label_smoothing_factor` in its forward, got the old name `smoothing`, as in the "
+                "code that 0.2.0 and earlier saved with models. Import vaswani_transformer before you load the model."
             )
         if has_pairs:
             self.train_batches = plan_batches(args, train_dataset, self.model.config, self._bpe_dropout)
@@ -277,8 +284,12 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
     def _loss_inputs(self, inputs: dict[str, Any], return_logits: bool) -> dict[str, Any]:
         """Forward arguments of training and evaluation: smoothing on, decoder caches off, logits only where used."""
-        smoothing = self.args.label_smoothing_factor
-        return {**inputs, "smoothing": smoothing, "use_cache": False, "return_logits": return_logits}
+        return {
+            **inputs,
+            "label_smoothing_factor": self.args.label_smoothing_factor,
+            "use_cache": False,
+            "return_logits": return_logits,
+        }
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """Counts a micro-batch's real tokens; 0, as `store_flos` makes operations of them without a wait here."""
