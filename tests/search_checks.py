@@ -67,10 +67,14 @@ def pad(sentences):
 
 
 def decode(model, sentences, **options):
-    """[(tokens, sequences_score)] of one batch; with n-best, the rows of one sentence are neighbours."""
+    """[(tokens, score)] of one batch; with n-best, the rows of one sentence are neighbours."""
     out = model.generate(**pad(sentences), return_dict_in_generate=True, **options)
-    return [
-        (generated_tokens(row), score) for row, score in zip(out.sequences, out.sequences_scores.tolist(), strict=True)
+    rows = [generated_tokens(row) for row in out.sequences]
+    if "sequences_scores" in out:
+        return list(zip(rows, out.sequences_scores.tolist(), strict=True))
+    return [  # greedy search has none of its own
+        (row, rescored(model, sentence, without_padding(row), 0.6))
+        for row, sentence in zip(rows, sentences, strict=True)
     ]
 
 

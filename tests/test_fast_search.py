@@ -78,9 +78,9 @@ def both(searches, model, batch, **options):
 
 def assert_equal(ours, theirs, atol=1e-10):
     assert ours.sequences.tolist() == theirs.sequences.tolist()
-    torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=0, atol=atol)
     assert ours.sequences.dtype == theirs.sequences.dtype
-    if "beam_indices" in theirs:
+    if "beam_indices" in theirs:  # of beam search
+        torch.testing.assert_close(ours.sequences_scores, theirs.sequences_scores, rtol=0, atol=atol)
         assert ours.beam_indices.tolist() == theirs.beam_indices.tolist()
         assert ours.beam_indices.dtype == theirs.beam_indices.dtype
 
@@ -256,10 +256,9 @@ def test_search_on_an_accelerator_looks_no_further_than_eight_steps_behind_the_l
         assert longest - 1 <= len(steps) < longest + 8
 
 
-@each_search
 @pytest.mark.parametrize("where", ["accelerator", "cpu"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_search_in_half_precision_scores_in_fp32(searches, request, monkeypatch, num_beams, dtype, where):
+def test_search_in_half_precision_scores_in_fp32(searches, request, monkeypatch, dtype, where):
     model, sentences = random_model(0, dtype), random_sentences(0, 6)
     exact_model, batch = copy.deepcopy(model).double(), pad(sentences)
     if where == "accelerator":
@@ -267,7 +266,7 @@ def test_search_in_half_precision_scores_in_fp32(searches, request, monkeypatch,
     elif not linear.is_fast_half(dtype):
         pytest.skip(f"this CPU does not multiply in {dtype}")
     monkeypatch.setattr(decoder_session, "_FEWEST_PRODUCTS", 0)  # packed weights, too
-    found = model.generate(**batch, num_beams=num_beams, return_dict_in_generate=True)
+    found = model.generate(**batch, num_beams=4, return_dict_in_generate=True)
     assert searches == [True] and found.sequences_scores.dtype == torch.float32
     for sentence, row, score in zip(sentences, found.sequences.cpu(), found.sequences_scores.tolist(), strict=True):
         expected = rescored(exact_model, sentence, without_padding(generated_tokens(row)), 0.6)

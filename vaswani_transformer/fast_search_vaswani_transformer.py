@@ -312,36 +312,27 @@ class BeamSearch(Search):
 class GreedySearch(Search):
     """Takes the best token at every step; `padding` fills the places behind the ends."""
 
-    def __init__(self, task: SearchTask, padding: int, with_scores: bool) -> None:
+    def __init__(self, task: SearchTask, padding: int) -> None:
         super().__init__(task, num_beams=1)
-        self._padding, self._with_scores = padding, with_scores
-        self._log_probs = self._all.new_zeros(self._all.shape[:2], dtype=task.session.dtype)  # (T, B)
+        self._padding = padding
 
-    def run(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Searches all sentences to their ends.
-
-        Returns:
-            (B, P + T) prompts and tokens, and (B, T) the model's own log-probabilities of the latter, 0 behind the
-            ends or if they are not asked for.
-        """
+    def run(self) -> torch.Tensor:
+        """Searches all sentences to their ends, and returns (B, P + T) prompts and tokens."""
         self._run()
         tokens, limits = self._all[:, :, 0, 0].T, self._task.limits.unsqueeze(1)
         is_end = self._task.ended(tokens, limits, torch.arange(1, self._num_steps + 1, device=limits.device))
         is_behind = is_end.cumsum(dim=1) > is_end
-        used = slice(int((~is_behind).sum(dim=1).max()))
-        tokens = tokens.masked_fill(is_behind, self._padding)[:, used]
-        return torch.cat((self._task.prompt, tokens), dim=1), self._log_probs[used].T
+        longest = int((~is_behind).sum(dim=1).max())
+        tokens = tokens.masked_fill(is_behind, self._padding)[:, :longest]
+        return torch.cat((self._task.prompt, tokens), dim=1)
 
     def _step(self) -> None:
         session, is_open = self._task.session, self._is_open.unsqueeze(1)
-        logits = list(session.logits(session.step(self._tokens)))
-        own = torch.cat(logits).log_softmax(dim=-1) if self._with_scores else None  # processors may change the logits
-        best = [part.max(dim=1, keepdim=True) for part in self._processed(iter(logits))]
+        logits = session.logits(session.step(self._tokens))
+        best = [part.max(dim=1, keepdim=True) for part in self._processed(logits)]
         self._task.note(torch.cat([part.values for part in best]))
         tokens = torch.cat([part.indices for part in best]).masked_fill(~is_open, self._padding)
         self._tokens.copy_(tokens)
-        if own is not None:
-            self._log_probs[self._place, self._sentences] = (own.gather(1, tokens) * is_open).squeeze(1)
         self._is_open &= ~self._task.ended(tokens, self._limits, self._length).squeeze(1)
 
 

@@ -13,7 +13,6 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -37,7 +36,6 @@ from .search_vaswani_transformer import (
     SearchRule,
     check_length_penalty,
     check_scores,
-    scores_of_chosen,
 )
 
 logger = logging.get_logger(__name__)
@@ -94,40 +92,6 @@ class ExactLogits(LogitsProcessor):
         """(rows, V) logits, or log-probabilities, in the model's own precision."""
         exact: torch.Tensor = self.normalize(self._kept.logits)
         return exact
-
-
-class ChosenLogProbabilities(LogitsProcessor):
-    """Keeps the model's own log-probability of each chosen token, before any other processor changes it."""
-
-    def __init__(self) -> None:
-        self._chosen: list[torch.Tensor] = []
-        self._last: torch.Tensor | None = None
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """(rows, V) logits, unchanged; the tokens chosen from the last ones now end `input_ids`."""
-        self._take(input_ids[:, -1:])
-        self._last = torch.log_softmax(scores, dim=-1)
-        return scores
-
-    def _take(self, tokens: torch.Tensor) -> None:
-        if self._last is not None:
-            self._chosen.append(self._last.gather(1, tokens))
-
-    def sequences_scores(self, tokens: torch.Tensor, limits: torch.Tensor, generation_config: Any) -> torch.Tensor:
-        """(rows,) GNMT scores of generated tokens (rows, T), in which what follows the end does not count."""
-        self._take(tokens[:, -1:])
-        chosen = torch.cat(self._chosen[: tokens.shape[1]], dim=1)  # transformers may have looked a step ahead
-        return scores_of_chosen(chosen, tokens, limits, generation_config)
-
-
-@dataclass
-class VaswaniTransformerGenerateOutput(GenerateEncoderDecoderOutput):
-    """Output of greedy search and sampling with `sequences_scores`, as beam search has them: (rows,) GNMT scores.
-
-    Here they are of the model's own log-probabilities, before any processor; those of beam search are behind these.
-    """
-
-    sequences_scores: torch.Tensor | None = None
 
 
 class VaswaniTransformerGenerationMixin(GenerationMixin):
@@ -262,33 +226,24 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         **kwargs: Any,
     ) -> Any:
         """Greedy search and sampling, each row ending at its own limit."""
-        prompt_length, with_scores = input_ids.shape[1], generation_config.return_dict_in_generate
         limits, logits_processor = self._own_limits(input_ids, logits_processor, generation_config, kwargs)
         if can_search(self, stopping_criteria, generation_config, kwargs):
             with torch.inference_mode(input_ids.device.type == "cpu"), torch.no_grad():  # the former saves time
                 task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
-                found = GreedySearch(task, self._padding(generation_config), with_scores).run()
-            sequences, chosen = (each.clone() for each in found)  # no tensors of inference mode
-            if not with_scores:
+                found = GreedySearch(task, self._padding(generation_config)).run()
+            sequences: Any = found.clone()  # no tensor of inference mode
+            if not generation_config.return_dict_in_generate:
                 return sequences
-            scores = scores_of_chosen(chosen, sequences[:, prompt_length:], limits, generation_config)
-            return VaswaniTransformerGenerateOutput(sequences, sequences_scores=scores)  # type: ignore[arg-type]
-        log_probs = ChosenLogProbabilities()
-        if with_scores:
-            logits_processor.insert(0, log_probs)
-        stopping_criteria.append(SourceLengthCriteria(limits, prompt_length))
+            return GenerateEncoderDecoderOutput(sequences)
+        stopping_criteria.append(SourceLengthCriteria(limits, input_ids.shape[1]))
         with _in_own_precision(self, logits_processor) as logits_processor:
-            output: Any = super()._sample(  # type: ignore[misc]
+            return super()._sample(  # type: ignore[misc]
                 input_ids,
                 logits_processor=logits_processor,
                 stopping_criteria=stopping_criteria,
                 generation_config=generation_config,
                 **kwargs,
             )
-        if not with_scores:
-            return output
-        scores = log_probs.sequences_scores(output.sequences[:, prompt_length:], limits, generation_config)
-        return VaswaniTransformerGenerateOutput(**output, sequences_scores=scores)
 
     def _beam_search(  # type: ignore[override]  # the rest comes by name
         self,

@@ -126,21 +126,3 @@ class SearchRule:
         # alpha < 0 length is punished, and the best is the shortest.
         best_length = self.limits.to(running.dtype) if self.alpha >= 0 else length + 1
         return is_running & (best_running / self.penalty(best_length) > worst_wanted)
-
-
-def scores_of_chosen(
-    log_probs: torch.Tensor, tokens: torch.Tensor, limits: torch.Tensor, generation_config: Any
-) -> torch.Tensor:
-    """(rows,) GNMT scores of generated tokens (rows, T) from their log-probabilities.
-
-    None counts behind the end or the row's limit (rows,), nor does padding there, which may be the end's token itself.
-    """
-    ends, pad = generation_config._eos_token_tensor, generation_config._pad_token_tensor
-    is_end = torch.zeros_like(tokens, dtype=torch.bool) if ends is None else torch.isin(tokens, ends)
-    is_filler = torch.zeros_like(is_end) if pad is None else (tokens == pad) & ~is_end
-    is_after_end = is_end.cumsum(dim=1) > is_end
-    is_within = torch.arange(tokens.shape[1], device=tokens.device) < limits.unsqueeze(1)
-    is_counted = is_within & ~(is_after_end | is_filler.flip(1).cumprod(dim=1).flip(1).bool())
-    lengths = is_counted.sum(dim=1).clamp(min=1).to(log_probs.dtype)
-    penalty = gnmt_length_penalty(lengths, generation_config.length_penalty, generation_config.length_penalty_offset)
-    return (log_probs * is_counted).sum(dim=1) / penalty
