@@ -21,8 +21,6 @@ SHAPES = {
     "tiny": {},
     "2+4 layers": {"num_decoder_layers": 4},
     "4+1 layers": {"num_encoder_layers": 4, "num_decoder_layers": 1},
-    "narrow keys": {"d_k": 4, "d_v": 12},
-    "narrow values": {"d_k": 12, "d_v": 4, "attention_bias": True},
     "wide heads": {"d_k": 16, "d_v": 16},
     "biases": {"attention_bias": True},
     "learned positions": {"position_encoding": "learned", "max_position_embeddings": 64},
@@ -56,7 +54,7 @@ def test_the_export_gives_the_probabilities_and_n_best_lists_of_the_model(
 
 @pytest.mark.parametrize("quantization", ACCEPTED_MODEL_TYPES)
 def test_every_quantization_can_be_loaded(save_model, tmp_path, quantization):
-    _, folder = save_model(attention_bias=True, d_k=4, d_v=12)
+    _, folder = save_model(attention_bias=True)
     Translator(export_ctranslate2(folder, tmp_path / "out", quantization=quantization))("A dog.")
 
 
@@ -78,14 +76,13 @@ def test_an_export_leaves_nothing_else_behind(save_model, tmp_path):
     out = export_ctranslate2(folder, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
     assert sorted(path.name for path in out.iterdir()) == [
-        *("config.json", "generation_config.json", "model.bin", "shared_vocabulary.json"),
-        *("tokenizer.json", "tokenizer_config.json"),
+        *("config.json", "model.bin", "shared_vocabulary.json", "tokenizer.json", "tokenizer_config.json"),
     ]
 
 
 def test_a_failure_leaves_nothing(save_model, tmp_path, monkeypatch):
     _, folder = save_model()
-    monkeypatch.setattr("transformers.GenerationConfig.save_pretrained", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr("transformers.PreTrainedTokenizerBase.save_pretrained", lambda *args, **kwargs: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         export_ctranslate2(folder, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
@@ -100,6 +97,13 @@ def test_a_folder_of_other_files_is_refused_and_kept(save_model):
 
 
 # ---- faults ----
+
+
+def test_heads_of_two_widths_are_refused(save_model, tmp_path):
+    _, folder = save_model(d_k=4, d_v=12)
+    with pytest.raises(ValueError, match="heads of one width for CTranslate2, got `d_k` 4 and `d_v` 12"):
+        export_ctranslate2(folder, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_another_architecture_is_named(tmp_path, tiny_tokenizer):
@@ -130,4 +134,4 @@ def test_a_folder_that_is_no_export_says_how_to_make_one(save_model, tmp_path):
 def test_settings_that_have_no_effect_are_told(export_model, caplog):
     with caplog.at_level(logging.WARNING):
         export_model(search={"repetition_penalty": 1.2, "early_stopping": True})
-    assert "early_stopping=True, repetition_penalty=1.2, which have no effect here" in caplog.text
+    assert "early_stopping=True, repetition_penalty=1.2, which have no effect in the export" in caplog.text

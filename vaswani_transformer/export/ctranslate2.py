@@ -20,15 +20,16 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import PreTrainedTokenizerBase
-from transformers.utils import CONFIG_NAME, GENERATION_CONFIG_NAME
+from transformers.utils import CONFIG_NAME
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..evaluation import DECODING
 from ..evaluation.loading import load_for_inference
+from ..evaluation.translate import decoding_config
 from ..extras import requiring
 from ..files import read_json, writing_folder
 from ..modeling_vaswani_transformer import MultiHeadAttention, VaswaniTransformerForConditionalGeneration, sinusoids
-from ..search_vaswani_transformer import GNMT_OFFSET, PAPER_ALPHA, gnmt_length_penalty
+from ..search_vaswani_transformer import gnmt_length_penalty
 
 try:
     from ctranslate2.converters import utils
@@ -45,8 +46,8 @@ DESCRIPTION = "vaswani_transformer"
 # Sinusoids have no end, but CTranslate2's own are of another formula, so the paper's are stored: 4 MB of a base model.
 MIN_POSITIONS = 2048
 
-# What a generation_config.json may hold: what is followed, and what changes nothing that `generate` finds.
-_KNOWN = {
+# Settings of a search that CTranslate2 follows, and those that change nothing it finds.
+_FOLLOWED = {
     *(*DECODING, "max_new_tokens", "max_length", "longest_training_source", "use_cache", "transformers_version"),
     *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
     *("return_dict_in_generate", "num_return_sequences"),
@@ -67,8 +68,8 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
         quantization: How weights are stored: as CTranslate2 names it. In int8 the model is a quarter as large.
 
     Raises:
-        ValueError: There is no such quantization, the output folder holds something, or the model is not one of this
-            package or not complete.
+        ValueError: There is no such quantization, the output folder holds something, the model is not one of this
+            package or not complete, or its `d_k` is not its `d_v`.
 
     Example:
         >>> export_ctranslate2("runs/quickstart", "runs/quickstart-int8", quantization="int8")
@@ -83,7 +84,6 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
         spec.optimize(quantization=quantization)
         spec.save(str(folder))
         tokenizer.save_pretrained(folder)
-        loaded.generation_config.save_pretrained(folder)
     return Path(output_dir)
 
 
@@ -96,7 +96,12 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
     def get_model_spec(self, model: VaswaniTransformerForConditionalGeneration) -> transformer_spec.TransformerSpec:
         """Makes the specification with weights."""
         config = model.config
-        sizes = {"num_heads": config.num_heads, "head_dim": max(config.d_k, config.d_v)}
+        if config.d_k != config.d_v:
+            raise ValueError(
+                f"`model` must have heads of one width for CTranslate2, got `d_k` {config.d_k} and `d_v` "
+                f"{config.d_v}. Use the model itself."
+            )
+        sizes = {"num_heads": config.num_heads, "head_dim": config.d_k}
         sizes |= {"pre_norm": False, "activation": common_spec.Activation.RELU}
         encoder = transformer_spec.TransformerEncoderSpec(config.num_encoder_layers, **sizes)
         decoder = transformer_spec.TransformerDecoderSpec(config.num_decoder_layers, **sizes)
@@ -129,16 +134,20 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
         self.set_layer_norm(spec.ffn.layer_norm, layer.final_layer_norm)
 
     def _set_attention(self, spec: Any, attention: MultiHeadAttention, *, is_self: bool) -> None:
-        """Sets fused projections; heads are as wide as the wider of d_k and d_v, the rest of the other is zeros."""
-        width, spec.queries_scale = max(attention.d_k, attention.d_v), attention.scaling
-        q = _padded_heads(attention.q_proj, attention.d_k, width)
-        k = _padded_heads(attention.k_proj, attention.d_k, width)
-        v = _padded_heads(attention.v_proj, attention.d_v, width)
-        *fused, output = spec.linear
-        for linear, projections in zip(fused, [[q, k, v]] if is_self else [[q], [k, v]], strict=True):
-            utils.fuse_linear(linear, projections)
-        self.set_linear(output, attention.out_proj)
-        output.weight = _with_padding(attention.out_proj.weight.T, attention.d_v, width).T.contiguous()
+        """Sets fused projections."""
+        spec.queries_scale = attention.scaling
+        projections = [self._linear(each) for each in (attention.q_proj, attention.k_proj, attention.v_proj)]
+        if is_self:
+            utils.fuse_linear(spec.linear[0], projections)
+        else:
+            utils.fuse_linear(spec.linear[0], projections[:1])
+            utils.fuse_linear(spec.linear[1], projections[1:])
+        self.set_linear(spec.linear[-1], attention.out_proj)
+
+    def _linear(self, projection: nn.Linear) -> common_spec.LinearSpec:
+        spec = common_spec.LinearSpec()
+        self.set_linear(spec, projection)
+        return spec
 
     def get_vocabulary(
         self, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
@@ -156,38 +165,45 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
         self, config: Any, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
     ) -> None:
         """Sets special tokens (the tokenizer itself ends a source with `</s>`), epsilon, and the description."""
-        names, tokens = self.get_vocabulary(model, tokenizer), []
-        for name in ("decoder_start_token_id", "eos_token_id"):
-            ids = getattr(model.generation_config, name)
-            ids = getattr(model.config, name) if ids is None else ids
-            tokens.append(names[ids[0] if isinstance(ids, list) else ids])
-        config.decoder_start_token, config.eos_token = tokens
+        names = self.get_vocabulary(model, tokenizer)
+        description = describe(model)
+        decoding = decoding_config(model)
+        config.decoder_start_token = names[decoding.decoder_start_token_id]
         config.bos_token = config.decoder_start_token
+        config.eos_token = names[description["ends"][0]]
         config.unk_token = tokenizer.unk_token or tokenizer.pad_token  # must be one; byte-level BPE needs none
         config.layer_norm_epsilon = model.config.layer_norm_eps
-        description = {name: getattr(model.config, name) for name in ("vocab_size", "position_encoding")}
-        config.add_attribute(DESCRIPTION, {**description, "num_positions": num_positions(model.config)})
+        config.add_attribute(DESCRIPTION, description)
+
+
+def describe(model: VaswaniTransformerForConditionalGeneration) -> dict[str, Any]:
+    """Return what `Translator` has to know of a model; warns of settings of its search that CTranslate2 has not."""
+    own = model.generation_config.to_diff_dict()
+    ignored = [f"{name}={value!r}" for name, value in own.items() if name not in _FOLLOWED and value]
+    if ignored:
+        logger.warning(f"The model asks for {', '.join(ignored)}, which have no effect in the export.")
+    decoding: Any = decoding_config(model)
+    ends = decoding.eos_token_id
+    max_new_tokens = decoding.max_new_tokens
+    if max_new_tokens is None and decoding.max_length is not None:
+        max_new_tokens = decoding.max_length - 1
+    return {
+        "position_encoding": model.config.position_encoding,
+        "num_positions": num_positions(model.config),
+        "longest_training_source": getattr(decoding, "longest_training_source", None),
+        "ends": ends if isinstance(ends, list) else [ends],
+        "num_beams": decoding.num_beams,
+        "length_penalty": decoding.length_penalty,
+        "length_penalty_offset": decoding.length_penalty_offset,
+        "max_new_tokens_over_source": decoding.max_new_tokens_over_source,
+        "max_new_tokens": max_new_tokens,
+    }
 
 
 def num_positions(config: VaswaniTransformerConfig) -> int:
     """Counts the tokens of a source or a target for which an export stores positions: its limit."""
     is_learned = config.position_encoding == "learned"
     return config.max_position_embeddings if is_learned else max(MIN_POSITIONS, config.max_position_embeddings)
-
-
-def _padded_heads(projection: nn.Linear, head_size: int, width: int) -> common_spec.LinearSpec:
-    """Makes a projection to heads of `head_size`, with zeros behind each head to `width`."""
-    spec = common_spec.LinearSpec()
-    spec.weight = _with_padding(projection.weight, head_size, width)
-    if projection.bias is not None:
-        spec.bias = _with_padding(projection.bias, head_size, width)
-    return spec
-
-
-def _with_padding(rows: torch.Tensor, head_size: int, width: int) -> torch.Tensor:
-    """Widens (H * K, ...) to (H * width, ...) by zeros behind the K rows of each head."""
-    heads, zeros = rows.detach().unflatten(0, (-1, head_size)), [0, 0] * (rows.dim() - 1)
-    return nn.functional.pad(heads, [*zeros, 0, width - head_size]).flatten(0, 1)
 
 
 # ---- files of an export ----
@@ -197,31 +213,13 @@ def read_description(folder: Path) -> dict[str, Any]:
     """Reads what the loader wrote of the model; raises ValueError for a folder that is not an export."""
     path = folder / CONFIG_NAME
     content = read_json(path) if path.is_file() else {}
-    if DESCRIPTION not in content:
+    description: dict[str, Any] = content.get(DESCRIPTION, {})
+    if "num_beams" not in description:
         raise ValueError(
-            f"`folder` must be an export of a model of this package, got {folder}. Make one: vaswani-transformer "
+            f"`folder` must be an export of a model by this version, got {folder}. Make one: vaswani-transformer "
             "export --model DIR --to ctranslate2 --output-dir NEW."
         )
-    return dict(content[DESCRIPTION])
-
-
-def read_generation_config(folder: Path, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    """Reads how the model decodes by default, ends as a list; warns of settings that CTranslate2 does not follow."""
-    path = folder / GENERATION_CONFIG_NAME
-    own = {name: value for name, value in read_json(path).items() if value is not None}
-    ignored = [f"{name}={value!r}" for name, value in own.items() if name[0] != "_" and name not in _KNOWN and value]
-    if ignored:
-        logger.warning(f"`{path}` asks for {', '.join(ignored)}, which have no effect here, but in the pipeline.")
-    ends = own.get("eos_token_id", tokenizer.eos_token_id)
-    return {
-        **own,
-        "eos_token_id": ends if isinstance(ends, list) else [ends],
-        "num_beams": own.get("num_beams", 1),
-        "length_penalty": own.get("length_penalty", PAPER_ALPHA if "max_new_tokens_over_source" in own else 1.0),
-        "length_penalty_offset": own.get("length_penalty_offset", GNMT_OFFSET),
-        "max_new_tokens_over_source": None if "max_new_tokens" in own else own.get("max_new_tokens_over_source"),
-        "max_new_tokens": own.get("max_new_tokens", max(own.get("max_length", 20) - 1, 1)),
-    }
+    return description
 
 
 # ---- search ----

@@ -26,7 +26,7 @@ from ..pipeline_vaswani_transformer import (
     translate_texts,
     warn_of_long_texts,
 )
-from .ctranslate2 import Decoding, Search, read_description, read_generation_config
+from .ctranslate2 import Decoding, Search, read_description
 
 _POOL = 4096  # texts that are read and sorted together
 _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
@@ -75,7 +75,6 @@ class Translator:
             import ctranslate2
         self._description = read_description(Path(folder))
         self._tokenizer = load_tokenizer(folder)
-        self._defaults = read_generation_config(Path(folder), self._tokenizer)
         names = read_json(Path(folder) / "shared_vocabulary.json", list)
         num_threads = torch.get_num_threads() if num_threads is None else num_threads
         is_gpu = device == "cuda" or (device == "auto" and ctranslate2.get_cuda_device_count() > 0)
@@ -86,8 +85,7 @@ class Translator:
             inter_threads=1 if is_gpu else max(1, num_threads // threads_per_batch),
             intra_threads=threads_per_batch,
         )
-        ends, num_positions = self._defaults["eos_token_id"], self._description["num_positions"]
-        self._search = Search(self._engine, names, ends, num_positions)
+        self._search = Search(self._engine, names, self._description["ends"], self._description["num_positions"])
 
     @property
     def device(self) -> str:
@@ -153,12 +151,12 @@ class Translator:
         return translate_texts(texts, reader, engine, Batching(max_tokens, pool_size=pool_size))
 
     def _make_engine(self, name: str, num_best: int, options: dict[str, Any]) -> Engine:
-        """Make the engine that searches by the options given, or those of the export's generation_config.json."""
+        """Make the engine that searches by the options given, or else as the model does."""
         given = {key: value for key, value in options.items() if value is not None}
         if unknown := given.keys() - {*DECODING, "max_new_tokens"}:
             raise TypeError(f"A translator takes no option {', '.join(sorted(unknown))}. See `Translator.__call__`.")
         max_new_tokens = given.pop("max_new_tokens", None)
-        values = {**self._defaults, **decoding_overrides(**given)}
+        values = {**self._description, **decoding_overrides(**given)}
         if max_new_tokens is not None:
             values |= {"max_new_tokens": max_new_tokens, "max_new_tokens_over_source": None}
         over_source = values["max_new_tokens_over_source"]
@@ -171,9 +169,7 @@ class Translator:
             max_new_tokens=values["max_new_tokens"] if over_source is None else over_source,
             is_over_source=over_source is not None,
         )
-        return Engine(
-            self._search, self._tokenizer, decoding, self._description, values.get("longest_training_source")
-        )
+        return Engine(self._search, self._tokenizer, decoding, self._description)
 
 
 class Engine:
@@ -184,18 +180,14 @@ class Engine:
         tokenizer: Saved with the export.
         decoding: Settings of the search.
         description: What the export tells of its model.
-        longest: Tokens of the longest source of the model's training, if that is known.
     """
 
-    def __init__(
-        self, search: Search, tokenizer: Any, decoding: Decoding, description: dict[str, Any], longest: int | None
-    ) -> None:
+    def __init__(self, search: Search, tokenizer: Any, decoding: Decoding, description: dict[str, Any]) -> None:
         self.num_best = decoding.num_best
         self._search = search
         self._tokenizer = tokenizer
         self._decoding = decoding
         self._description = description
-        self._longest = longest
 
     def encode(self, texts: list[str]) -> list[list[int]]:
         """Return the token ids of each text.
@@ -214,7 +206,7 @@ class Engine:
                     f"{len(source)} tokens, its translation up to {limit}. Split it into sentences"
                     + ("." if is_learned else ", or use the model itself, which has no limit.")
                 )
-        warn_of_long_texts(rows, self._longest)
+        warn_of_long_texts(rows, self._description["longest_training_source"])
         return rows
 
     def compute(self, batches: list[list[list[int]]]) -> Iterator[list[list[Hypothesis]]]:
