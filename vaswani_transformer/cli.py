@@ -169,7 +169,7 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
 def _average(args: argparse.Namespace) -> None:
     from .training.averaging import average_checkpoints
 
-    print(f"averaged model saved in {average_checkpoints(args.inputs, args.output_dir, last=args.last)}")
+    print(f"averaged model saved in {average_checkpoints(args.inputs, args.output_dir)}")
 
 
 def _recipes(args: argparse.Namespace) -> None:
@@ -348,6 +348,7 @@ _GONE = {  # commands and options of 0.2.0, and what to do instead
     "align": "Run `python scripts/paper/align.py` of the repository, with the same options.",
     "demo": "Run `python scripts/space/app.py` of the repository, with the same options.",
     "plot": "Run `python scripts/paper/draw_attention.py` of the repository, with the same options.",
+    "--last": "Name the files: `average $(ls runs/x/snapshots/* | tail -5) --output-dir runs/averaged`.",
     "--stock": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stock-repo-id": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stream": 'Pass a `TextStreamer` of transformers to pipeline("translation"), as docs/using.md shows.',
@@ -474,9 +475,8 @@ def _option(name: str) -> str:
 
 def _add_average(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("inputs", nargs="+", help="folder of a run (its snapshots), or several snapshot files or model folders")
+    add("inputs", nargs="+", help="folder of a run (all its snapshots), or several snapshot files or model folders")
     add("--output-dir", required=True, help="new folder for the averaged model")
-    add("--last", type=int, help="average only so many of the newest (default: all)")
 
 
 def _add_recipes(parser: argparse.ArgumentParser) -> None:

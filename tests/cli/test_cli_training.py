@@ -157,6 +157,12 @@ def test_average_names_what_help_calls_its_inputs(corpus, capsys):
     )
 
 
+def test_average_by_number_says_to_name_the_files(capsys):
+    with pytest.raises(SystemExit):
+        main(["average", "run", "--output-dir", "averaged", "--last", "2"])
+    assert "--last is no option since 0.3.0. Name the files" in capsys.readouterr().err
+
+
 def test_train_refuses_an_unknown_tracker_before_anything_is_read(corpus, capsys):
     error = refused(capsys, train_arguments("--report-to", "tensorbord", "wandb"))
     assert "tensorbord is not supported" in error and "tensorboard" in error

@@ -7,7 +7,6 @@ Paper: section 6.1, the published models average the last 5 (base) or 20 (big) c
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -100,22 +99,19 @@ def average_snapshots(paths: Sequence[str | Path]) -> dict[str, torch.Tensor]:
     return {name: _mean([each[name] for each in files], name) for name in files[0]}
 
 
-def average_checkpoints(
-    inputs: str | Path | Sequence[str | Path], output_dir: str | Path, *, last: int | None = None
-) -> Path:
+def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: str | Path) -> Path:
     """Writes a model folder whose weights are the mean of several snapshots or model folders.
 
     Args:
         inputs: Snapshot files and model folders, or one folder of a run, which means the snapshots in it (without
             snapshots: its resumable checkpoints).
         output_dir: New or empty folder; receives weights and what the table in files.py marks.
-        last: Number of newest inputs to average; None means all.
 
     Returns:
         `output_dir`.
 
     Raises:
-        ValueError: If `last` is not in range, `output_dir` is not empty, or the weights do not fit together.
+        ValueError: If `output_dir` is not empty, or the weights do not fit together.
         FileNotFoundError: If there is nothing to average, or no folder with a `config.json` beside the weights.
     """
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
@@ -126,20 +122,6 @@ def average_checkpoints(
                 f"`inputs` must hold {SNAPSHOT_FOLDER}/ or checkpoint-* folders, got {run}. Pass the folder of a run "
                 "or several model folders."
             )
-    if last is not None:
-        if not 1 <= last <= len(paths):
-            raise ValueError(
-                f"`last` must be at least 1 and at most the number of inputs found, {len(paths)}, got {last}. "
-                "Leave it out to average all."
-            )
-        if last < len(paths):
-            steps = {path: re.search(r"-(\d+)$", path.name.removesuffix(".safetensors")) for path in paths}
-            if unnamed := [str(path) for path, step in steps.items() if step is None]:
-                raise ValueError(
-                    "`last` must come with inputs named by their updates, as checkpoint-1000, got "
-                    f"{', '.join(unnamed)}. Leave it out, and name the inputs to average."
-                )
-            paths = sorted(paths, key=lambda path: int(steps[path][1]))[-last:]  # type: ignore[index]
     base = _model_folder(paths[-1])
     copied = [path for file in RUN_FILES if file.copied for path in base.glob(file.name)]
     for path in copied:
