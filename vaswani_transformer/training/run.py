@@ -10,14 +10,14 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from accelerate.utils.memory import clear_device_cache
 from safetensors.torch import load_file
-from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments, set_seed
+from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
 from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 from transformers.trainer_utils import EvalPrediction, TrainOutput
 from transformers.utils import logging
@@ -91,9 +91,9 @@ def train(
     Returns:
         Results as written to `train_results.json`: the `train_*` figures of transformers, the training's cost (see
         `measure_cost`) and layout, the number of updates, pairs, parameters and averaged snapshots, and
-        what cleaning dropped. Validations are `last_eval_*` (the last during training), `best_eval_*` with
-        `best_eval_step` (the best by `metric_for_best_model` where that decides, else as `best_validation` says), and
-        `average_eval_*` (of the averaged weights, which are the final model's).
+        what cleaning dropped. Validations are `last_eval_*` (the last during training), `best_eval_*` (the best by
+        `metric_for_best_model`, where it decides), and `average_eval_*` (of the averaged weights, which are the final
+        model's).
 
     Raises:
         ValueError: If the folder holds another run, or a value does not fit; nothing is lost then.
@@ -484,49 +484,26 @@ def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
 
 
 def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Figures of the last validation during training as `last_eval_*` and of the best as `best_eval_*`, or none."""
-    validations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
-    if not validations:
-        return {}
-    language = trainer.model.config.target_language
-    last, best = validations[-1], best_validation(validations, trainer.args, language)
-    times = ("_time", "_second")
-    return {
-        **{f"last_{name}": value for name, value in last.items() if name.startswith("eval_")},
-        "best_eval_step": best["step"],
-        **{f"best_{name}": best[name] for name in best if name.startswith("eval_") and not name.endswith(times)},
-    }
-
-
-def best_validation(
-    validations: Sequence[Mapping[str, Any]], args: TrainingArguments, target_language: str | None
-) -> Mapping[str, Any]:
-    """Return the best by `metric_for_best_model`, else by BLEU (without a language chrF), else by nll.
-
-    Ties go to the earliest. Without any of these figures it is the last validation.
-    """
-    chosen = args.metric_for_best_model
-    score = "chrf" if target_language is None else "sacrebleu"
-    for metric in (chosen, score, "nll"):
-        key = f"eval_{(metric or '').removeprefix('eval_')}"
-        if entries := [entry for entry in validations if key in entry]:
-            is_greater_better = args.greater_is_better if metric == chosen else metric == score
-            return (max if is_greater_better else min)(entries, key=lambda entry: entry[key])
-    return validations[-1]
+    """Return the last validation as `last_eval_*`, and the one that `metric_for_best_model` chose as `best_eval_*`."""
+    figures: dict[str, float] = {}
+    for entry in trainer.state.log_history:
+        validation = {name: value for name, value in entry.items() if name.startswith("eval_")}
+        figures |= {f"last_{name}": value for name, value in validation.items()}
+        if entry["step"] == trainer.state.best_global_step:
+            figures |= {f"best_{name}": value for name, value in validation.items()}
+    return figures
 
 
 def _evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Loads a run's averaged weights and measures them on the validation set; every process calls it.
+    """Load the averaged weights of a run and measure them on the validation set; every process calls it.
 
     Returns:
-        `average_eval_*` without times; empty without validation set.
+        `average_eval_*`; empty without a validation set.
     """
     if trainer.eval_dataset is None:
         return {}
-    if trainer.is_world_process_zero():
-        weights = load_file(Path(trainer.args.output_dir) / WEIGHTS_FILE)
-        trainer.model.load_state_dict(weights, strict=False)  # a tied tensor is in the file once
-    if trainer.args.world_size > 1:
-        for tensor in trainer.model.parameters():
-            torch.distributed.broadcast(tensor.data, src=0)
-    return trainer.evaluate_quietly("average_eval")
+    weights = load_file(Path(trainer.args.output_dir) / WEIGHTS_FILE)
+    trainer.model.load_state_dict(weights, strict=False)  # a tied tensor is in the file once
+    trainer.args.prediction_loss_only = not trainer.args.predict_with_generate
+    metrics: dict[str, float] = trainer.predict(trainer.eval_dataset, metric_key_prefix="average_eval").metrics
+    return metrics

@@ -432,18 +432,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             if in_half_precision is not None:
                 model.forward = in_half_precision
 
-    def evaluate_quietly(self, metric_key_prefix: str) -> dict[str, float]:
-        """Figures of the evaluation set as `evaluate` gives them, without times, log or callbacks."""
-        self.gather_function, self._gen_kwargs = self.accelerator.gather, {"num_beams": self.args.generation_num_beams}
-        output = self.evaluation_loop(
-            self.get_eval_dataloader(),
-            "Evaluation",
-            prediction_loss_only=not self.args.predict_with_generate,
-            metric_key_prefix=metric_key_prefix,
-        )
-        times = ("_time", "_runtime", "_per_second")
-        return {name: value for name, value in (output.metrics or {}).items() if not name.endswith(times)}
-
     # ---- pushes ----
 
     def push_to_hub(
