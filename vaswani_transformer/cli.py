@@ -117,20 +117,17 @@ def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
     with requiring("train", "to train"):
         import accelerate  # noqa: F401  (transformers' own error names no extra)
-    from .training.run import check_output_dir, fit_to_minutes, start_or_resume, train
+    from .training.run import check_output_dir, fit_to_minutes, train
 
-    options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu", "num_proc")}
-    options["report_to"] = args.report_to or []
-    if args.resume and not args.overwrite:
-        options |= start_or_resume(args.output_dir, recipe)
+    here = {name: getattr(args, name) for name in ("bf16", "use_cpu", "num_proc")}
+    start = {"overwrite": args.overwrite, "resume": args.resume}
     if args.minutes is not None:
-        check_output_dir(args.output_dir, recipe, overwrite=options["overwrite"], resume=options["resume"])
-        if options["resume"]:
+        check_output_dir(args.output_dir, recipe, **start)
+        if _has_run(args):
             print(f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.", file=sys.stderr)
         else:
-            here = {name: options[name] for name in ("bf16", "use_cpu", "num_proc")}
             recipe = fit_to_minutes(recipe, args.minutes, keep=vars(args), **here)
-    results = train(recipe, args.output_dir, **options)
+    results = train(recipe, args.output_dir, report_to=args.report_to or [], **start, **here)
     if is_main_process():
         print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")
         figures = {"sacrebleu": "BLEU {:.2f}", "chrf": f"chrF {{:.2f}} ({recipe.validation_search})"}
@@ -142,9 +139,15 @@ def _train(args: argparse.Namespace) -> None:
         print(f"  next: vaswani-transformer translate --model {shlex.quote(args.output_dir)} --input FILE")
 
 
+def _has_run(args: argparse.Namespace) -> bool:
+    """Return True if the command resumes a run, whose recipe is known."""
+    from .files import RECIPE_FILE
+
+    return args.resume and (Path(args.output_dir) / RECIPE_FILE).is_file()
+
+
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
     """Return the recipe of --recipe, the resumed run's own, or the paper's, with the values given as options."""
-    from .files import RECIPE_FILE
     from .training.recipes import LAID_OUT, OLD_NAMES, Recipe, get_recipe, parse_value, with_new_names
 
     names = {*Recipe.__dataclass_fields__, *OLD_NAMES}
@@ -157,7 +160,7 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
         raise ValueError("`max_steps` must be left out with --minutes, which finds it. Drop one of them.")
     if None not in (given.get("tokenizer"), given.get("vocab_size")):
         print("--vocab-size has no effect: the tokenizer has its own.", file=sys.stderr)
-    if args.resume and (Path(args.output_dir) / RECIPE_FILE).is_file():
+    if _has_run(args):
         run = Recipe.load(args.output_dir)
         if args.recipe is None:
             return dataclasses.replace(run, **given)

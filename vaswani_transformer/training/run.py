@@ -79,7 +79,7 @@ def train(
         recipe: What to train; see `get_recipe`.
         output_dir: Folder of the run.
         overwrite: Delete the run the folder holds, once the data are read.
-        resume: Resume from the newest checkpoint in the folder.
+        resume: Resume from the newest checkpoint in the folder; where a run has none yet, or no run is, start there.
         bf16: Compute in bfloat16 where it is safe; weights stay in float32.
         use_cpu: Ignore accelerators.
         report_to: Trackers of transformers that receive the log, one name or several; "tensorboard" writes into
@@ -104,12 +104,16 @@ def train(
     is_main = os.environ.get("RANK", "0") == "0"
     output_dir = Path(output_dir)
     with locking(output_dir) if is_main else contextlib.nullcontext():
-        if resume and not overwrite and (results := finished_results(recipe, output_dir)):
+        check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
+        resumes = resume and _has_something_to_resume(output_dir)
+        results = _finished_results(recipe, output_dir) if resumes else None
+        if results is not None:
             logger.info(f"All {recipe.max_steps:,} updates are made, and {output_dir} has the model.")
             if is_main:
                 refresh_card(output_dir)
             return results
-        check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
+        if resume and not resumes:
+            logger.info(f"{output_dir} holds no run to resume: a new one starts there.")
         _check_recipe(recipe, compute_metrics is not None)
         arguments = training_arguments(recipe, output_dir, bf16=bf16, use_cpu=use_cpu, report_to=report_to)
         try:
@@ -117,7 +121,7 @@ def train(
                 tracker()  # names a package that is missing before anything is deleted
         except RuntimeError as error:
             raise ImportError(str(error)) from error
-        checkpoint = take_up_checkpoint(arguments) if resume else None
+        checkpoint = take_up_checkpoint(arguments) if resumes else None
         finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
         if recipe.max_steps < finished_steps:
             raise ValueError(
@@ -337,55 +341,46 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
 
 
 def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool, resume: bool) -> None:
-    """Refuses a folder that would lose another run, or that does not hold the run to resume."""
+    """Refuse a folder that would lose another run, or whose run cannot be resumed.
+
+    Raises:
+        ValueError: If another run would be lost, or the run is another recipe's.
+        FileNotFoundError: If the folder holds parts of a run, and no recipe.
+    """
     output_dir = Path(output_dir)
     if overwrite and resume:
         raise ValueError("`overwrite` and `resume` must not both be set, got both. Choose one of them.")
-    if resume and not (output_dir / RECIPE_FILE).is_file():
-        raise FileNotFoundError(
-            f"`output_dir` must hold the run to resume, got {output_dir} without {RECIPE_FILE}. Pass its folder, "
-            "or leave --resume out to start one."
-        )
-    if resume:
-        check_same_recipe(Recipe.load(output_dir), recipe)
-    elif not overwrite and run_files(output_dir):
+    if overwrite or not run_files(output_dir):
+        return
+    if not resume:
         raise ValueError(
             f"`output_dir` must not hold another run, got {output_dir}. Pass another folder, or resume or overwrite "
             "that run (--resume, --overwrite)."
         )
+    if not (output_dir / RECIPE_FILE).is_file():
+        raise FileNotFoundError(
+            f"`output_dir` must hold the run to resume, got {output_dir} without {RECIPE_FILE}. Pass its folder, or "
+            "another one to start a run."
+        )
+    _check_same_recipe(Recipe.load(output_dir), recipe)
 
 
-def finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:
+def _has_something_to_resume(output_dir: Path) -> bool:
+    """Return False for a folder without a run, or with one that was lost before its first checkpoint."""
+    has_model = any((output_dir / name).is_file() for name in (WEIGHTS_FILE, TRAIN_RESULTS_FILE))
+    return has_model or bool(list_checkpoints(output_dir))
+
+
+def _finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:
     """Results of a run that this very recipe has finished."""
-    if not all((output_dir / name).is_file() for name in (RECIPE_FILE, TRAIN_RESULTS_FILE)):
+    if not (output_dir / TRAIN_RESULTS_FILE).is_file():
         return None
     results: dict[str, Any] = read_json(output_dir / TRAIN_RESULTS_FILE)
     is_done = results.get("train_steps") == recipe.max_steps and Recipe.load(output_dir) == recipe
     return results if is_done else None
 
 
-def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
-    """Switches for a run whose command is repeated until it is finished, as schedulers do after a lost machine.
-
-    Returns:
-        `resume` and `overwrite` as for `train`. A run is resumed; one that was lost before its first checkpoint is
-        overwritten. Both are off in a folder without a run, which the log names, if the recipe has data to start one.
-
-    Raises:
-        ValueError: If the run lost before its first checkpoint is another recipe's.
-    """
-    files = {path.name for path in run_files(Path(output_dir))}
-    if not files and recipe.data_arguments("train") is not None:
-        logger.info(f"{output_dir} holds no run to resume: a new one starts there.")
-        return {"resume": False, "overwrite": False}
-    is_done = files & {WEIGHTS_FILE, TRAIN_RESULTS_FILE}
-    was_lost = RECIPE_FILE in files and not is_done and not list_checkpoints(output_dir)
-    if was_lost:
-        check_same_recipe(Recipe.load(output_dir), recipe)
-    return {"resume": not was_lost, "overwrite": was_lost}
-
-
-def check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
+def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
     """Raises ValueError naming the fields in which a run to resume differs so that it would be another run."""
     differences = [
         f"{field.name} {getattr(trained, field.name)!r} instead of {getattr(wanted, field.name)!r}"
@@ -500,10 +495,10 @@ def _evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
     Returns:
         `average_eval_*`; empty without a validation set.
     """
-    if trainer.eval_dataset is None:
+    dataset: Any = trainer.eval_dataset
+    if dataset is None:
         return {}
     weights = load_file(Path(trainer.args.output_dir) / WEIGHTS_FILE)
     trainer.model.load_state_dict(weights, strict=False)  # a tied tensor is in the file once
     trainer.args.prediction_loss_only = not trainer.args.predict_with_generate
-    metrics: dict[str, float] = trainer.predict(trainer.eval_dataset, metric_key_prefix="average_eval").metrics
-    return metrics
+    return trainer.predict(dataset, metric_key_prefix="average_eval").metrics or {}
