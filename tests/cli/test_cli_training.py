@@ -107,14 +107,13 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_target": None}, "`--train-target` must be given beside train.en, got none"),
-        ({"validation_target": "train.de"}, "`--validation-source` must be given beside train.de, got none"),
-        ({"test_source": "train.en"}, "`--test-target` must be given beside train.en, got none"),
-        ({"train_pairs": "train.jsonl"}, "`--train-pairs` or `--dataset`, got train_source, train_pairs"),
-        ({"train_source": "nothing.en"}, "`--train-source` must be an existing file, got nothing.en"),
+        ({"train_target": None}, "`target_file` must be given beside train.en, got none"),
+        ({"validation_target": "train.de"}, "`source_file` must be given beside train.de, got none"),
+        ({"train_pairs": "train.jsonl"}, "`pairs_file` or `--dataset`, got source_file, pairs_file"),
+        ({"train_source": "nothing.en"}, "`source_file` must be an existing file, got nothing.en"),
         (
             {"validation_source": "train.en", "validation_target": "nothing.de"},
-            "`--validation-target` must be an existing file, got nothing.de",
+            "`target_file` must be an existing file, got nothing.de",
         ),
         ({"train_target": "empty.de"}, "empty.de"),
         ({"train_target": "short.de"}, "short.de must have as many lines as train.en, got 2 and 40"),

@@ -17,7 +17,7 @@ from transformers import TrainerState, TrainingArguments
 from vaswani_transformer.cli import main
 from vaswani_transformer.training.callbacks import LogLines, PaceCallback
 from vaswani_transformer.training.recipes import RECIPES, Recipe, get_recipe, laid_out
-from vaswani_transformer.training.run import fit_to_minutes
+from vaswani_transformer.training.run import fit_to_minutes, training_arguments
 
 
 @pytest.fixture
@@ -77,18 +77,18 @@ def test_the_start_names_languages_and_shows_a_pair(files, capsys):
 
 def test_one_file_for_both_sides_is_refused(files, capsys):
     error = refused(capsys, train_arguments(train_source="both", train_target="both"))
-    assert "`--train-target` must be another file than `--train-source`, got both for both." in error
+    assert "`target_file` must be another file than `source_file`, got both for both." in error
 
 
-@pytest.mark.parametrize("exchanged", ["train", "validation", "test"])
+@pytest.mark.parametrize("exchanged", ["train", "validation"])
 def test_files_of_the_other_sides_language_are_refused(files, capsys, exchanged):
     names = {
         f"{split}_{side}": f"train.{end}"
-        for split in ("train", "validation", "test")
+        for split in ("train", "validation")
         for side, end in zip(("source", "target"), ("en", "fr")[:: -1 if split == exchanged else 1], strict=True)
     }
     error = refused(capsys, train_arguments(**names, source_language="en", target_language="fr"))
-    assert f"`--{exchanged}-source` must be text in en, got train.fr. Exchange the two files" in error
+    assert "`source_file` must be text in en, got train.fr. Exchange the two files" in error
     assert not Path("run").exists()
 
 
@@ -131,36 +131,12 @@ def test_fewer_updates_have_a_shorter_warm_up_to_the_same_peak_unless_one_is_giv
     assert get_recipe("small", max_steps=500, d_model=150, num_heads=5).d_model == 150
 
 
-@pytest.mark.parametrize("max_steps", [{}, {"max_steps": 1000}])
-@pytest.mark.parametrize(("given", "interval"), [({}, 65), ({"eval_steps": 7}, 7), ({"save_steps": 9}, 9)])
-def test_every_validation_has_a_checkpoint_where_the_best_one_is_loaded(given, interval, max_steps):
-    recipe = get_recipe("multi30k-tiny", load_best_model_at_end=True, **given, **max_steps)
-    assert (recipe.eval_steps, recipe.save_steps) == (interval, interval)
-
-
-@pytest.mark.parametrize("given", ["eval_steps", "save_steps"])
-def test_a_training_that_is_laid_out_validates_and_saves_by_the_given_interval_when_the_best_is_loaded(given):
-    recipe = get_recipe("small", load_best_model_at_end=True, **{given: 7})
-    for max_steps in (100, 40_000):
-        fitted = laid_out(recipe, max_steps, keep=[given])
-        assert (fitted.eval_steps, fitted.save_steps) == (7, 7)
-    for max_steps in (100, 40_000):
-        fitted = laid_out(get_recipe("multi30k-tiny", load_best_model_at_end=True), max_steps)
-        assert fitted.eval_steps == fitted.save_steps == max_steps // 4
-
-
-def test_validations_without_a_checkpoint_are_refused_where_the_best_one_is_loaded(files, capsys):
-    options = [
-        "--load-best-model-at-end",
-        "true",
-        "--validation-source",
-        "train.en",
-        "--validation-target",
-        "train.fr",
-    ]
-    error = refused(capsys, tiny(*options, eval_steps="2", save_steps="4"))
-    assert "`--save-steps` must be `--eval-steps`, 2, for `--load-best-model-at-end`, got 4" in error
-    assert not Path("run").exists()
+@pytest.mark.parametrize("given", [{}, {"eval_steps": 7}, {"save_steps": 9}, {"eval_steps": 7, "save_steps": 9}])
+def test_every_validation_has_a_checkpoint_where_the_best_one_is_loaded(given):
+    files = {"validation_source": "a.en", "validation_target": "a.de"}
+    recipe = get_recipe("multi30k-tiny", load_best_model_at_end=True, **files, **given)
+    arguments = training_arguments(recipe, "run", use_cpu=True)
+    assert arguments.save_steps == arguments.eval_steps == given.get("eval_steps", 65)
 
 
 def test_a_training_that_is_laid_out_keeps_its_peak_rate():
@@ -199,17 +175,6 @@ def test_minutes_leave_the_values_that_were_given(files, capsys):
     assert main(tiny(*options, max_steps=None, save_steps=None, logging_steps=None, warmup_steps=None)) == 0
     recipe = Recipe.load("run")
     assert (recipe.save_steps, recipe.logging_steps, recipe.warmup_steps, recipe.learning_rate) == (7, 5, 400, None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("given", ["--eval-steps", "--save-steps"])
-def test_minutes_take_the_given_interval_for_validations_and_checkpoints_when_the_best_is_loaded(files, given):
-    options = ["--minutes", "0.02", "--load-best-model-at-end", "true", given, "5", "--generation-num-beams", "0"]
-    options += ["--metric-for-best-model", "nll", "--validation-source", "train.en", "--validation-target", "train.fr"]
-    assert main(tiny("--recipe", "small", *options, max_steps=None, save_steps=None)) == 0
-    recipe = Recipe.load("run")
-    assert (recipe.eval_steps, recipe.save_steps) == (5, 5)
-    assert json.loads(Path("run/train_results.json").read_text(encoding="utf-8"))["best_checkpoint"]
 
 
 @pytest.mark.slow

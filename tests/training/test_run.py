@@ -293,17 +293,29 @@ def test_train_needs_no_tokeniser_when_it_scores_no_translations(train_changed, 
     assert own["average_eval_own"] == 1.0
 
 
-BY_CHRF = {"load_best_model_at_end": True, "metric_for_best_model": "chrf"}
+BEST = {"load_best_model_at_end": True}
 
 
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [
         ({"target_language": "ja"}, ImportError, r"`target_language` ja must .*'sacrebleu\[ja\]'"),
-        ({"target_language": "th", "metric_for_best_model": "paper_bleu"}, ValueError, "sacrebleu, chrf, loss, nll,"),
-        ({"metric_for_best_model": "foo"}, ValueError, "sacrebleu, chrf, paper_bleu, tokenized_bleu, loss, nll, perp"),
-        ({**BY_CHRF, "generation_num_beams": 0}, ValueError, "`generation_num_beams` must be .* to decide by chrf"),
-        ({**BY_CHRF, **NO_VALIDATION}, ValueError, "`validation_source` and `validation_target`"),
+        (
+            {**BEST, "target_language": "th", "metric_for_best_model": "paper_bleu"},
+            ValueError,
+            "one of sacrebleu, chrf, loss, nll, perplexity, got 'paper_bleu'",
+        ),
+        (
+            {"early_stopping_patience": 3, "metric_for_best_model": "foo"},
+            ValueError,
+            "sacrebleu, chrf, paper_bleu, tokenized_bleu, loss, nll, perplexity, got 'foo'",
+        ),
+        (
+            {**BEST, "metric_for_best_model": "chrf", "generation_num_beams": 0},
+            ValueError,
+            "one of loss, nll, perplexity, got 'chrf'. .*`generation_num_beams`",
+        ),
+        ({**BEST, **NO_VALIDATION}, ValueError, "`validation_source` and `validation_target`"),
         ({"early_stopping_patience": 3, **NO_VALIDATION}, ValueError, "`validation_source` and `validation_target`"),
         ({"train_source": None, "train_target": None}, ValueError, "`train_source` and `train_target`"),
         ({"streaming": True}, ValueError, r"`tokenizer` must be given with `streaming`"),

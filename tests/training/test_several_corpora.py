@@ -99,7 +99,7 @@ def test_run_with_weights_reports_them_resumes_and_translates(capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--train-pairs", "a.jsonl", "c.jsonl"], "`--train-pairs` must be an existing file, got c.jsonl"),
+        (["--train-pairs", "a.jsonl", "c.jsonl"], "`pairs_file` must be an existing file, got c.jsonl"),
         (
             ["--train-pairs", "a.jsonl", "b.jsonl", "--train-weights", "2"],
             "got 2 of `--train-pairs`, 1 of `--train-weights`",

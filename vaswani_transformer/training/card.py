@@ -28,7 +28,7 @@ from ..files import (
     read_json,
     write_text,
 )
-from .recipes import Recipe
+from .recipes import Recipe, as_list
 
 logger = logging.get_logger(__name__)
 
@@ -159,8 +159,7 @@ def _data_names(data: Mapping[str, Any]) -> str:
     """The files of the training data, or its data set and configuration."""
     names: list[str] = []
     for key in ("source_file", "target_file", "pairs_file", "dataset", "dataset_config"):
-        value = data.get(key) or []
-        names += value if isinstance(value, list) else [value]
+        names += as_list(data.get(key))
     return ", ".join(f"`{name}`" for name in names)
 
 

@@ -23,7 +23,6 @@ from transformers.trainer_utils import EvalPrediction, TrainOutput
 from transformers.utils import logging
 
 from ..analysis.cost import measure_cost
-from ..data.corpora import find_origin
 from ..data.preparation import pair_lengths
 from ..evaluation import DECODING, METRICS
 from ..files import (
@@ -49,7 +48,7 @@ from .callbacks import LogLines, PaceCallback
 from .card import refresh_card
 from .checkpoints import checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
 from .loading import RunData, cleaning_rules, default_workers, prepare_data
-from .recipes import DECIDING, PARTS, Recipe, laid_out
+from .recipes import DECIDING, Recipe, laid_out
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
 
@@ -210,6 +209,7 @@ def training_arguments(
     values = recipe.trainer_values()
     if recipe.load_best_model_at_end:
         values["num_averaged_snapshots"] = 0
+        values["save_steps"] = recipe.eval_steps  # only what was saved can be loaded
     if not recipe.decides_by_validation:
         values["metric_for_best_model"] = None
     if recipe.dataloader_num_workers is None:
@@ -283,17 +283,10 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
 
 
 def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
-    """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
+    """Raise on what would be noticed when an old run is deleted already, after hours, or not at all."""
     recipe.model_config()
-    corpora = {split: [recipe.data_arguments(split) or {}] for split in ("validation", "test")}
-    corpora["train"] = [arguments for arguments, _ in recipe.train_corpora()]
-    for split, each in corpora.items():
-        for arguments in each:
-            files = {f"{split}_{part}": arguments.get(f"{part}_file") for part in PARTS}
-            if any(file is not None for file in files.values()):
-                languages = (recipe.source_language, recipe.target_language)
-                find_origin(files, None, languages, must_exist=split != "test")  # the test set may come later
-    if not corpora["train"]:
+    corpora = recipe.train_corpora()
+    if not corpora:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
             "Pass two text files, `train_pairs` or `dataset`."
@@ -303,37 +296,30 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
             "`tokenizer` must be given with `streaming`, got none: a vocabulary cannot be trained on a stream. Train "
             "one on some of the text with `vaswani-transformer train-tokenizer`, then pass its folder."
         )
-    if recipe.streaming and [weight for _, weight in recipe.train_corpora()] != [1]:
+    if recipe.streaming and [weight for _, weight in corpora] != [1]:
         raise ValueError(
             "`streaming` must be off with several corpora or `train_weights`, got it on: a stream cannot be mixed "
             "evenly. Train without it, or mix the files first."
         )
-    metric, has_validation = recipe.metric_for_best_model, recipe.data_arguments("validation") is not None
-    if recipe.load_best_model_at_end and recipe.save_steps != recipe.eval_steps:
-        raise ValueError(
-            f"`save_steps` must be `eval_steps`, {recipe.eval_steps}, for `load_best_model_at_end`, got "
-            f"{recipe.save_steps}: only what was saved can be loaded. Pass one number for both."
-        )
+    has_validation = recipe.data_arguments("validation") is not None
     if recipe.decides_by_validation and not has_validation:
         raise ValueError(
             "`validation_source` and `validation_target` must be given for `load_best_model_at_end` and "
             f"`early_stopping_patience`, got a recipe ({recipe.name}) without validation data. Pass two text files, "
             "or switch both off (false, none)."
         )
-    known = list(DECIDING)
-    if recipe.generation_num_beams > 0 and has_validation and not has_own_metrics:
+    if has_own_metrics:
+        return
+    scores: dict[str, Any] = {}
+    if has_validation and recipe.generation_num_beams > 0:
         from ..evaluation.metrics import score_translations
 
         scores = score_translations(["."], ["."], recipe.target_language)  # names a package that is missing
-        known = [name for name in DECIDING if name in scores or name not in METRICS]
-    if metric not in known and not has_own_metrics:
+    known = [name for name in DECIDING if name in scores or name not in METRICS]
+    if recipe.decides_by_validation and recipe.metric_for_best_model not in known:
         raise ValueError(
-            f"`metric_for_best_model` must be one of {', '.join(known)}, got {metric!r}. Pass one of them, or "
-            "`compute_metrics` to `train`."
-        )
-    if recipe.decides_by_validation and metric in METRICS and recipe.generation_num_beams < 1:
-        raise ValueError(
-            f"`generation_num_beams` must be at least 1 to decide by {metric}, got 0. Pass 1, or decide by nll."
+            f"`metric_for_best_model` must be one of {', '.join(known)}, got {recipe.metric_for_best_model!r}. Pass "
+            "one of them, translate at validations (`generation_num_beams`), or pass `compute_metrics` to `train`."
         )
 
 

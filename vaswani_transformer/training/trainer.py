@@ -449,15 +449,16 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         """
         from .hub import upload
 
+        token = token or self.args.hub_token
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         if self.hub_model_id is None:
-            self.init_hf_repo(token=token or self.args.hub_token, private=private)
+            self.init_hf_repo(token=token, private=private)
         self._finish_current_push()  # of the files that are replaced now
         self.save_model(_internal_call=True)
         if not self.is_world_process_zero():
             return None
         self.create_model_card(**kwargs)
-        api, folder = HfApi(token=token or self.args.hub_token), Path(self.args.output_dir)
+        api, folder = HfApi(token=token), Path(self.args.output_dir)
         arguments = (api, folder, str(self.hub_model_id), commit_message, revision or self.args.hub_revision)
         return upload(*arguments) if blocking else api.run_as_future(upload, *arguments)
 
@@ -471,25 +472,18 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             job.add_done_callback(_warn_of_failure)
             self.push_in_progress = PushInProgress([job])  # type: ignore[arg-type]  # it takes a list
 
-    def create_model_card(
-        self,
-        language: str | None = None,
-        license: str | None = None,
-        tags: str | list[str] | None = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        """Adds metadata to the folder's card; where there is none but a draft, writes the draft of `Trainer`."""
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """Add language, license and tags to the card of the folder; without a card, write the draft of `Trainer`."""
         from .card import add_metadata
 
         if not self.is_world_process_zero():
             return
         path = Path(self.args.output_dir) / CARD_FILE
-        metadata: dict[str, Any] = {"language": language, "license": license, "tags": tags}
+        metadata = {name: kwargs.get(name) for name in ("language", "license", "tags")}
         if not path.is_file() or any(draft in path.read_text(encoding="utf-8") for draft in _DRAFTS):
+            super().create_model_card(*args, **kwargs)
             pair = list(getattr(self.model.config, "language_pair", None) or ())
-            super().create_model_card(language or pair, license, tags, *args, **kwargs)  # type: ignore[arg-type]
-            metadata = {"pipeline_tag": "translation"}
+            metadata = {"language": kwargs.get("language") or pair, "pipeline_tag": "translation"}
         card = ModelCard.load(path)
         add_metadata(card, metadata)
         write_text(path, str(card))
