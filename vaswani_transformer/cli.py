@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
 # What a library function calls an argument that has another name on the command line.
-_OTHER_NAMES = {"folder": "output_dir", "num_best": "n_best", "resume_from_checkpoint": "resume"}
-_OTHER_NAMES |= {"sentences": "files", "path": "files"}
+_OTHER_NAMES = {"num_best": "n_best", "path": "files"}
 _OTHER_NAMES |= {"source_file": "source", "target_file": "reference", "pairs_file": "pairs"}
 
 
@@ -117,6 +116,7 @@ def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
     with requiring("train", "to train"):
         import accelerate  # noqa: F401  (transformers' own error names no extra)
+    from .training.card import describe_validation
     from .training.run import check_output_dir, fit_to_minutes, train
 
     here = {name: getattr(args, name) for name in ("bf16", "use_cpu", "num_proc")}
@@ -127,14 +127,12 @@ def _train(args: argparse.Namespace) -> None:
             print(f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.", file=sys.stderr)
         else:
             recipe = fit_to_minutes(recipe, args.minutes, keep=vars(args), **here)
-    results = train(recipe, args.output_dir, report_to=args.report_to or [], **start, **here)
+    results = train(recipe, args.output_dir, report_to=args.report_to or "none", **start, **here)
     if is_main_process():
         print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")
-        figures = {"sacrebleu": "BLEU {:.2f}", "chrf": f"chrF {{:.2f}} ({recipe.validation_search})"}
-        figures["perplexity"] = "perplexity {:,.3f}"
         for which in ("best", "last", "average"):
-            scores = {form: results.get(f"{which}_eval_{name}") for name, form in figures.items()}
-            if text := ", ".join(form.format(value) for form, value in scores.items() if value is not None):
+            text = describe_validation(recipe, results, which)
+            if text:
                 print(f"  {which} validation: {text}")
         print(f"  next: vaswani-transformer translate --model {shlex.quote(args.output_dir)} --input FILE")
 

@@ -97,8 +97,11 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
     output, error = capsys.readouterr()
     results = json.loads(Path("run/train_results.json").read_text())
     assert output.splitlines()[0] == "Trained custom: 4 updates on 40 pairs."
-    for part in (f"BLEU {results['average_eval_sacrebleu']:.2f}", f"chrF {results['last_eval_chrf']:.2f} (greedy)"):
-        assert part in output
+    for which in ("last", "average"):
+        (line,) = (line for line in output.splitlines() if f"{which} validation:" in line)
+        for name in ("perplexity", "sacrebleu", "chrf"):
+            assert f"{name} {results[f'{which}_eval_{name}']:,.3f}" in line
+        assert line.endswith("(greedy)")
     assert output.splitlines()[-1].endswith("vaswani-transformer translate --model run --input FILE")
     lines = [line for line in error.splitlines() if line.startswith(("2 of 4", "4 of 4"))]
     assert [sum(name in line for line in lines) for name in ("ETA", "eval_sacrebleu")] == [2, 2]

@@ -1,6 +1,5 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-import json
 import os
 import subprocess
 import sys
@@ -73,8 +72,8 @@ def test_average_of_bfloat16_is_rounded_once(tmp_path):
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"a": 1, "c": 1}, r"missing \['b'\] and extra \['c'\]"),
-        ({"a": 1}, r"missing \['b'\] and extra none"),
+        ({"a": 1, "c": 1}, "a difference in b, c"),
+        ({"a": 1}, "a difference in b"),
         ({"a": 2, "b": 1}, "`a` must have one shape"),
     ],
 )
@@ -96,14 +95,6 @@ def test_average_refuses_a_truncated_file_by_name(folders):
     os.truncate(folders[1] / "model.safetensors", 50)
     with pytest.raises(ValueError, match=r"9500/model.safetensors` must be a whole safetensors file"):
         average_snapshots(folders)
-
-
-@pytest.mark.parametrize("name", ["../other.safetensors", "/tmp/other.safetensors", "pytorch_model.bin"])
-def test_average_refuses_a_shard_outside_its_folder(tmp_path, name):
-    index = {"metadata": {}, "weight_map": {"weight": name}}
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
-    with pytest.raises(ValueError, match=f"must name safetensors files of its own folder, got {name!r}"):
-        average_snapshots([tmp_path])
 
 
 def test_average_copies_nothing_that_a_link_leads_to(tmp_path, folders):

@@ -17,13 +17,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from ..evaluation.loading import shard_names
 from ..files import (
     CONFIG_FILE,
     RUN_FILES,
     SNAPSHOT_FOLDER,
     WEIGHTS_FILE,
-    WEIGHTS_INDEX,
     check_no_link_out,
     writing_beside,
     writing_folder,
@@ -82,21 +80,21 @@ def average_snapshots(paths: Sequence[str | Path]) -> dict[str, torch.Tensor]:
     Paper: section 6.1.
 
     Args:
-        paths: Safetensors files, or folders with `model.safetensors` (or its shards).
+        paths: Safetensors files, or folders with `model.safetensors`.
 
     Raises:
         ValueError: If a file is damaged, or names, shapes or dtypes differ.
-        FileNotFoundError: If a folder holds no safetensors.
+        FileNotFoundError: If a folder holds no `model.safetensors`.
     """
-    files = [_tensor_files(Path(path)) for path in paths]
-    for path, other in zip(paths, files, strict=True):
-        missing, extra = sorted(files[0].keys() - other.keys()), sorted(other.keys() - files[0].keys())
-        if missing or extra:
+    files = [_weights_file(Path(path)) for path in paths]
+    names = [_tensor_names(file) for file in files]
+    for path, others in zip(paths, names, strict=True):
+        if others != names[0]:
             raise ValueError(
-                f"`{path}` must hold the same tensors as {paths[0]}, got missing {missing or 'none'} and extra "
-                f"{extra or 'none'}. Average checkpoints of one run."
+                f"`{path}` must hold the same tensors as {paths[0]}, got a difference in "
+                f"{', '.join(sorted(others ^ names[0]))}. Average checkpoints of one run."
             )
-    return {name: _mean([each[name] for each in files], name) for name in files[0]}
+    return {name: _mean(files, name) for name in names[0]}
 
 
 def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: str | Path) -> Path:
@@ -167,15 +165,15 @@ def _model_folder(path: Path) -> Path:
     )
 
 
-def _tensor_files(path: Path) -> dict[str, Path]:
-    """Safetensors file of each tensor of a snapshot file or model folder, sharded or not."""
-    if path.is_dir():
-        index, path = path / WEIGHTS_INDEX, path / WEIGHTS_FILE
-        if index.is_file() and not path.is_file():
-            return {name: index.with_name(shard) for name, shard in shard_names(index).items()}
+def _weights_file(path: Path) -> Path:
+    """Safetensors file of a snapshot or a model folder."""
+    return path / WEIGHTS_FILE if path.is_dir() else path
+
+
+def _tensor_names(path: Path) -> set[str]:
     try:
         with safe_open(path, framework="pt") as weights:
-            return dict.fromkeys(weights.keys(), path)
+            return set(weights.keys())
     except SafetensorError as error:
         raise ValueError(
             f"`{path}` must be a whole safetensors file, got a broken one ({error}). Copy it again, or delete it to "

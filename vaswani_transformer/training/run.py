@@ -10,7 +10,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, cast
 
@@ -63,7 +63,7 @@ def train(
     resume: bool = False,
     bf16: bool = False,
     use_cpu: bool = False,
-    report_to: str | Sequence[str] = (),
+    report_to: str | list[str] = "none",
     num_proc: int | None = None,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
 ) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def training_arguments(
     *,
     bf16: bool = False,
     use_cpu: bool = False,
-    report_to: str | Sequence[str] = (),
+    report_to: str | list[str] = "none",
 ) -> VaswaniTransformerTrainingArguments:
     """Training arguments of a recipe; on a machine without accelerator they use the CPU."""
     values = recipe.trainer_values()
@@ -223,7 +223,7 @@ def training_arguments(
         logging_first_step=True,
         ddp_timeout=4 * 3600,  # seconds: the first process prepares a large corpus alone
         disable_tqdm=not sys.stderr.isatty(),
-        report_to=[report_to] if isinstance(report_to, str) else [*report_to],
+        report_to=report_to,
         **values,
     )
 
