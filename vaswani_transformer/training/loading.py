@@ -41,7 +41,7 @@ from ..data import (
     tokenize_corpus,
     train_tokenizer,
 )
-from ..data.bpe_dropout import SIDES, BpeDropout
+from ..data.bpe_dropout import BpeDropout
 from ..data.preparation import pair_lengths
 from ..evaluation.loading import load_tokenizer
 from ..loss_vaswani_transformer import IGNORE_INDEX
@@ -174,8 +174,6 @@ def make_bpe_dropout(args: VaswaniTransformerTrainingArguments, tokenizer: Any) 
             f"`bpe_dropout` must be in [0, 1), and the tokenizer be given as `processing_class`, got "
             f"{args.bpe_dropout} and {type(tokenizer).__name__}."
         )
-    if args.bpe_dropout_side not in SIDES:
-        raise ValueError(f"`bpe_dropout_side` must be one of {', '.join(SIDES)}, got {args.bpe_dropout_side!r}.")
     return BpeDropout(tokenizer, args.bpe_dropout, args.bpe_dropout_side, _data_seed(args))
 
 

@@ -356,17 +356,18 @@ class Recipe:
         arguments = self.data_arguments("train")
         if arguments is None:
             return []
-        lists = {name: as_list(file) for name, file in self._files("train").items()}
-        num_corpora = len(next(iter(lists.values()), [None]))
-        weights = [1] * num_corpora if self.train_weights is None else as_list(self.train_weights)
-        counts = {f"train_{name.removesuffix('_file')}": len(files) for name, files in lists.items()}
-        counts["train_weights"] = len(weights)
-        if set(counts.values()) != {num_corpora}:
-            found = ", ".join(f"{count} of `{name}`" for name, count in counts.items())
-            raise ValueError(f"Each training corpus must have an entry in every list, got {found}. Complete them.")
+        files = {name: as_list(file) for name, file in self._files("train").items()}
+        num_corpora = max(map(len, files.values()), default=1)
+        weights = as_list(self.train_weights) or [1] * num_corpora
+        counts = [len(each) for each in (*files.values(), weights)]
+        if set(counts) != {num_corpora}:
+            raise ValueError(
+                "Each training corpus must have an entry in every list of files and in `train_weights`, got lists of "
+                f"{' and '.join(map(str, counts))}. Complete them."
+            )
         corpora = []
         for number, weight in enumerate(weights):
-            own_files = {name: files[number] for name, files in lists.items()}
+            own_files = {name: paths[number] for name, paths in files.items()}
             corpora.append(({**arguments, **own_files}, weight))
         return corpora
 

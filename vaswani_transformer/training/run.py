@@ -186,8 +186,8 @@ def fit_to_minutes(
         arguments.logging_first_step, arguments.disable_tqdm = False, True
         trainer = build_trainer(timed, arguments, prepare_data(timed, arguments, None, num_proc), make_model)
         trainer._catching_stop_signals = contextlib.nullcontext  # type: ignore[assignment]  # there is nothing to save
-        pace = next(each for each in trainer.callback_handler.callbacks if isinstance(each, PaceCallback))
-        pace.limit = 3 * minutes
+        pace = PaceCallback(3 * minutes)
+        trainer.add_callback(pace)
         trainer.remove_callback(LogLines)
         trainer.train()
         del trainer
@@ -248,7 +248,7 @@ def build_trainer(
         eval_dataset=data.validation,
         processing_class=data.tokenizer,
         compute_metrics=compute_metrics,
-        callbacks=[PaceCallback()] if patience is None else [PaceCallback(), EarlyStoppingCallback(patience)],
+        callbacks=None if patience is None else [EarlyStoppingCallback(patience)],
         stream_rules=cleaning_rules(recipe),
     )
 
@@ -256,7 +256,7 @@ def build_trainer(
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     """One paragraph on what is about to be trained: size, batches, devices, updates, learning rate, precision."""
     args, data = trainer.args, cast("Any", trainer.train_dataset)
-    warmup, budget = int(args.warmup_steps), args.max_padded_tokens_per_device
+    warmup = int(args.warmup_steps)
     peak = args.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
     if (batches := trainer.train_batches) is not None:
         described = (
@@ -276,9 +276,8 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
         f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters{languages} on {described}: "
         f"{args.max_steps:,} updates. An update holds up to {args.max_source_tokens_per_batch:,} source and "
         f"{args.max_target_tokens_per_batch:,} target tokens, split over {args.world_size} device(s) x "
-        f"{args.gradient_accumulation_steps} accumulation step(s), "
-        f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time. Learning rate up "
-        f"to {peak:.2e} at update {warmup:,}; {'bf16' if args.bf16 else 'fp32'} on {args.device}."
+        f"{args.gradient_accumulation_steps} accumulation step(s). Learning rate up to {peak:.2e} at update "
+        f"{warmup:,}; {'bf16' if args.bf16 else 'fp32'} on {args.device}."
     )
 
 

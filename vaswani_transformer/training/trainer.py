@@ -309,12 +309,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
                 reduction = "sum" if self.args.average_tokens_across_devices else "mean"
                 logs["nll"] = self.accelerator.reduce(self._nll_since_log, reduction).item() / max(updates, 1)
                 logs["perplexity"] = perplexity(logs["nll"])
-                chance = math.log(self.model.config.vocab_size)
-                if logs["nll"] > 2 * chance and self.state.global_step > self.args.warmup_steps:
-                    logger.warning_once(
-                        f"The nll is {logs['nll']:.1f} after the warm-up, and {chance:.1f} by chance: the training "
-                        "diverges. Stop it, and train with a lower `learning_rate` or a longer `warmup_steps`."
-                    )
             if (speed := self.cost.lap()) is not None:
                 logs["tokens_per_second"] = speed
             self._nll_since_log, self._step_of_last_log = 0.0, self.state.global_step
