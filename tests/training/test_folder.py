@@ -121,7 +121,7 @@ def test_clear_run_deletes_only_the_card_it_wrote(tmp_path, text, stays):
         (("recipe.json",), False),
         (("recipe.json", "checkpoint-5"), True),
         (("recipe.json", "model.safetensors"), True),
-        (("recipe.json", "train_results.json"), True),
+        (("recipe.json", "train_results.json"), False),
     ],
 )
 def test_resume_starts_where_no_checkpoint_or_model_is(tmp_path, names, expected):

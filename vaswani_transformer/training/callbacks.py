@@ -47,8 +47,7 @@ class LogLines(PrinterCallback):
         figures = [f"{state.global_step:,} of {state.max_steps:,}"]
         for name, value in logs.items():
             if isinstance(value, (int, float)):
-                text = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-                value = ">1e6" if name.endswith("perplexity") and value > 1e6 else text
+                value = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
             if name != "total_flos":
                 figures.append(f"{name} {value}")
         if "loss" in logs and self._start is not None:

@@ -41,7 +41,7 @@ from ..data import (
     tokenize_corpus,
     train_tokenizer,
 )
-from ..data.bpe_dropout import BpeDropout
+from ..data.bpe_dropout import SIDES, BpeDropout
 from ..data.preparation import pair_lengths
 from ..evaluation.loading import load_tokenizer
 from ..loss_vaswani_transformer import IGNORE_INDEX
@@ -169,10 +169,10 @@ def make_bpe_dropout(args: VaswaniTransformerTrainingArguments, tokenizer: Any) 
     """Makes what draws other subwords in every epoch, if that is asked for."""
     if args.bpe_dropout == 0:
         return None
-    if not 0 < args.bpe_dropout < 1 or tokenizer is None:
+    if not 0 < args.bpe_dropout < 1 or args.bpe_dropout_side not in SIDES or tokenizer is None:
         raise ValueError(
-            f"`bpe_dropout` must be in [0, 1), and the tokenizer be given as `processing_class`, got "
-            f"{args.bpe_dropout} and {type(tokenizer).__name__}."
+            "`bpe_dropout` must be in [0, 1), `bpe_dropout_side` source, target or both, and the tokenizer be given as "
+            f"`processing_class`, got {args.bpe_dropout}, {args.bpe_dropout_side} and {type(tokenizer).__name__}."
         )
     return BpeDropout(tokenizer, args.bpe_dropout, args.bpe_dropout_side, _data_seed(args))
 

@@ -383,10 +383,7 @@ class Recipe:
             FileNotFoundError: If the folder has no `recipe.json`.
             ValueError: If the file is not a recipe.
         """
-        path = Path(folder) / RECIPE_FILE
-        if not path.is_file():
-            raise FileNotFoundError(f"`folder` must hold {RECIPE_FILE}, got {folder}. Pass the folder of a run.")
-        return cls(**read_recipe(path))
+        return cls(**read_recipe(Path(folder) / RECIPE_FILE))
 
 
 # ---- values ----

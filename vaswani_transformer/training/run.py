@@ -144,10 +144,6 @@ def train(
             logger.info(f"Training data: {data.report}.")
         trainer = build_trainer(recipe, arguments, data, make_model, compute_metrics)
         logger.info(describe_plan(trainer))
-        if not recipe.streaming:
-            sides = [data.train[0][name] for name in ("input_ids", "labels")]
-            texts = ["|".join(str(data.tokenizer.decode([token])) for token in side) for side in sides]
-            logger.info(f"The first pair in tokens: |{texts[0]}| -> |{texts[1]}|")
         output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         return finish_run(recipe, trainer, output, data)
 
@@ -352,8 +348,7 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
 
 def _has_something_to_resume(output_dir: Path) -> bool:
     """Return False for a folder without a run, or with one that was lost before its first checkpoint."""
-    has_model = any((output_dir / name).is_file() for name in (WEIGHTS_FILE, TRAIN_RESULTS_FILE))
-    return has_model or bool(list_checkpoints(output_dir))
+    return (output_dir / WEIGHTS_FILE).is_file() or bool(list_checkpoints(output_dir))
 
 
 def _finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:

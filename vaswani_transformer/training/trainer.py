@@ -218,12 +218,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             dataset = RedrawnPairs(dataset, self._bpe_dropout)
         return load_batches(dataset, self.train_batches, collator, self.args, self.accelerator)
 
-    def get_total_train_batch_size(self, args: TrainingArguments) -> int:
-        """Mean number of pairs of an update, from which `Trainer` reports samples per second."""
-        if (batches := self.train_batches) is None:
-            return super().get_total_train_batch_size(args)
-        return round(batches.num_pairs / batches.num_effective_batches)
-
     def stream_report(self) -> CleaningReport | None:
         """Pairs of a stream kept and dropped so far, over all epochs and processes, which all call it."""
         if self._train_loader is None:
@@ -313,24 +307,16 @@ class VaswaniTransformerTrainer(ResumableTrainer):
                 logs["tokens_per_second"] = speed
             self._nll_since_log, self._step_of_last_log = 0.0, self.state.global_step
         if "train_loss" in logs:
+            for name in ("train_samples_per_second", "train_steps_per_second"):
+                logs.pop(name, None)  # they count sentences of the configured batch, and updates since a resume
             logs.update(self._final_figures())
         super().log(logs, start_time)
 
     def _final_figures(self) -> dict[str, float]:
-        """Mean loss, real tokens, seconds and speeds of the whole training."""
-        updates = self.state.global_step
-        loss = self._total_loss_scalar / max(updates - self._first_step, 0.001)
+        """Mean loss, real tokens, seconds and speed of the whole training."""
+        num_updates = max(self.state.global_step - self._first_step, 0.001)
         self.cost.stop()
-        figures = self.cost.metrics()
-        if not figures:
-            return {"train_loss": loss}
-        stream = self.stream_report()
-        pairs = self.get_total_train_batch_size(self.args) * updates if stream is None else stream.num_kept
-        speeds = {
-            "train_samples_per_second": pairs / figures["train_runtime"],
-            "train_steps_per_second": updates / figures["train_runtime"],
-        }
-        return {"train_loss": loss, **figures, **speeds}
+        return {"train_loss": self._total_loss_scalar / num_updates, **self.cost.metrics()}
 
     @property
     def cost(self) -> CostCallback:
