@@ -91,8 +91,8 @@ def average_snapshots(paths: Sequence[str | Path]) -> dict[str, torch.Tensor]:
     for path, others in zip(paths, names, strict=True):
         if others != names[0]:
             raise ValueError(
-                f"`{path}` must hold the same tensors as {paths[0]}, got one of them without {min(others ^ names[0])}. "
-                "Average checkpoints of one run."
+                f"`{path}` must hold the same tensors as {paths[0]}, got one of them without "
+                f"{min(others ^ names[0])}. Average checkpoints of one run."
             )
     return {name: _mean(files, name) for name in names[0]}
 

@@ -171,8 +171,8 @@ def make_bpe_dropout(args: VaswaniTransformerTrainingArguments, tokenizer: Any) 
         return None
     if not 0 < args.bpe_dropout < 1 or args.bpe_dropout_side not in SIDES or tokenizer is None:
         raise ValueError(
-            "`bpe_dropout` must be in [0, 1), `bpe_dropout_side` source, target or both, and the tokenizer be given as "
-            f"`processing_class`, got {args.bpe_dropout}, {args.bpe_dropout_side} and {type(tokenizer).__name__}."
+            "`bpe_dropout` must be in [0, 1), `bpe_dropout_side` source, target or both, and `processing_class` a "
+            f"tokenizer, got {args.bpe_dropout}, {args.bpe_dropout_side} and {type(tokenizer).__name__}."
         )
     return BpeDropout(tokenizer, args.bpe_dropout, args.bpe_dropout_side, _data_seed(args))
 
