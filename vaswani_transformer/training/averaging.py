@@ -86,15 +86,17 @@ def average_snapshots(paths: Sequence[str | Path]) -> dict[str, torch.Tensor]:
         ValueError: If a file is damaged, or names, shapes or dtypes differ.
         FileNotFoundError: If a folder holds no `model.safetensors`.
     """
-    files = [_weights_file(Path(path)) for path in paths]
+    files = []
+    for path in map(Path, paths):
+        files.append(path / WEIGHTS_FILE if path.is_dir() else path)
     names = [_tensor_names(file) for file in files]
-    for path, others in zip(paths, names, strict=True):
+    for path, others in zip(files, names, strict=True):
         if others != names[0]:
             raise ValueError(
-                f"`{path}` must hold the same tensors as {paths[0]}, got one of them without "
+                f"`{path}` must hold the same tensors as {files[0]}, got one of them without "
                 f"{min(others ^ names[0])}. Average checkpoints of one run."
             )
-    return {name: _mean(files, name) for name in names[0]}
+    return {name: _mean(files, name) for name in sorted(names[0])}
 
 
 def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: str | Path) -> Path:
@@ -165,12 +167,12 @@ def _model_folder(path: Path) -> Path:
     )
 
 
-def _weights_file(path: Path) -> Path:
-    """Safetensors file of a snapshot or a model folder."""
-    return path / WEIGHTS_FILE if path.is_dir() else path
-
-
 def _tensor_names(path: Path) -> set[str]:
+    """Names of the tensors in a safetensors file.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
     try:
         with safe_open(path, framework="pt") as weights:
             return set(weights.keys())

@@ -160,10 +160,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
     def hyperparameter_search(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse the search, as its trials would all train on the batches of the first."""
-        raise NotImplementedError(
-            "`hyperparameter_search` would not change the batches, which are planned when a trainer is made. Make a "
-            "trainer for each trial, and minimize the `eval_nll` of its `evaluate()`."
-        )
+        raise NotImplementedError("Make a trainer for each trial, and minimize the `eval_nll` of its `evaluate()`.")
 
     def _install_defaults(self) -> None:
         """Adds the scores of translations and the callbacks that print, count and snapshot."""
