@@ -354,8 +354,7 @@ def test_commands_print_lines_as_shown_for_any_model(workplace, capsys, monkeypa
 
 # What is replaced in the blocks of Python, to take a second.
 SMALLER_CODE = {
-    "last=5": "last=1",
-    "max_steps=20_000": "max_steps=1, use_cpu=True",
+    "max_steps=20_000": "max_steps=1, snapshot_steps=1, use_cpu=True",
     "max_steps=12_000": "max_steps=1, vocab_size=280, d_model=16, d_ff=32",
     "vocab_size=8000": "vocab_size=280",
     "vocab_size=len(tokenizer)": "vocab_size=len(tokenizer), d_model=16, d_ff=32, num_heads=2",

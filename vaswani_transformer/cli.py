@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
 # What a library function calls an argument that has another name on the command line.
-_OTHER_NAMES = {"folder": "output_dir", "num_best": "n_best", "resume_from_checkpoint": "resume"}
-_OTHER_NAMES |= {"sentences": "files", "path": "files"}
+_OTHER_NAMES = {"num_best": "n_best", "path": "files"}
 _OTHER_NAMES |= {"source_file": "source", "target_file": "reference", "pairs_file": "pairs"}
 
 
@@ -117,34 +116,36 @@ def _train(args: argparse.Namespace) -> None:
     recipe = chosen_recipe(args)
     with requiring("train", "to train"):
         import accelerate  # noqa: F401  (transformers' own error names no extra)
-    from .training.run import check_output_dir, fit_to_minutes, start_or_resume, train
+    from .training.card import describe_validation
+    from .training.run import check_output_dir, fit_to_minutes, train
 
-    options = {name: getattr(args, name) for name in ("overwrite", "resume", "bf16", "use_cpu", "num_proc")}
-    options["report_to"] = args.report_to or []
-    if args.resume and not args.overwrite:
-        options |= start_or_resume(args.output_dir, recipe)
+    here = {name: getattr(args, name) for name in ("bf16", "use_cpu", "num_proc")}
+    start = {"overwrite": args.overwrite, "resume": args.resume}
     if args.minutes is not None:
-        check_output_dir(args.output_dir, recipe, overwrite=options["overwrite"], resume=options["resume"])
-        if options["resume"]:
+        check_output_dir(args.output_dir, recipe, **start)
+        if _has_run(args):
             print(f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.", file=sys.stderr)
         else:
-            here = {name: options[name] for name in ("bf16", "use_cpu", "num_proc")}
             recipe = fit_to_minutes(recipe, args.minutes, keep=vars(args), **here)
-    results = train(recipe, args.output_dir, **options)
+    results = train(recipe, args.output_dir, report_to=args.report_to or "none", **start, **here)
     if is_main_process():
         print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")
-        figures = {"sacrebleu": "BLEU {:.2f}", "chrf": f"chrF {{:.2f}} ({recipe.validation_search})"}
-        figures["perplexity"] = "perplexity {:,.3f}"
         for which in ("best", "last", "average"):
-            scores = {form: results.get(f"{which}_eval_{name}") for name, form in figures.items()}
-            if text := ", ".join(form.format(value) for form, value in scores.items() if value is not None):
+            text = describe_validation(recipe, results, which)
+            if text:
                 print(f"  {which} validation: {text}")
         print(f"  next: vaswani-transformer translate --model {shlex.quote(args.output_dir)} --input FILE")
 
 
+def _has_run(args: argparse.Namespace) -> bool:
+    """Return True if the command resumes a run, whose recipe is known."""
+    from .files import RECIPE_FILE
+
+    return args.resume and (Path(args.output_dir) / RECIPE_FILE).is_file()
+
+
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
     """Return the recipe of --recipe, the resumed run's own, or the paper's, with the values given as options."""
-    from .files import RECIPE_FILE
     from .training.recipes import LAID_OUT, OLD_NAMES, Recipe, get_recipe, parse_value, with_new_names
 
     names = {*Recipe.__dataclass_fields__, *OLD_NAMES}
@@ -157,7 +158,7 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
         raise ValueError("`max_steps` must be left out with --minutes, which finds it. Drop one of them.")
     if None not in (given.get("tokenizer"), given.get("vocab_size")):
         print("--vocab-size has no effect: the tokenizer has its own.", file=sys.stderr)
-    if args.resume and (Path(args.output_dir) / RECIPE_FILE).is_file():
+    if _has_run(args):
         run = Recipe.load(args.output_dir)
         if args.recipe is None:
             return dataclasses.replace(run, **given)
@@ -169,7 +170,7 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
 def _average(args: argparse.Namespace) -> None:
     from .training.averaging import average_checkpoints
 
-    print(f"averaged model saved in {average_checkpoints(args.inputs, args.output_dir, last=args.last)}")
+    print(f"averaged model saved in {average_checkpoints(args.inputs, args.output_dir)}")
 
 
 def _recipes(args: argparse.Namespace) -> None:
@@ -348,6 +349,7 @@ _GONE = {  # commands and options of 0.2.0, and what to do instead
     "align": "Run `python scripts/paper/align.py` of the repository, with the same options.",
     "demo": "Run `python scripts/space/app.py` of the repository, with the same options.",
     "plot": "Run `python scripts/paper/draw_attention.py` of the repository, with the same options.",
+    "--last": "Name the files: `average $(ls runs/x/snapshots/* | tail -5) --output-dir runs/averaged`.",
     "--stock": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stock-repo-id": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stream": 'Pass a `TextStreamer` of transformers to pipeline("translation"), as docs/using.md shows.',
@@ -474,9 +476,8 @@ def _option(name: str) -> str:
 
 def _add_average(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("inputs", nargs="+", help="folder of a run (its snapshots), or several snapshot files or model folders")
+    add("inputs", nargs="+", help="folder of a run (all its snapshots), or several snapshot files or model folders")
     add("--output-dir", required=True, help="new folder for the averaged model")
-    add("--last", type=int, help="average only so many of the newest (default: all)")
 
 
 def _add_recipes(parser: argparse.ArgumentParser) -> None:

@@ -418,7 +418,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         recipe = RECIPES[args.recipe]
         recipe = dataclasses.replace(recipe, max_steps=args.max_steps or recipe.max_steps)
         results = train_parser(args.data, args.output_dir, recipe, resume=args.resume, bf16=args.bf16)
-        print(f"F1 {results.get('average_eval_f1', results.get('best_eval_f1')):.2f} on the development set")
+        f1 = results.get("average_eval_f1", results.get("best_eval_f1", results["last_eval_f1"]))
+        print(f"F1 {f1:.2f} on the development set")
     elif args.command == "parse":
         model, tokenizer = load_for_inference(args.model)
         given = {name: value for name, value in vars(args).items() if name not in ("command", "model")}

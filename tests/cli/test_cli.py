@@ -110,7 +110,7 @@ def test_train_evaluate_translate_and_average_work_one_after_the_other(corpus, c
     assert main(["translate", "--model", "run", "--device", "cpu", "--input", "train.en", "--output", "again.de"]) == 0
     assert Path("again.de").read_bytes() == Path("out.de").read_bytes()
 
-    assert main(["average", "run", "--output-dir", "averaged", "--last", "2"]) == 0
+    assert main(["average", "run", "--output-dir", "averaged"]) == 0
     assert main(["evaluate", "--model", "averaged", "--source", "train.en", "--reference", "train.de"]) == 0
 
 

@@ -97,8 +97,11 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
     output, error = capsys.readouterr()
     results = json.loads(Path("run/train_results.json").read_text())
     assert output.splitlines()[0] == "Trained custom: 4 updates on 40 pairs."
-    for part in (f"BLEU {results['average_eval_sacrebleu']:.2f}", f"chrF {results['best_eval_chrf']:.2f} (greedy)"):
-        assert part in output
+    for which in ("last", "average"):
+        (line,) = (line for line in output.splitlines() if f"{which} validation:" in line)
+        for name in ("perplexity", "sacrebleu", "chrf"):
+            assert f"{name} {results[f'{which}_eval_{name}']:,.3f}" in line
+        assert line.endswith("(greedy)")
     assert output.splitlines()[-1].endswith("vaswani-transformer translate --model run --input FILE")
     lines = [line for line in error.splitlines() if line.startswith(("2 of 4", "4 of 4"))]
     assert [sum(name in line for line in lines) for name in ("ETA", "eval_sacrebleu")] == [2, 2]
@@ -107,14 +110,13 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_target": None}, "`--train-target` must be given beside train.en, got none"),
-        ({"validation_target": "train.de"}, "`--validation-source` must be given beside train.de, got none"),
-        ({"test_source": "train.en"}, "`--test-target` must be given beside train.en, got none"),
-        ({"train_pairs": "train.jsonl"}, "`--train-pairs` or `--dataset`, got train_source, train_pairs"),
-        ({"train_source": "nothing.en"}, "`--train-source` must be an existing file, got nothing.en"),
+        ({"train_target": None}, "`target_file` must be given beside train.en, got none"),
+        ({"validation_target": "train.de"}, "`source_file` must be given beside train.de, got none"),
+        ({"train_pairs": "train.jsonl"}, "`pairs_file` or `--dataset`, got source_file, pairs_file"),
+        ({"train_source": "nothing.en"}, "`source_file` must be an existing file, got nothing.en"),
         (
             {"validation_source": "train.en", "validation_target": "nothing.de"},
-            "`--validation-target` must be an existing file, got nothing.de",
+            "`target_file` must be an existing file, got nothing.de",
         ),
         ({"train_target": "empty.de"}, "empty.de"),
         ({"train_target": "short.de"}, "short.de must have as many lines as train.en, got 2 and 40"),
@@ -146,8 +148,10 @@ def test_train_tokenizer_refuses_a_vocabulary_below_the_byte_alphabet(corpus, ca
 
 
 def test_resume_alone_starts_nothing_in_a_mistyped_folder(corpus, capsys):
-    error = refused(capsys, ["train", "--output-dir", "my-modle", "--resume"])
-    assert "`--output-dir` must hold the run to resume, got my-modle" in error
+    assert main(["train", "--output-dir", "my-modle", "--resume"]) == 2
+    error = capsys.readouterr().err
+    assert "my-modle holds no run to resume" in error
+    assert "`--train-source` and `--train-target` must be given" in error
     assert not Path("my-modle").exists()
 
 
@@ -155,6 +159,12 @@ def test_average_names_what_help_calls_its_inputs(corpus, capsys):
     assert "`inputs` must be model folders, or snapshots of a run that has one, got nothing" in refused(
         capsys, ["average", "nothing", "--output-dir", "averaged"]
     )
+
+
+def test_average_by_number_says_to_name_the_files(capsys):
+    with pytest.raises(SystemExit):
+        main(["average", "run", "--output-dir", "averaged", "--last", "2"])
+    assert "--last is no option since 0.3.0. Name the files" in capsys.readouterr().err
 
 
 def test_train_refuses_an_unknown_tracker_before_anything_is_read(corpus, capsys):

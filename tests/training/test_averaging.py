@@ -1,6 +1,5 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-import json
 import os
 import subprocess
 import sys
@@ -73,8 +72,8 @@ def test_average_of_bfloat16_is_rounded_once(tmp_path):
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"a": 1, "c": 1}, r"missing \['b'\] and extra \['c'\]"),
-        ({"a": 1}, r"missing \['b'\] and extra none"),
+        ({"a": 1, "c": 1}, "one of them without b"),
+        ({"a": 1}, "one of them without b"),
         ({"a": 2, "b": 1}, "`a` must have one shape"),
     ],
 )
@@ -98,14 +97,6 @@ def test_average_refuses_a_truncated_file_by_name(folders):
         average_snapshots(folders)
 
 
-@pytest.mark.parametrize("name", ["../other.safetensors", "/tmp/other.safetensors", "pytorch_model.bin"])
-def test_average_refuses_a_shard_outside_its_folder(tmp_path, name):
-    index = {"metadata": {}, "weight_map": {"weight": name}}
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
-    with pytest.raises(ValueError, match=f"must name safetensors files of its own folder, got {name!r}"):
-        average_snapshots([tmp_path])
-
-
 def test_average_copies_nothing_that_a_link_leads_to(tmp_path, folders):
     (tmp_path / "secret").write_text("{}")
     (folders[2] / "recipe.json").symlink_to(tmp_path / "secret")
@@ -120,26 +111,25 @@ def test_average_checkpoints_writes_a_loadable_model(tmp_path, folders):
     assert torch.equal(mean.lm_head.weight, average_snapshots(folders)["model.shared.weight"])
 
 
-def test_average_checkpoints_takes_the_last_snapshots_of_a_run(tmp_path):
-    models = [make_model(seed) for seed in range(3)]
+def test_average_checkpoints_takes_all_snapshots_of_a_run(tmp_path):
+    models = [make_model(seed) for seed in range(2)]
     models[0].save_pretrained(tmp_path / "run")
     write_snapshots(tmp_path / "run", models)
-    average_checkpoints(tmp_path / "run", tmp_path / "mean", last=1)
-    assert torch.equal(weights(tmp_path / "mean")["model.shared.weight"], models[2].lm_head.weight)
+    average_checkpoints(tmp_path / "run", tmp_path / "mean")
+    expected = (models[0].lm_head.weight.double() + models[1].lm_head.weight.double()) / 2
+    assert torch.equal(weights(tmp_path / "mean")["model.shared.weight"], expected.float())
 
 
-def test_last_is_by_updates_whatever_the_order(tmp_path, folders):
-    average_checkpoints(sorted(map(str, folders)), tmp_path / "mean", last=2)  # as a shell sorts them
-    torch.testing.assert_close(weights(tmp_path / "mean"), average_snapshots(folders[1:]), rtol=0, atol=0)
-    folders[0].rename(tmp_path / "first")
-    with pytest.raises(ValueError, match="`last` must come with inputs named by their updates, .*first"):
-        average_checkpoints([tmp_path / "first", folders[1]], tmp_path / "other", last=1)
+def test_average_checkpoints_takes_one_snapshot(tmp_path):
+    models = [make_model(seed) for seed in range(2)]
+    models[0].save_pretrained(tmp_path / "run")
+    write_snapshots(tmp_path / "run", models)
+    average_checkpoints(list_snapshots(tmp_path / "run")[-1:], tmp_path / "mean")
+    assert torch.equal(weights(tmp_path / "mean")["model.shared.weight"], models[1].lm_head.weight)
 
 
-def test_average_checkpoints_refuses_more_than_there_are_a_folder_in_use_and_a_missing_one(tmp_path, folders):
+def test_average_checkpoints_refuses_a_folder_in_use_and_a_missing_one(tmp_path, folders):
     before = weights(folders[0])
-    with pytest.raises(ValueError, match="`last` must be at least 1 and at most .* 3, got 5"):
-        average_checkpoints(tmp_path, tmp_path / "mean", last=5)
     with pytest.raises(ValueError, match="`output_dir` must be a new or empty folder"):
         average_checkpoints(folders, folders[0])
     with pytest.raises(FileNotFoundError, match=r"`inputs` must be .*nowhere without a config"):

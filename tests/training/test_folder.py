@@ -4,7 +4,7 @@ import pytest
 
 from vaswani_transformer.files import CARD_MARKER, clear_run, locking, run_files, write_json
 from vaswani_transformer.training.recipes import get_recipe
-from vaswani_transformer.training.run import _set_aside_scores, check_output_dir, start_or_resume
+from vaswani_transformer.training.run import _has_something_to_resume, _set_aside_scores, check_output_dir
 
 RECIPE = get_recipe("quickstart")
 
@@ -68,8 +68,9 @@ def test_file_written_beside_its_place_follows_no_link(tmp_path):
     assert not (tmp_path / "recipe.json").is_symlink()
 
 
-def test_resume_where_no_run_is_says_what_to_do(tmp_path):
-    with pytest.raises(FileNotFoundError, match="`output_dir` must hold the run to resume, .* to start one"):
+def test_resume_of_a_model_without_its_recipe_says_what_to_do(tmp_path):
+    (tmp_path / "config.json").touch()
+    with pytest.raises(FileNotFoundError, match="`output_dir` must hold the run to resume, .* to start a run"):
         check_output_dir(tmp_path, RECIPE, overwrite=False, resume=True)
 
 
@@ -112,33 +113,18 @@ def test_clear_run_deletes_only_the_card_it_wrote(tmp_path, text, stays):
     assert (tmp_path / "README.md").exists() == stays
 
 
-# ---- one command that starts or resumes ----
-
-
 @pytest.mark.parametrize(
-    ("names", "switches"),
+    ("names", "expected"),
     [
-        ((), (False, False)),
-        (("notes.txt",), (False, False)),
-        (("recipe.json",), (False, True)),
-        (("recipe.json", "checkpoint-5"), (True, False)),
-        (("recipe.json", "model.safetensors"), (True, False)),
-        (("recipe.json", "train_results.json"), (True, False)),
-        (("config.json",), (True, False)),
+        ((), False),
+        (("notes.txt",), False),
+        (("recipe.json",), False),
+        (("recipe.json", "checkpoint-5"), True),
+        (("recipe.json", "model.safetensors"), True),
+        (("recipe.json", "train_results.json"), False),
     ],
 )
-def test_start_or_resume_goes_by_what_the_folder_holds(tmp_path, names, switches):
+def test_resume_starts_where_no_checkpoint_or_model_is(tmp_path, names, expected):
     for name in names:
-        if name == "recipe.json":
-            RECIPE.save(tmp_path)
-        elif name == "checkpoint-5":
-            (tmp_path / name).mkdir()
-        else:
-            (tmp_path / name).touch()
-    assert tuple(start_or_resume(tmp_path, RECIPE).values()) == switches
-
-
-def test_start_or_resume_refuses_another_recipes_beginnings(tmp_path):
-    RECIPE.save(tmp_path)
-    with pytest.raises(ValueError, match="d_model 128 instead of 64"):
-        start_or_resume(tmp_path, get_recipe("quickstart", d_model=64))
+        (tmp_path / name).mkdir() if name == "checkpoint-5" else (tmp_path / name).touch()
+    assert _has_something_to_resume(tmp_path) == expected

@@ -163,12 +163,6 @@ def test_an_option_lays_out_a_file_as_it_does_a_known_recipe(tmp_path):
     assert get_recipe(path, max_steps=1000) == get_recipe("tatoeba-small", max_steps=1000)
 
 
-@pytest.mark.parametrize(("text", "interval"), [("eval_steps: 7", 7), ("save_steps: 9", 9)])
-def test_file_that_keeps_the_best_model_saves_where_it_validates(tmp_path, text, interval):
-    recipe = get_recipe(own_file(tmp_path, f"load_best_model_at_end: true\n{text}\n"))
-    assert (recipe.eval_steps, recipe.save_steps) == (interval, interval)
-
-
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [

@@ -150,36 +150,44 @@ def test_resumed_copy_of_a_run_ends_with_its_own_best_weights(make, resumed, tmp
     assert (copy / "model.safetensors").read_bytes() == (copy / "checkpoint-6" / "model.safetensors").read_bytes()
 
 
-def test_checkpoint_without_sums_is_resumed_with_the_same_weights(interrupted, resumed, whole, tmp_path):
-    interrupted(7)
-    for name in ("manifest.json", "progress_0.json"):
-        (tmp_path / "checkpoint-7" / name).unlink()
+@pytest.mark.parametrize("num_processes", [0, 2])  # of transformers' own trainer, and of ours on two devices
+def test_sums_start_at_a_checkpoint_of_another_number_of_processes(
+    make, interrupted, resumed, whole, tmp_path, caplog, num_processes
+):
+    every_update = make(tmp_path / "every", logging_steps=1, eval_strategy="no")
+    every_update.train()
+    interrupted(6)
+    checkpoint = tmp_path / "checkpoint-6"
+    (checkpoint / "manifest.json").unlink()
+    sums = (checkpoint / "progress_0.json").read_text(encoding="utf-8")
+    (checkpoint / "progress_0.json").unlink()
+    for rank in range(num_processes):
+        (checkpoint / f"progress_{rank}.json").write_text(sums, encoding="utf-8")
     trainer = resumed()
     assert result(trainer)["weights"] == whole["weights"]
-    assert [line["step"] for line in trainer.state.log_history if "nll" in line] == [4, 8, 12]
+    assert "means of updates after 6." in caplog.text
+    for name in ("loss", "nll"):
+        expected = logged(every_update, name)
+        assert logged(trainer, name)[1] == pytest.approx(sum(expected[6:8]) / 2, rel=1e-6)
+    losses = logged(every_update, "loss")
+    assert trainer.state.log_history[-1]["train_loss"] == pytest.approx(sum(losses[6:]) / 7, rel=1e-6)
+
+
+def test_stream_is_resumed_with_its_number_of_processes(interrupted, resumed, dataset, tmp_path):
+    options = {"train_dataset": dataset.to_iterable_dataset(num_shards=3), "eval_strategy": "no"}
+    interrupted(6, **options)
+    checkpoint = tmp_path / "checkpoint-6"
+    (checkpoint / "manifest.json").unlink()
+    sums = (checkpoint / "progress_0.json").read_text(encoding="utf-8")
+    (checkpoint / "progress_1.json").write_text(sums, encoding="utf-8")
+    with pytest.raises(ValueError, match="as many processes as it had, 2, got 1. Start 2."):
+        resumed(**options)
 
 
 def test_another_precision_than_before_is_told(make, resumed, tmp_path, caplog):
     make(tmp_path, max_steps=3, bf16=True).train()
     resumed(max_steps=4)
     assert "bf16 was True in the run to resume, and is False now." in caplog.text
-
-
-def test_sums_of_another_number_of_processes_are_shared(interrupted, resumed, whole, tmp_path):
-    interrupted(7)
-    checkpoint = tmp_path / "checkpoint-7"
-    (checkpoint / "manifest.json").unlink()
-    progress = json.loads((checkpoint / "progress_0.json").read_text(encoding="utf-8"))
-    for rank, part in ((0, 0.25), (1, 0.75)):  # losses are averaged over processes, nll is summed
-        shares = {
-            "loss_since_log": 2 * part * progress["loss_since_log"],
-            "nll_since_log": part * progress["nll_since_log"],
-        }
-        (checkpoint / f"progress_{rank}.json").write_text(json.dumps({**progress, **shares}), encoding="utf-8")
-    found, expected = (
-        log[[line["step"] for line in log].index(8)] for log in (resumed().state.log_history, whole["log"])
-    )
-    assert [found["loss"], found["nll"]] == pytest.approx([expected["loss"], expected["nll"]])
 
 
 def test_resuming_draws_no_batch_that_was_trained_on(make, interrupted, tmp_path, monkeypatch):

@@ -99,19 +99,19 @@ def test_run_with_weights_reports_them_resumes_and_translates(capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--train-pairs", "a.jsonl", "c.jsonl"], "`--train-pairs` must be an existing file, got c.jsonl"),
+        (["--train-pairs", "a.jsonl", "c.jsonl"], "`pairs_file` must be an existing file, got c.jsonl"),
         (
             ["--train-pairs", "a.jsonl", "b.jsonl", "--train-weights", "2"],
-            "got 2 of `--train-pairs`, 1 of `--train-weights`",
+            "`--train-weights`, got lists of 2 and 1.",
         ),
-        (["--train-source", "a.en", "b.en", "--train-target", "a.de"], "2 of `--train-source`, 1 of `--train-target`"),
+        (["--train-source", "a.en", "b.en", "--train-target", "a.de"], "got lists of 2 and 1 and 2."),
         (
             ["--train-pairs", "a.jsonl", "--train-weights", "0"],
             "`--train-weights` must be a whole number of at least 1",
         ),
         (
             ["--dataset", "builtin", "--train-weights", "1", "2"],
-            "got 2 of `--train-weights`",
+            "`--train-weights`, got lists of 2.",
         ),
         (
             ["--train-pairs", "a.jsonl", "b.jsonl", "--streaming", "true", "--tokenizer", "x"],

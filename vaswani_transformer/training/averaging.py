@@ -7,7 +7,6 @@ Paper: section 6.1, the published models average the last 5 (base) or 20 (big) c
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +17,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from ..evaluation.loading import shard_names
 from ..files import (
     CONFIG_FILE,
     RUN_FILES,
     SNAPSHOT_FOLDER,
     WEIGHTS_FILE,
-    WEIGHTS_INDEX,
     check_no_link_out,
     writing_beside,
     writing_folder,
@@ -83,39 +80,38 @@ def average_snapshots(paths: Sequence[str | Path]) -> dict[str, torch.Tensor]:
     Paper: section 6.1.
 
     Args:
-        paths: Safetensors files, or folders with `model.safetensors` (or its shards).
+        paths: Safetensors files, or folders with `model.safetensors`.
 
     Raises:
         ValueError: If a file is damaged, or names, shapes or dtypes differ.
-        FileNotFoundError: If a folder holds no safetensors.
+        FileNotFoundError: If a folder holds no `model.safetensors`.
     """
-    files = [_tensor_files(Path(path)) for path in paths]
-    for path, other in zip(paths, files, strict=True):
-        missing, extra = sorted(files[0].keys() - other.keys()), sorted(other.keys() - files[0].keys())
-        if missing or extra:
+    files = []
+    for path in map(Path, paths):
+        files.append(path / WEIGHTS_FILE if path.is_dir() else path)
+    names = [_tensor_names(file) for file in files]
+    for path, others in zip(files, names, strict=True):
+        if others != names[0]:
             raise ValueError(
-                f"`{path}` must hold the same tensors as {paths[0]}, got missing {missing or 'none'} and extra "
-                f"{extra or 'none'}. Average checkpoints of one run."
+                f"`{path}` must hold the same tensors as {files[0]}, got one of them without "
+                f"{min(others ^ names[0])}. Average checkpoints of one run."
             )
-    return {name: _mean([each[name] for each in files], name) for name in files[0]}
+    return {name: _mean(files, name) for name in sorted(names[0])}
 
 
-def average_checkpoints(
-    inputs: str | Path | Sequence[str | Path], output_dir: str | Path, *, last: int | None = None
-) -> Path:
+def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: str | Path) -> Path:
     """Writes a model folder whose weights are the mean of several snapshots or model folders.
 
     Args:
         inputs: Snapshot files and model folders, or one folder of a run, which means the snapshots in it (without
             snapshots: its resumable checkpoints).
         output_dir: New or empty folder; receives weights and what the table in files.py marks.
-        last: Number of newest inputs to average; None means all.
 
     Returns:
         `output_dir`.
 
     Raises:
-        ValueError: If `last` is not in range, `output_dir` is not empty, or the weights do not fit together.
+        ValueError: If `output_dir` is not empty, or the weights do not fit together.
         FileNotFoundError: If there is nothing to average, or no folder with a `config.json` beside the weights.
     """
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
@@ -126,20 +122,6 @@ def average_checkpoints(
                 f"`inputs` must hold {SNAPSHOT_FOLDER}/ or checkpoint-* folders, got {run}. Pass the folder of a run "
                 "or several model folders."
             )
-    if last is not None:
-        if not 1 <= last <= len(paths):
-            raise ValueError(
-                f"`last` must be at least 1 and at most the number of inputs found, {len(paths)}, got {last}. "
-                "Leave it out to average all."
-            )
-        if last < len(paths):
-            steps = {path: re.search(r"-(\d+)$", path.name.removesuffix(".safetensors")) for path in paths}
-            if unnamed := [str(path) for path, step in steps.items() if step is None]:
-                raise ValueError(
-                    "`last` must come with inputs named by their updates, as checkpoint-1000, got "
-                    f"{', '.join(unnamed)}. Leave it out, and name the inputs to average."
-                )
-            paths = sorted(paths, key=lambda path: int(steps[path][1]))[-last:]  # type: ignore[index]
     base = _model_folder(paths[-1])
     copied = [path for file in RUN_FILES if file.copied for path in base.glob(file.name)]
     for path in copied:
@@ -185,15 +167,15 @@ def _model_folder(path: Path) -> Path:
     )
 
 
-def _tensor_files(path: Path) -> dict[str, Path]:
-    """Safetensors file of each tensor of a snapshot file or model folder, sharded or not."""
-    if path.is_dir():
-        index, path = path / WEIGHTS_INDEX, path / WEIGHTS_FILE
-        if index.is_file() and not path.is_file():
-            return {name: index.with_name(shard) for name, shard in shard_names(index).items()}
+def _tensor_names(path: Path) -> set[str]:
+    """Names of the tensors in a safetensors file.
+
+    Raises:
+        ValueError: If the file is damaged.
+    """
     try:
         with safe_open(path, framework="pt") as weights:
-            return dict.fromkeys(weights.keys(), path)
+            return set(weights.keys())
     except SafetensorError as error:
         raise ValueError(
             f"`{path}` must be a whole safetensors file, got a broken one ({error}). Copy it again, or delete it to "

@@ -21,8 +21,6 @@ from ..version import code_version
 
 logger = logging.get_logger(__name__)
 
-_TIMED_UPDATES = 5
-
 
 class LogLines(PrinterCallback):
     """Prints each entry of the log as one line on stderr, with the time to go at the mean pace so far."""
@@ -49,8 +47,7 @@ class LogLines(PrinterCallback):
         figures = [f"{state.global_step:,} of {state.max_steps:,}"]
         for name, value in logs.items():
             if isinstance(value, (int, float)):
-                text = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-                value = ">1e6" if name.endswith("perplexity") and value > 1e6 else text
+                value = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
             if name != "total_flos":
                 figures.append(f"{name} {value}")
         if "loss" in logs and self._start is not None:
@@ -61,32 +58,29 @@ class LogLines(PrinterCallback):
 
 
 class PaceCallback(TrainerCallback):
-    """Times updates from the third on, and tells once how long the training will take, or ends it after a limit."""
+    """Times updates from the third on, and ends the training after a limit.
 
-    limit: float | None = None  # seconds
-    seconds = math.nan  # of an update
+    Attributes:
+        limit: Seconds.
+        seconds: Mean time of an update.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self.seconds = math.nan
         self._times: list[float] = []
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Times an update."""
-        if self.limit is None and len(self._times) == _TIMED_UPDATES:
-            return
         if args.device.type != "cpu":
             torch.accelerator.synchronize(args.device)
         self._times.append(time.perf_counter())
-        if (count := len(self._times)) > 2:
+        count = len(self._times)
+        if count > 2:
             self.seconds = (self._times[-1] - self._times[1]) / (count - 2)
-        if self.limit is not None:
-            control.should_training_stop = count > 3 and self._times[-1] - self._times[0] > self.limit
-        elif count == _TIMED_UPDATES and state.is_world_process_zero:
-            rest = timedelta(seconds=round(self.seconds * (state.max_steps - state.global_step)))
-            text = f"One update takes {self.seconds:.3g} s: {state.max_steps:,} updates are done in {rest}."
-            is_long = args.device.type == "cpu" and rest > timedelta(hours=12)
-            logger.info(f"{text} With `--recipe small --minutes 30` it takes half an hour." if is_long else text)
+        control.should_training_stop = count > 3 and self._times[-1] - self._times[0] > self.limit
 
 
 class CostCallback(TrainerCallback, ExportableState):
@@ -114,7 +108,7 @@ class CostCallback(TrainerCallback, ExportableState):
         self._unsettled: torch.Tensor | None = None
         self._start: float | None = None
         self._num_devices = 1
-        self._lap_start = self._mark = 0.0
+        self._lap_start = 0.0
         self._lap_tokens = 0
 
     def on_train_begin(
@@ -129,32 +123,18 @@ class CostCallback(TrainerCallback, ExportableState):
             self.bpe_dropout.append([state.global_step, args.bpe_dropout])  # type: ignore[attr-defined]
         self._unsettled = torch.zeros(2, dtype=torch.int64, device=args.device)
         self._num_devices = args.world_size
-        self._start = self._lap_start = self._mark = time.perf_counter()
+        self._start = self._lap_start = time.perf_counter()
         self._lap_tokens = self.source_tokens + self.target_tokens
-
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Notes when the update was done."""
-        self._mark = time.perf_counter()
-
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        """Takes validation or checkpoint out of the time that `lap` divides by."""
-        now = time.perf_counter()
-        self._lap_start, self._mark = self._lap_start + now - self._mark, now
-
-    on_save = on_evaluate
 
     def lap(self) -> float | None:
         """Tokens a second, both sides and all processes, since the last call; None where none was counted.
 
-        Validations and checkpoints do not count. Call `settle` first.
+        Call `settle` first.
         """
-        now, num_tokens = time.perf_counter(), self.source_tokens + self.target_tokens
+        now = time.perf_counter()
+        num_tokens = self.source_tokens + self.target_tokens
         counted, seconds = num_tokens - self._lap_tokens, now - self._lap_start
-        self._lap_tokens, self._lap_start, self._mark = num_tokens, now, now
+        self._lap_tokens, self._lap_start = num_tokens, now
         return counted / seconds if counted else None
 
     def count(self, inputs: Mapping[str, torch.Tensor]) -> None:

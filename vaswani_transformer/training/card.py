@@ -28,7 +28,7 @@ from ..files import (
     read_json,
     write_text,
 )
-from .recipes import Recipe
+from .recipes import Recipe, as_list
 
 logger = logging.get_logger(__name__)
 
@@ -86,8 +86,8 @@ def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
         data=_data_names(data),
         dropped=", ".join(f"{count:,} {rule}" for rule, count in results["train_dropped_pairs"].items() if count),
         weights=_weights(results),
-        validation=_validation(recipe, results, "last_eval_"),
-        average_validation=_validation(recipe, results, "average_eval_"),
+        validation=describe_validation(recipe, results, "last"),
+        average_validation=describe_validation(recipe, results, "average"),
         picture=CURVES_FILE if (folder / CURVES_FILE).is_file() else None,
         is_bf16=results.get("train_device", "").endswith("bfloat16"),
     )
@@ -159,8 +159,7 @@ def _data_names(data: Mapping[str, Any]) -> str:
     """The files of the training data, or its data set and configuration."""
     names: list[str] = []
     for key in ("source_file", "target_file", "pairs_file", "dataset", "dataset_config"):
-        value = data.get(key) or []
-        names += value if isinstance(value, list) else [value]
+        names += as_list(data.get(key))
     return ", ".join(f"`{name}`" for name in names)
 
 
@@ -179,9 +178,9 @@ def hub_datasets(data: Mapping[str, Any]) -> list[str] | None:
     return [name] if is_hub_id(name) else None
 
 
-def _validation(recipe: Recipe, results: Mapping[str, Any], prefix: str) -> str:
-    """Figures of one of the validations in a run's results; "" for none."""
-    figures = {name: results.get(f"{prefix}{name}") for name in ("perplexity", "nll", "loss", *METRICS)}
+def describe_validation(recipe: Recipe, results: Mapping[str, Any], which: str) -> str:
+    """Figures of the validation "last", "best" or "average" in a run's results; "" for none."""
+    figures = {name: results.get(f"{which}_eval_{name}") for name in ("perplexity", "nll", "loss", *METRICS)}
     text = ", ".join(f"{name} {value:,.3f}" for name, value in figures.items() if value is not None)
     return f"{text} ({recipe.validation_search})" if any(figures[name] is not None for name in METRICS) else text
 

@@ -124,5 +124,6 @@ def rotate_checkpoints(newest: Path, limit: int | None, best: str | Path | None 
         return
     kept = {newest.name, Path(best or newest).name}
     others = [path for path in list_checkpoints(newest.parent) if path.name not in kept]
-    for path in others[: max(len(others) + len(kept) - max(limit, len(kept)), 0)]:
+    num_deleted = len(others) - max(limit - len(kept), 0)
+    for path in others[: max(num_deleted, 0)]:
         shutil.rmtree(path, ignore_errors=True)

@@ -46,7 +46,7 @@ from ..data.preparation import pair_lengths
 from ..evaluation.loading import load_tokenizer
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from .arguments import VaswaniTransformerTrainingArguments
-from .recipes import Recipe
+from .recipes import Recipe, as_list
 
 logger = logging.get_logger(__name__)
 
@@ -81,14 +81,14 @@ def prepare_data(
 
     A resumed run takes the tokenizer of its checkpoint, which is known to be as it was saved.
     """
+    validation_arguments = recipe.data_arguments("validation")
+    validation = load_corpus(**validation_arguments) if validation_arguments else None
     texts: list[Any] = []
     corpora: list[dict[str, Any]] = []
     for origin, weight in recipe.train_corpora():
         texts.append((stream_corpus if recipe.streaming else load_corpus)(**origin))
         files = [Path(value).name for name, value in origin.items() if name.endswith("_file")]
         corpora.append({"name": ", ".join(files) or recipe.dataset, "weight": weight, "report": None})
-    validation_arguments = recipe.data_arguments("validation")
-    validation = load_corpus(**validation_arguments) if validation_arguments else None
     place: str | Path | None = recipe.tokenizer
     if checkpoint is not None or arguments.process_index > 0:
         place = Path(arguments.output_dir)
@@ -108,8 +108,8 @@ def prepare_data(
             f"`tokenizer` must have pad, bos and eos ids 0, 1 and 2, got {ids[0]}, {ids[1]} and {ids[2]}. Train one "
             "with `vaswani-transformer train-tokenizer`."
         )
-    added = [recipe.added_tokens] if isinstance(recipe.added_tokens, str) else recipe.added_tokens or []
-    tokenizer.add_tokens([AddedToken(text, rstrip=True, normalized=False) for text in added])
+    added = [AddedToken(text, rstrip=True, normalized=False) for text in as_list(recipe.added_tokens)]
+    tokenizer.add_tokens(added)
     if not recipe.streaming:
         rules = cleaning_rules(recipe)
         for number, corpus in enumerate(corpora):
@@ -169,13 +169,11 @@ def make_bpe_dropout(args: VaswaniTransformerTrainingArguments, tokenizer: Any) 
     """Makes what draws other subwords in every epoch, if that is asked for."""
     if args.bpe_dropout == 0:
         return None
-    if not 0 < args.bpe_dropout < 1 or tokenizer is None:
+    if not 0 < args.bpe_dropout < 1 or args.bpe_dropout_side not in SIDES or tokenizer is None:
         raise ValueError(
-            f"`bpe_dropout` must be in [0, 1), and the tokenizer be given as `processing_class`, got "
-            f"{args.bpe_dropout} and {type(tokenizer).__name__}."
+            "`bpe_dropout` must be in [0, 1), `bpe_dropout_side` source, target or both, and `processing_class` a "
+            f"tokenizer, got {args.bpe_dropout}, {args.bpe_dropout_side} and {type(tokenizer).__name__}."
         )
-    if args.bpe_dropout_side not in SIDES:
-        raise ValueError(f"`bpe_dropout_side` must be one of {', '.join(SIDES)}, got {args.bpe_dropout_side!r}.")
     return BpeDropout(tokenizer, args.bpe_dropout, args.bpe_dropout_side, _data_seed(args))
 
 

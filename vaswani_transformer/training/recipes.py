@@ -213,7 +213,12 @@ class Recipe:
         _COUNT_OR_ZERO,
         free=True,
     )
-    save_steps: int = _field(5000, "updates between two resumable checkpoints", _COUNT, free=True)
+    save_steps: int = _field(
+        5000,
+        "updates between two resumable checkpoints; with load_best_model_at_end there is one at each validation",
+        _COUNT,
+        free=True,
+    )
     save_total_limit: int = _field(2, "resumable checkpoints kept", _COUNT, free=True)
     logging_steps: int = _field(100, "updates between two lines of the log", _COUNT, free=True)
 
@@ -351,17 +356,18 @@ class Recipe:
         arguments = self.data_arguments("train")
         if arguments is None:
             return []
-        lists = {name: _as_list(file) for name, file in self._files("train").items()}
-        num_corpora = len(next(iter(lists.values()), [None]))
-        weights = [1] * num_corpora if self.train_weights is None else _as_list(self.train_weights)
-        counts = {f"train_{name.removesuffix('_file')}": len(files) for name, files in lists.items()}
-        counts["train_weights"] = len(weights)
-        if set(counts.values()) != {num_corpora}:
-            found = ", ".join(f"{count} of `{name}`" for name, count in counts.items())
-            raise ValueError(f"Each training corpus must have an entry in every list, got {found}. Complete them.")
+        files = {name: as_list(file) for name, file in self._files("train").items()}
+        num_corpora = max(map(len, files.values()), default=1)
+        weights = as_list(self.train_weights) or [1] * num_corpora
+        counts = [len(each) for each in (*files.values(), weights)]
+        if set(counts) != {num_corpora}:
+            raise ValueError(
+                "Each training corpus must have an entry in every list of files and in `train_weights`, got lists of "
+                f"{' and '.join(map(str, counts))}. Complete them."
+            )
         corpora = []
         for number, weight in enumerate(weights):
-            own_files = {name: files[number] for name, files in lists.items()}
+            own_files = {name: paths[number] for name, paths in files.items()}
             corpora.append(({**arguments, **own_files}, weight))
         return corpora
 
@@ -377,10 +383,7 @@ class Recipe:
             FileNotFoundError: If the folder has no `recipe.json`.
             ValueError: If the file is not a recipe.
         """
-        path = Path(folder) / RECIPE_FILE
-        if not path.is_file():
-            raise FileNotFoundError(f"`folder` must hold {RECIPE_FILE}, got {folder}. Pass the folder of a run.")
-        return cls(**read_recipe(path))
+        return cls(**read_recipe(Path(folder) / RECIPE_FILE))
 
 
 # ---- values ----
@@ -432,7 +435,10 @@ def parse_value(name: str, value: Any) -> Any:
         return value
 
 
-def _as_list(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
+    """Return the values of a field that holds one or several; of None an empty list."""
+    if value is None:
+        return []
     return value if isinstance(value, list) else [value]
 
 
@@ -537,22 +543,17 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
     if recipe is not None:
         is_file = Path(recipe).suffix in RECIPE_SUFFIXES
         values = read_recipe(recipe if is_file else _known_file(recipe))
-    if {"train_source", "train_pairs"} & given.keys():  # a data set would not be found under other languages
+    has_other_data = not given.keys().isdisjoint(("train_source", "train_pairs"))
+    given |= _languages_by_suffix(given if has_other_data else values | given)
+    if has_other_data:
         values = _for_other_data(values, given)
-    found = _languages_by_suffix(values | given)
-    for name, language in found.items():
-        logger.info(f"The {name.replace('_', ' ')} is {language}, by the name of its file.")
-    given |= found
-    made = _with_equal_intervals(Recipe(**values), values)
+    made = Recipe(**values)
     steps = given.get("max_steps")
     if isinstance(steps, int) and 0 < steps < made.max_steps:
         others = {name: value for name, value in given.items() if name != "max_steps"}  # the peak follows the sizes
         short = laid_out(dataclasses.replace(made, **others), steps, keep=others, is_timed=False)
         given = {name: getattr(short, name) for name in LAID_OUT} | given
-    made = dataclasses.replace(made, **given)
-    if {"load_best_model_at_end", "eval_steps", "save_steps"} & given.keys():
-        made = _with_equal_intervals(made, overrides)
-    return made
+    return dataclasses.replace(made, **given)
 
 
 def laid_out(recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_timed: bool = True) -> Recipe:
@@ -573,53 +574,42 @@ def laid_out(recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_t
     if is_warmup_free and recipe.warmup_steps * 5 > max_steps:
         values["warmup_steps"] = max(1, max_steps // 5)
         values["learning_rate"] = recipe.peak_learning_rate
-    return _with_equal_intervals(dataclasses.replace(recipe, **values), keep)
-
-
-def _with_equal_intervals(recipe: Recipe, given: Collection[str]) -> Recipe:
-    """Make save_steps and eval_steps equal if the best model is loaded; the one that was given wins."""
-    if not recipe.load_best_model_at_end:
-        return recipe
-    if "save_steps" not in given:
-        return dataclasses.replace(recipe, save_steps=recipe.eval_steps)
-    if "eval_steps" not in given:
-        return dataclasses.replace(recipe, eval_steps=recipe.save_steps)
-    return recipe
-
-
-def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a recipe without its languages, and without its name where the data are others.
-
-    Raises:
-        ValueError: If the recipe has languages and the other data none.
-    """
-    own_languages = values.get("source_language"), values.get("target_language")
-    others = {name: value for name, value in values.items() if not name.endswith("_language")}
-    known = {**_languages_by_suffix(given), **given}
-    languages = known.get("source_language"), known.get("target_language")
-    if own_languages == (None, None):
-        return others
-    if None in languages:
-        raise ValueError(
-            "`source_language` and `target_language` must be given with data of your own, got none: the recipe's are "
-            f"{own_languages[0]} and {own_languages[1]}. Pass both, for example en and fr."
-        )
-    if values.get("dataset") or languages != own_languages:
-        others |= {"name": "custom", "description": ""}
-    return others
+    return dataclasses.replace(recipe, **values)
 
 
 def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
     """Languages that nobody gave, by the names of the training files: train.en is English."""
     found = {}
     for side in ("source", "target"):
-        files = values.get(f"train_{side}")
-        if files is None or f"{side}_language" in values:
-            continue
-        suffix = text_suffix(_as_list(files)[0])[1:]
-        if re.fullmatch("[a-z]{2}", suffix):
-            found[f"{side}_language"] = suffix
+        name = f"{side}_language"
+        files = as_list(values.get(f"train_{side}"))
+        suffix = text_suffix(files[0])[1:] if files else ""
+        if name not in values and re.fullmatch("[a-z]{2}", suffix):
+            logger.info(f"The {side} language is {suffix}, by the name of its file.")
+            found[name] = suffix
     return found
+
+
+def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recipe's values for other training data: not its languages, nor its name if it is bound to its data.
+
+    Raises:
+        ValueError: If the recipe has languages and the other data none.
+    """
+    languages = ("source_language", "target_language")
+    others = {name: value for name, value in values.items() if name not in languages}
+    own = [values.get(name) for name in languages]
+    new = [given.get(name) for name in languages]
+    if own == [None, None]:
+        return others
+    if None in new:
+        raise ValueError(
+            "`source_language` and `target_language` must be given with data of your own, got none: the recipe's are "
+            f"{own[0]} and {own[1]}. Pass both, for example en and fr."
+        )
+    if values.get("dataset") or new != own:
+        others |= {"name": "custom", "description": ""}
+    return others
 
 
 def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
 import torch
 import transformers.trainer
 from accelerate import skip_first_batches
@@ -31,7 +30,6 @@ from transformers.utils import logging
 from transformers.utils.hub import PushInProgress
 
 from ..data import StreamLoader, TokenBatchSampler
-from ..data.preparation import pair_lengths
 from ..files import PROGRESS_FILES, STAGING_FOLDER, STATE_FILE, read_json, write_json
 from ..generation_vaswani_transformer import without_cudnn_attention
 from .arguments import VaswaniTransformerTrainingArguments
@@ -183,23 +181,23 @@ class ResumableTrainer(Seq2SeqTrainer):
         )
 
     def _load_sums(self, checkpoint: Path) -> None:
-        """Restores the sums and the stream of a checkpoint; of one that transformers' own trainer saved, none."""
-        saved = {path.name: read_json(path) for path in sorted(checkpoint.glob(PROGRESS_FILES))}
-        if not saved:
-            self._step_of_last_log = self._first_step = self.state.global_step
-            return
-        sums = saved.get(self._sums_file(), {})
-        if len(saved) != self.args.world_size:
-            sums = {**next(iter(saved.values()))}
-            if sums["data"] is not None:
+        """Restore the sums and the stream of a checkpoint.
+
+        The sums start at a checkpoint of transformers' own trainer, or of another number of processes.
+        """
+        num_processes = len(list(checkpoint.glob(PROGRESS_FILES)))
+        if num_processes != self.args.world_size:
+            if num_processes > 0 and self._train_loader is not None:
                 raise ValueError(
-                    f"A training on a stream must be resumed with as many processes as it had, {len(saved)}, got "
-                    f"{self.args.world_size}. Start {len(saved)}."
+                    f"A training on a stream must be resumed with as many processes as it had, {num_processes}, got "
+                    f"{self.args.world_size}. Start {num_processes}."
                 )
-            # the loss is averaged over processes, nll is summed
-            share = self.args.world_size if self.args.average_tokens_across_devices else len(saved)
-            sums["loss_since_log"] = sum(each["loss_since_log"] for each in saved.values()) / len(saved)
-            sums["nll_since_log"] = sum(each["nll_since_log"] for each in saved.values()) / share
+            self._step_of_last_log = self._first_step = self.state.global_step
+            logger.warning(
+                f"The next line of the log and `train_loss` are means of updates after {self._first_step:,}."
+            )
+            return
+        sums = read_json(checkpoint / self._sums_file())
         if sums.get("bf16", self.args.bf16) != self.args.bf16:
             logger.warning(f"bf16 was {sums['bf16']} in the run to resume, and is {self.args.bf16} now.")
         self._tr_loss.fill_(sums["loss_since_log"])
@@ -215,19 +213,17 @@ class ResumableTrainer(Seq2SeqTrainer):
     # ---- an update, and what follows it ----
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
-        """Computes a micro-batch's gradients; where memory runs out, ValueError names the bound that needs half."""
+        """Compute the gradients of a micro-batch. On out-of-memory, raise ValueError that suggests half the tokens."""
         try:
             return super().training_step(model, inputs, *args, **kwargs)
         except torch.OutOfMemoryError as error:
             if self.train_batches is None and self._train_loader is None:
-                raise
-            num_tokens, last = inputs["input_ids"].numel() + inputs["labels"].numel(), self._last_checkpoint
-            is_stream = self.train_batches is None  # which another bound would deal out in other batches
-            longest = 1 if is_stream else int(np.add(*pair_lengths(self.train_dataset)).max())
+                raise  # batches are of sentences
+            num_tokens = inputs["input_ids"].numel() + inputs["labels"].numel()
             raise ValueError(
                 f"`max_padded_tokens_per_device` must fit the device's memory, got {num_tokens} padded tokens that do "
-                f"not. Pass {max(num_tokens // 2, longest)}, which accumulates more gradients, and "
-                + ("start anew." if is_stream or last is None else f"resume from {last}.")
+                f"not. Pass {num_tokens // 2}, which accumulates more gradients, and resume, or start again with a "
+                "stream or without a checkpoint."
             ) from error
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:

@@ -10,20 +10,19 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from accelerate.utils.memory import clear_device_cache
 from safetensors.torch import load_file
-from transformers import EarlyStoppingCallback, PreTrainedModel, TrainingArguments, set_seed
+from transformers import EarlyStoppingCallback, PreTrainedModel, set_seed
 from transformers.integrations.integration_utils import get_reporting_integration_callbacks
 from transformers.trainer_utils import EvalPrediction, TrainOutput
 from transformers.utils import logging
 
 from ..analysis.cost import measure_cost
-from ..data.corpora import find_origin
 from ..data.preparation import pair_lengths
 from ..evaluation import DECODING, METRICS
 from ..files import (
@@ -49,7 +48,7 @@ from .callbacks import LogLines, PaceCallback
 from .card import refresh_card
 from .checkpoints import checkpoint_step, clear_staging, list_checkpoints, take_up_checkpoint
 from .loading import RunData, cleaning_rules, default_workers, prepare_data
-from .recipes import DECIDING, PARTS, Recipe, laid_out
+from .recipes import DECIDING, Recipe, laid_out
 from .schedule import paper_peak_learning_rate
 from .trainer import VaswaniTransformerTrainer
 
@@ -64,7 +63,7 @@ def train(
     resume: bool = False,
     bf16: bool = False,
     use_cpu: bool = False,
-    report_to: str | Sequence[str] = (),
+    report_to: str | list[str] = "none",
     num_proc: int | None = None,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
 ) -> dict[str, Any]:
@@ -79,7 +78,7 @@ def train(
         recipe: What to train; see `get_recipe`.
         output_dir: Folder of the run.
         overwrite: Delete the run the folder holds, once the data are read.
-        resume: Resume from the newest checkpoint in the folder.
+        resume: Resume from the newest checkpoint in the folder; where a run has none yet, or no run is, start there.
         bf16: Compute in bfloat16 where it is safe; weights stay in float32.
         use_cpu: Ignore accelerators.
         report_to: Trackers of transformers that receive the log, one name or several; "tensorboard" writes into
@@ -91,9 +90,9 @@ def train(
     Returns:
         Results as written to `train_results.json`: the `train_*` figures of transformers, the training's cost (see
         `measure_cost`) and layout, the number of updates, pairs, parameters and averaged snapshots, and
-        what cleaning dropped. Validations are `last_eval_*` (the last during training), `best_eval_*` with
-        `best_eval_step` (the best by `metric_for_best_model` where that decides, else as `best_validation` says), and
-        `average_eval_*` (of the averaged weights, which are the final model's).
+        what cleaning dropped. Validations are `last_eval_*` (the last during training), `best_eval_*` (the best by
+        `metric_for_best_model`, where it decides), and `average_eval_*` (of the averaged weights, which are the final
+        model's).
 
     Raises:
         ValueError: If the folder holds another run, or a value does not fit; nothing is lost then.
@@ -104,12 +103,16 @@ def train(
     is_main = os.environ.get("RANK", "0") == "0"
     output_dir = Path(output_dir)
     with locking(output_dir) if is_main else contextlib.nullcontext():
-        if resume and not overwrite and (results := finished_results(recipe, output_dir)):
+        check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
+        resumes = resume and _has_something_to_resume(output_dir)
+        results = _finished_results(recipe, output_dir) if resumes else None
+        if results is not None:
             logger.info(f"All {recipe.max_steps:,} updates are made, and {output_dir} has the model.")
             if is_main:
                 refresh_card(output_dir)
             return results
-        check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
+        if resume and not resumes:
+            logger.info(f"{output_dir} holds no run to resume: a new one starts there.")
         _check_recipe(recipe, compute_metrics is not None)
         arguments = training_arguments(recipe, output_dir, bf16=bf16, use_cpu=use_cpu, report_to=report_to)
         try:
@@ -117,7 +120,7 @@ def train(
                 tracker()  # names a package that is missing before anything is deleted
         except RuntimeError as error:
             raise ImportError(str(error)) from error
-        checkpoint = take_up_checkpoint(arguments) if resume else None
+        checkpoint = take_up_checkpoint(arguments) if resumes else None
         finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
         if recipe.max_steps < finished_steps:
             raise ValueError(
@@ -141,10 +144,6 @@ def train(
             logger.info(f"Training data: {data.report}.")
         trainer = build_trainer(recipe, arguments, data, make_model, compute_metrics)
         logger.info(describe_plan(trainer))
-        if not recipe.streaming:
-            sides = [data.train[0][name] for name in ("input_ids", "labels")]
-            texts = ["|".join(str(data.tokenizer.decode([token])) for token in side) for side in sides]
-            logger.info(f"The first pair in tokens: |{texts[0]}| -> |{texts[1]}|")
         output = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         return finish_run(recipe, trainer, output, data)
 
@@ -183,8 +182,8 @@ def fit_to_minutes(
         arguments.logging_first_step, arguments.disable_tqdm = False, True
         trainer = build_trainer(timed, arguments, prepare_data(timed, arguments, None, num_proc), make_model)
         trainer._catching_stop_signals = contextlib.nullcontext  # type: ignore[assignment]  # there is nothing to save
-        pace = next(each for each in trainer.callback_handler.callbacks if isinstance(each, PaceCallback))
-        pace.limit = 3 * minutes
+        pace = PaceCallback(3 * minutes)
+        trainer.add_callback(pace)
         trainer.remove_callback(LogLines)
         trainer.train()
         del trainer
@@ -200,12 +199,13 @@ def training_arguments(
     *,
     bf16: bool = False,
     use_cpu: bool = False,
-    report_to: str | Sequence[str] = (),
+    report_to: str | list[str] = "none",
 ) -> VaswaniTransformerTrainingArguments:
     """Training arguments of a recipe; on a machine without accelerator they use the CPU."""
     values = recipe.trainer_values()
     if recipe.load_best_model_at_end:
         values["num_averaged_snapshots"] = 0
+        values["save_steps"] = recipe.eval_steps  # only what was saved can be loaded
     if not recipe.decides_by_validation:
         values["metric_for_best_model"] = None
     if recipe.dataloader_num_workers is None:
@@ -219,7 +219,7 @@ def training_arguments(
         logging_first_step=True,
         ddp_timeout=4 * 3600,  # seconds: the first process prepares a large corpus alone
         disable_tqdm=not sys.stderr.isatty(),
-        report_to=[report_to] if isinstance(report_to, str) else [*report_to],
+        report_to=report_to,
         **values,
     )
 
@@ -244,7 +244,7 @@ def build_trainer(
         eval_dataset=data.validation,
         processing_class=data.tokenizer,
         compute_metrics=compute_metrics,
-        callbacks=[PaceCallback()] if patience is None else [PaceCallback(), EarlyStoppingCallback(patience)],
+        callbacks=None if patience is None else [EarlyStoppingCallback(patience)],
         stream_rules=cleaning_rules(recipe),
     )
 
@@ -252,7 +252,7 @@ def build_trainer(
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
     """One paragraph on what is about to be trained: size, batches, devices, updates, learning rate, precision."""
     args, data = trainer.args, cast("Any", trainer.train_dataset)
-    warmup, budget = int(args.warmup_steps), args.max_padded_tokens_per_device
+    warmup = int(args.warmup_steps)
     peak = args.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
     if (batches := trainer.train_batches) is not None:
         described = (
@@ -272,24 +272,16 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
         f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters{languages} on {described}: "
         f"{args.max_steps:,} updates. An update holds up to {args.max_source_tokens_per_batch:,} source and "
         f"{args.max_target_tokens_per_batch:,} target tokens, split over {args.world_size} device(s) x "
-        f"{args.gradient_accumulation_steps} accumulation step(s), "
-        f"{f'at most {budget:,}' if budget else 'any number of'} padded tokens per device at a time. Learning rate up "
-        f"to {peak:.2e} at update {warmup:,}; {'bf16' if args.bf16 else 'fp32'} on {args.device}."
+        f"{args.gradient_accumulation_steps} accumulation step(s). Learning rate up to {peak:.2e} at update "
+        f"{warmup:,}; {'bf16' if args.bf16 else 'fp32'} on {args.device}."
     )
 
 
 def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
-    """Raises on what the model, the loader or the trainer would only notice after hours, or not at all."""
+    """Raise on what would be noticed when an old run is deleted already, after hours, or not at all."""
     recipe.model_config()
-    corpora = {split: [recipe.data_arguments(split) or {}] for split in ("validation", "test")}
-    corpora["train"] = [arguments for arguments, _ in recipe.train_corpora()]
-    for split, each in corpora.items():
-        for arguments in each:
-            files = {f"{split}_{part}": arguments.get(f"{part}_file") for part in PARTS}
-            if any(file is not None for file in files.values()):
-                languages = (recipe.source_language, recipe.target_language)
-                find_origin(files, None, languages, must_exist=split != "test")  # the test set may come later
-    if not corpora["train"]:
+    corpora = recipe.train_corpora()
+    if not corpora:
         raise ValueError(
             f"`train_source` and `train_target` must be given, got a recipe ({recipe.name}) without training data. "
             "Pass two text files, `train_pairs` or `dataset`."
@@ -299,37 +291,30 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
             "`tokenizer` must be given with `streaming`, got none: a vocabulary cannot be trained on a stream. Train "
             "one on some of the text with `vaswani-transformer train-tokenizer`, then pass its folder."
         )
-    if recipe.streaming and [weight for _, weight in recipe.train_corpora()] != [1]:
+    if recipe.streaming and [weight for _, weight in corpora] != [1]:
         raise ValueError(
             "`streaming` must be off with several corpora or `train_weights`, got it on: a stream cannot be mixed "
             "evenly. Train without it, or mix the files first."
         )
-    metric, has_validation = recipe.metric_for_best_model, recipe.data_arguments("validation") is not None
-    if recipe.load_best_model_at_end and recipe.save_steps != recipe.eval_steps:
-        raise ValueError(
-            f"`save_steps` must be `eval_steps`, {recipe.eval_steps}, for `load_best_model_at_end`, got "
-            f"{recipe.save_steps}: only what was saved can be loaded. Pass one number for both."
-        )
+    has_validation = recipe.data_arguments("validation") is not None
     if recipe.decides_by_validation and not has_validation:
         raise ValueError(
             "`validation_source` and `validation_target` must be given for `load_best_model_at_end` and "
             f"`early_stopping_patience`, got a recipe ({recipe.name}) without validation data. Pass two text files, "
             "or switch both off (false, none)."
         )
-    known = list(DECIDING)
-    if recipe.generation_num_beams > 0 and has_validation and not has_own_metrics:
+    if has_own_metrics:
+        return
+    scores: dict[str, Any] = {}
+    if has_validation and recipe.generation_num_beams > 0:
         from ..evaluation.metrics import score_translations
 
         scores = score_translations(["."], ["."], recipe.target_language)  # names a package that is missing
-        known = [name for name in DECIDING if name in scores or name not in METRICS]
-    if metric not in known and not has_own_metrics:
+    known = [name for name in DECIDING if name in scores or name not in METRICS]
+    if recipe.decides_by_validation and recipe.metric_for_best_model not in known:
         raise ValueError(
-            f"`metric_for_best_model` must be one of {', '.join(known)}, got {metric!r}. Pass one of them, or "
-            "`compute_metrics` to `train`."
-        )
-    if recipe.decides_by_validation and metric in METRICS and recipe.generation_num_beams < 1:
-        raise ValueError(
-            f"`generation_num_beams` must be at least 1 to decide by {metric}, got 0. Pass 1, or decide by nll."
+            f"`metric_for_best_model` must be one of {', '.join(known)}, got {recipe.metric_for_best_model!r}. Pass "
+            "one of them, translate at validations (`generation_num_beams`), or pass `compute_metrics` to `train`."
         )
 
 
@@ -337,55 +322,45 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
 
 
 def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool, resume: bool) -> None:
-    """Refuses a folder that would lose another run, or that does not hold the run to resume."""
+    """Refuse a folder that would lose another run, or whose run cannot be resumed.
+
+    Raises:
+        ValueError: If another run would be lost, or the run is another recipe's.
+        FileNotFoundError: If the folder holds parts of a run, and no recipe.
+    """
     output_dir = Path(output_dir)
     if overwrite and resume:
         raise ValueError("`overwrite` and `resume` must not both be set, got both. Choose one of them.")
-    if resume and not (output_dir / RECIPE_FILE).is_file():
-        raise FileNotFoundError(
-            f"`output_dir` must hold the run to resume, got {output_dir} without {RECIPE_FILE}. Pass its folder, "
-            "or leave --resume out to start one."
-        )
-    if resume:
-        check_same_recipe(Recipe.load(output_dir), recipe)
-    elif not overwrite and run_files(output_dir):
+    if overwrite or not run_files(output_dir):
+        return
+    if not resume:
         raise ValueError(
             f"`output_dir` must not hold another run, got {output_dir}. Pass another folder, or resume or overwrite "
             "that run (--resume, --overwrite)."
         )
+    if not (output_dir / RECIPE_FILE).is_file():
+        raise FileNotFoundError(
+            f"`output_dir` must hold the run to resume, got {output_dir} without {RECIPE_FILE}. Pass its folder, or "
+            "another one to start a run."
+        )
+    _check_same_recipe(Recipe.load(output_dir), recipe)
 
 
-def finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:
+def _has_something_to_resume(output_dir: Path) -> bool:
+    """Return False for a folder without a run, or with one that was lost before its first checkpoint."""
+    return (output_dir / WEIGHTS_FILE).is_file() or bool(list_checkpoints(output_dir))
+
+
+def _finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:
     """Results of a run that this very recipe has finished."""
-    if not all((output_dir / name).is_file() for name in (RECIPE_FILE, TRAIN_RESULTS_FILE)):
+    if not (output_dir / TRAIN_RESULTS_FILE).is_file():
         return None
     results: dict[str, Any] = read_json(output_dir / TRAIN_RESULTS_FILE)
     is_done = results.get("train_steps") == recipe.max_steps and Recipe.load(output_dir) == recipe
     return results if is_done else None
 
 
-def start_or_resume(output_dir: str | Path, recipe: Recipe) -> dict[str, bool]:
-    """Switches for a run whose command is repeated until it is finished, as schedulers do after a lost machine.
-
-    Returns:
-        `resume` and `overwrite` as for `train`. A run is resumed; one that was lost before its first checkpoint is
-        overwritten. Both are off in a folder without a run, which the log names, if the recipe has data to start one.
-
-    Raises:
-        ValueError: If the run lost before its first checkpoint is another recipe's.
-    """
-    files = {path.name for path in run_files(Path(output_dir))}
-    if not files and recipe.data_arguments("train") is not None:
-        logger.info(f"{output_dir} holds no run to resume: a new one starts there.")
-        return {"resume": False, "overwrite": False}
-    is_done = files & {WEIGHTS_FILE, TRAIN_RESULTS_FILE}
-    was_lost = RECIPE_FILE in files and not is_done and not list_checkpoints(output_dir)
-    if was_lost:
-        check_same_recipe(Recipe.load(output_dir), recipe)
-    return {"resume": not was_lost, "overwrite": was_lost}
-
-
-def check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
+def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
     """Raises ValueError naming the fields in which a run to resume differs so that it would be another run."""
     differences = [
         f"{field.name} {getattr(trained, field.name)!r} instead of {getattr(wanted, field.name)!r}"
@@ -484,49 +459,26 @@ def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
 
 
 def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Figures of the last validation during training as `last_eval_*` and of the best as `best_eval_*`, or none."""
-    validations = [entry for entry in trainer.state.log_history if "eval_loss" in entry]
-    if not validations:
-        return {}
-    language = trainer.model.config.target_language
-    last, best = validations[-1], best_validation(validations, trainer.args, language)
-    times = ("_time", "_second")
-    return {
-        **{f"last_{name}": value for name, value in last.items() if name.startswith("eval_")},
-        "best_eval_step": best["step"],
-        **{f"best_{name}": best[name] for name in best if name.startswith("eval_") and not name.endswith(times)},
-    }
-
-
-def best_validation(
-    validations: Sequence[Mapping[str, Any]], args: TrainingArguments, target_language: str | None
-) -> Mapping[str, Any]:
-    """Return the best by `metric_for_best_model`, else by BLEU (without a language chrF), else by nll.
-
-    Ties go to the earliest. Without any of these figures it is the last validation.
-    """
-    chosen = args.metric_for_best_model
-    score = "chrf" if target_language is None else "sacrebleu"
-    for metric in (chosen, score, "nll"):
-        key = f"eval_{(metric or '').removeprefix('eval_')}"
-        if entries := [entry for entry in validations if key in entry]:
-            is_greater_better = args.greater_is_better if metric == chosen else metric == score
-            return (max if is_greater_better else min)(entries, key=lambda entry: entry[key])
-    return validations[-1]
+    """Return the last validation as `last_eval_*`, and the one that `metric_for_best_model` chose as `best_eval_*`."""
+    figures: dict[str, float] = {}
+    for entry in trainer.state.log_history:
+        validation = {name: value for name, value in entry.items() if name.startswith("eval_")}
+        figures |= {f"last_{name}": value for name, value in validation.items()}
+        if entry["step"] == trainer.state.best_global_step:
+            figures |= {f"best_{name}": value for name, value in validation.items()}
+    return figures
 
 
 def _evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Loads a run's averaged weights and measures them on the validation set; every process calls it.
+    """Load the averaged weights of a run and measure them on the validation set; every process calls it.
 
     Returns:
-        `average_eval_*` without times; empty without validation set.
+        `average_eval_*`; empty without a validation set.
     """
-    if trainer.eval_dataset is None:
+    dataset: Any = trainer.eval_dataset
+    if dataset is None:
         return {}
-    if trainer.is_world_process_zero():
-        weights = load_file(Path(trainer.args.output_dir) / WEIGHTS_FILE)
-        trainer.model.load_state_dict(weights, strict=False)  # a tied tensor is in the file once
-    if trainer.args.world_size > 1:
-        for tensor in trainer.model.parameters():
-            torch.distributed.broadcast(tensor.data, src=0)
-    return trainer.evaluate_quietly("average_eval")
+    weights = load_file(Path(trainer.args.output_dir) / WEIGHTS_FILE)
+    trainer.model.load_state_dict(weights, strict=False)  # a tied tensor is in the file once
+    trainer.args.prediction_loss_only = not trainer.args.predict_with_generate
+    return trainer.predict(dataset, metric_key_prefix="average_eval").metrics or {}

@@ -167,10 +167,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
 
     def hyperparameter_search(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse the search, as its trials would all train on the batches of the first."""
-        raise NotImplementedError(
-            "`hyperparameter_search` would not change the batches, which are planned when a trainer is made. Make a "
-            "trainer for each trial, and minimize the `eval_nll` of its `evaluate()`."
-        )
+        raise NotImplementedError("Make a trainer for each trial, and minimize the `eval_nll` of its `evaluate()`.")
 
     def _install_defaults(self) -> None:
         """Adds the scores of translations and the callbacks that print, count and snapshot."""
@@ -224,12 +221,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if self._bpe_dropout is not None:
             dataset = RedrawnPairs(dataset, self._bpe_dropout)
         return load_batches(dataset, self.train_batches, collator, self.args, self.accelerator)
-
-    def get_total_train_batch_size(self, args: TrainingArguments) -> int:
-        """Mean number of pairs of an update, from which `Trainer` reports samples per second."""
-        if (batches := self.train_batches) is None:
-            return super().get_total_train_batch_size(args)
-        return round(batches.num_pairs / batches.num_effective_batches)
 
     def stream_report(self) -> CleaningReport | None:
         """Pairs of a stream kept and dropped so far, over all epochs and processes, which all call it."""
@@ -320,34 +311,20 @@ class VaswaniTransformerTrainer(ResumableTrainer):
                 reduction = "sum" if self.args.average_tokens_across_devices else "mean"
                 logs["nll"] = self.accelerator.reduce(self._nll_since_log, reduction).item() / max(updates, 1)
                 logs["perplexity"] = perplexity(logs["nll"])
-                chance = math.log(self.model.config.vocab_size)
-                if logs["nll"] > 2 * chance and self.state.global_step > self.args.warmup_steps:
-                    logger.warning_once(
-                        f"The nll is {logs['nll']:.1f} after the warm-up, and {chance:.1f} by chance: the training "
-                        "diverges. Stop it, and train with a lower `learning_rate` or a longer `warmup_steps`."
-                    )
             if (speed := self.cost.lap()) is not None:
                 logs["tokens_per_second"] = speed
             self._nll_since_log, self._step_of_last_log = 0.0, self.state.global_step
         if "train_loss" in logs:
+            for name in ("train_samples_per_second", "train_steps_per_second"):
+                logs.pop(name, None)  # they count sentences of the configured batch, and updates since a resume
             logs.update(self._final_figures())
         super().log(logs, start_time)
 
     def _final_figures(self) -> dict[str, float]:
-        """Mean loss, real tokens, seconds and speeds of the whole training."""
-        updates = self.state.global_step
-        loss = self._total_loss_scalar / max(updates - self._first_step, 0.001)
+        """Mean loss, real tokens, seconds and speed of the whole training."""
+        num_updates = max(self.state.global_step - self._first_step, 0.001)
         self.cost.stop()
-        figures = self.cost.metrics()
-        if not figures:
-            return {"train_loss": loss}
-        stream = self.stream_report()
-        pairs = self.get_total_train_batch_size(self.args) * updates if stream is None else stream.num_kept
-        speeds = {
-            "train_samples_per_second": pairs / figures["train_runtime"],
-            "train_steps_per_second": updates / figures["train_runtime"],
-        }
-        return {"train_loss": loss, **figures, **speeds}
+        return {"train_loss": self._total_loss_scalar / num_updates, **self.cost.metrics()}
 
     @property
     def cost(self) -> CostCallback:
@@ -443,18 +420,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             if in_half_precision is not None:
                 model.forward = in_half_precision
 
-    def evaluate_quietly(self, metric_key_prefix: str) -> dict[str, float]:
-        """Figures of the evaluation set as `evaluate` gives them, without times, log or callbacks."""
-        self.gather_function, self._gen_kwargs = self.accelerator.gather, {"num_beams": self.args.generation_num_beams}
-        output = self.evaluation_loop(
-            self.get_eval_dataloader(),
-            "Evaluation",
-            prediction_loss_only=not self.args.predict_with_generate,
-            metric_key_prefix=metric_key_prefix,
-        )
-        times = ("_time", "_runtime", "_per_second")
-        return {name: value for name, value in (output.metrics or {}).items() if not name.endswith(times)}
-
     # ---- pushes ----
 
     def push_to_hub(
@@ -472,15 +437,16 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         """
         from .hub import upload
 
+        token = token or self.args.hub_token
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         if self.hub_model_id is None:
-            self.init_hf_repo(token=token or self.args.hub_token, private=private)
+            self.init_hf_repo(token=token, private=private)
         self._finish_current_push()  # of the files that are replaced now
         self.save_model(_internal_call=True)
         if not self.is_world_process_zero():
             return None
         self.create_model_card(**kwargs)
-        api, folder = HfApi(token=token or self.args.hub_token), Path(self.args.output_dir)
+        api, folder = HfApi(token=token), Path(self.args.output_dir)
         arguments = (api, folder, str(self.hub_model_id), commit_message, revision or self.args.hub_revision)
         return upload(*arguments) if blocking else api.run_as_future(upload, *arguments)
 
@@ -494,25 +460,18 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             job.add_done_callback(_warn_of_failure)
             self.push_in_progress = PushInProgress([job])  # type: ignore[arg-type]  # it takes a list
 
-    def create_model_card(
-        self,
-        language: str | None = None,
-        license: str | None = None,
-        tags: str | list[str] | None = None,
-        *args: Any,
-        **kwargs: Any,
-    ) -> None:
-        """Adds metadata to the folder's card; where there is none but a draft, writes the draft of `Trainer`."""
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """Add language, license and tags to the card of the folder; without a card, write the draft of `Trainer`."""
         from .card import add_metadata
 
         if not self.is_world_process_zero():
             return
         path = Path(self.args.output_dir) / CARD_FILE
-        metadata: dict[str, Any] = {"language": language, "license": license, "tags": tags}
+        metadata = {name: kwargs.get(name) for name in ("language", "license", "tags")}
         if not path.is_file() or any(draft in path.read_text(encoding="utf-8") for draft in _DRAFTS):
+            super().create_model_card(*args, **kwargs)
             pair = list(getattr(self.model.config, "language_pair", None) or ())
-            super().create_model_card(language or pair, license, tags, *args, **kwargs)  # type: ignore[arg-type]
-            metadata = {"pipeline_tag": "translation"}
+            metadata = {"language": kwargs.get("language") or pair, "pipeline_tag": "translation"}
         card = ModelCard.load(path)
         add_metadata(card, metadata)
         write_text(path, str(card))
