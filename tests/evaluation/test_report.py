@@ -190,9 +190,9 @@ def test_results_of_another_test_set_are_not_replaced_by_default(folder, tmp_pat
         assert json.loads(file.read_text(encoding="utf-8")) == results
     assert (folder / "test_results.json").read_text(encoding="utf-8") == before
     same_name = make_files(tmp_path / "elsewhere", "second")
-    with pytest.raises(ValueError, match=r"`results` must be given: .*second.de.json"):
+    with pytest.raises(ValueError, match=r"`name` must be given: .*second.de.json"):
         evaluate(same_name)
-    evaluate(same_name, results_file=folder / "test_results.json")
+    assert evaluate({**same_name, "name": "third"})[1] == folder / "test_results_third.json"
 
 
 def test_translations_may_not_replace_the_results(folder, tmp_path):
