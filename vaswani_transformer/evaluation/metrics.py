@@ -222,12 +222,10 @@ class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has 
         return evaluate.MetricInfo(
             description="The metrics of `evaluation.METRICS`, each with its signature.",
             citation="Post, 2018, A Call for Clarity in Reporting BLEU Scores; Vaswani et al., 2017, section 6.",
-            inputs_description=score_translations.__doc__,
             features=[
                 datasets.Features({"predictions": text, "references": datasets.Sequence(text)}),
                 datasets.Features({"predictions": text, "references": text}),
             ],
-            reference_urls=["https://github.com/mjpost/sacrebleu", "https://github.com/hplt-project/sacremoses"],
         )
 
     def _compute(
@@ -254,8 +252,7 @@ def make_compute_metrics(
         return tokenizer.batch_decode(ids, skip_special_tokens=True)
 
     def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
-        ids = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
-        scores = score_translations(decode(ids), decode(prediction.label_ids), target_language)
+        scores = score_translations(decode(prediction.predictions), decode(prediction.label_ids), target_language)
         return {name: scores[name] for name in METRICS if name in scores}
 
     return compute_metrics

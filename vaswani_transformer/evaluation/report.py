@@ -231,9 +231,8 @@ def format_report(results: dict[str, Any]) -> str:
 
 
 def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
-    """Names for people of the metrics in results, by their keys without `test_`, in the order of the report."""
-    split = ", compounds split" if "|compounds:split|" in results.get("test_paper_bleu_signature", "") else ""
-    return {name: metric.label.format(split=split) for name, metric in METRICS.items() if f"test_{name}" in results}
+    """Return the names for people of the metrics in results, by their keys without `test_`."""
+    return {name: label for name, label in METRICS.items() if f"test_{name}" in results}
 
 
 def describe_search(results: Mapping[str, Any]) -> str:
