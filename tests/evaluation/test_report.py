@@ -150,6 +150,10 @@ def test_several_references_are_those_of_each_sentence(tmp_path):
     assert found.references == [("eins", "1"), ("zwei", "2")]
     assert found.corpus == {"source_file": str(tmp_path / "en"), "target_file": [str(file) for file in files]}
     assert found.name == ", ".join(map(str, [tmp_path / "en", *files]))
+    for one in (tmp_path / "a", [tmp_path / "a"]):
+        found = load_evaluation_set(source_file=tmp_path / "en", target_file=one)
+        assert found.references == [("eins",), ("zwei",)]
+        assert found.corpus == {"source_file": str(tmp_path / "en"), "target_file": str(tmp_path / "a")}
     with pytest.raises(ValueError, match="as many lines"):
         load_evaluation_set(source_file=tmp_path / "en", target_file=[tmp_path / "a", tmp_path / "short"])
 

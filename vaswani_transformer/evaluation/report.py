@@ -60,27 +60,26 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     Example:
         >>> load_evaluation_set(dataset="builtin").references[0]
     """
-    from ..data.builtin import check_direction, read_builtin
-    from ..data.corpora import BUILTIN, find_origin, load_corpus
+    from ..data.builtin import read_builtin
+    from ..data.corpora import BUILTIN, load_corpus
 
-    dataset, names = corpus.get("dataset"), ("source_file", "target_file", "pairs_file")
-    first, *others = _several(corpus.pop("target_file", None))
-    corpus["target_file"] = first
-    find_origin({name: corpus.get(name) for name in names}, dataset)
-    origin: dict[str, Any] = {
-        key: str(corpus[key]) for key in (*names, "dataset", "dataset_config") if corpus.get(key) is not None
-    }
-    origin |= {"target_file": [str(file) for file in (first, *others)]} if others else {}
-    origin |= {"split": split} if dataset else {}
-    name = name or describe_corpus(origin)
-    if str(dataset) == BUILTIN:
-        check_direction(corpus.get("source_language"), corpus.get("target_language"))
+    targets = _several(corpus.get("target_file"))
+    rows = [load_corpus(**{**corpus, "target_file": file}, split=split) for file in targets]
+    sources = list(rows[0]["source"])
+    references = list(zip(*(each["target"] for each in rows), strict=True))
+    if str(corpus.get("dataset")) == BUILTIN:
         sentences = dict(read_builtin(split))
-        return EvaluationSet(name, list(sentences), list(sentences.values()), corpus=origin)
-    rows = load_corpus(split=split, **corpus)
-    sets = [rows, *(load_corpus(split=split, **{**corpus, "target_file": file}) for file in others)]
-    references = list(zip(*(each["target"] for each in sets), strict=True)) if others else list(rows["target"])
-    return EvaluationSet(name, list(rows["source"]), references, corpus=origin)
+        sources, references = list(sentences), list(sentences.values())
+    origin: dict[str, Any] = {}
+    corpus["target_file"] = targets[0]
+    for key in ("source_file", "target_file", "pairs_file", "dataset", "dataset_config"):
+        if corpus.get(key) is not None:
+            origin[key] = str(corpus[key])
+    if len(targets) > 1:
+        origin["target_file"] = [str(file) for file in targets]
+    if "dataset" in origin:
+        origin["split"] = split
+    return EvaluationSet(name or describe_corpus(origin), sources, references, corpus=origin)
 
 
 def describe_corpus(corpus: Mapping[str, Any]) -> str:
