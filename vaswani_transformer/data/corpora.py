@@ -119,17 +119,17 @@ def stream_corpus(
     origin = find_origin(files, dataset, languages)
     if isinstance(origin, str):
         if origin == BUILTIN or _is_saved_to_disk(origin):
-            sides = {"source_language": source_language, "target_language": target_language}
-            stored = load_corpus(dataset=origin, split=split, **sides)
+            stored = load_corpus(
+                dataset=origin, split=split, source_language=source_language, target_language=target_language
+            )
             return stored.to_iterable_dataset(num_shards=min(_SHARDS_OF_STORED, len(stored)))
         return _pick(datasets.load_dataset(origin, dataset_config, split=split, streaming=True), languages, origin)
     if len(origin) == 2:
         source, target = origin
+        ((_, num_lines, *_),) = index_aligned(source, target, sys.maxsize)
         is_packed = ".gz" in (source.suffix, target.suffix)  # each shard would decompress all before it
-        shards = index_aligned(source, target, sys.maxsize if is_packed else _LINES_PER_SHARD)
-        if len(shards) > 1:  # parts of one size
-            num_lines = sum(lines for _, lines, *_ in shards)
-            shards = index_aligned(source, target, -(-num_lines // len(shards)))
+        num_shards = 1 if is_packed else -(-num_lines // _LINES_PER_SHARD)
+        shards = index_aligned(source, target, -(-num_lines // num_shards))
         arguments = {"source": str(source), "target": str(target), "shards": shards}
         return datasets.IterableDataset.from_generator(_read_shards, features=_TEXT, gen_kwargs=arguments)
     path, suffix = origin[0], text_suffix(origin[0])

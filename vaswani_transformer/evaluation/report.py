@@ -66,7 +66,7 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     targets = _several(corpus.get("target_file"))
     rows = [load_corpus(**{**corpus, "target_file": file}, split=split) for file in targets]
     sources = list(rows[0]["source"])
-    references = list(zip(*(each["target"] for each in rows), strict=True))
+    references: list[Sequence[str]] = list(zip(*(each["target"] for each in rows), strict=True))
     if str(corpus.get("dataset")) == BUILTIN:
         sentences = dict(read_builtin(split))
         sources, references = list(sentences), list(sentences.values())

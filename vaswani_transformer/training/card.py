@@ -92,10 +92,9 @@ def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
     )
     path = folder / CARD_FILE
     if path.exists():
-        own = card.data.to_dict()
+        known = card.data.to_dict().keys() - {"tags"} | {"model-index"}
         earlier = ModelCard.load(path).data.to_dict()
-        add_metadata(card, {"tags": earlier.pop("tags", None)})
-        add_metadata(card, {key: value for key, value in earlier.items() if key not in (*own, "model-index")})
+        add_metadata(card, {key: value for key, value in earlier.items() if key not in known})
     return card
 
 
