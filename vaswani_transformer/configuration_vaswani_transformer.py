@@ -58,10 +58,10 @@ _PIPELINE = {
     "type": "text",
 }
 
-# Keys of a config.json besides the fields, written by transformers or by this class.
+# Keys of a config.json that the library knows beside those of a new config.
 _LIBRARY_KEYS = {
-    *("attn_implementation", "auto_map", "custom_pipelines", "dtype", "experts_implementation", "model_type"),
-    *("name_or_path", "num_labels", "output_attentions", "quantization_config", "torch_dtype"),
+    *("attn_implementation", "experts_implementation", "name_or_path"),
+    *("num_labels", "quantization_config", "torch_dtype"),
 }
 
 
@@ -194,8 +194,7 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                     f"`{name}` must not {'name a kernel of the Hub' if is_kernel else 'be'} in a config.json, got "
                     f"{value!r}. Delete it there, or pass it to from_pretrained if you trust that code."
                 )
-        known = {field.name for field in dataclasses.fields(cls)} | set(cls.attribute_map) | _LIBRARY_KEYS
-        known |= set(GenerationConfig().to_dict())
+        known = {*cls().to_dict(), *cls.attribute_map, *GenerationConfig().to_dict(), *_LIBRARY_KEYS}
         if unknown := sorted(name for name in set(config_dict) - known if not name.startswith("_")):
             logger.warning_once(
                 f"The configuration holds {', '.join(unknown)}, which this version of vaswani_transformer does not "
