@@ -178,7 +178,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         if name not in PRESETS:
             raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}. Choose one of them.")
         known = {field.name for field in dataclasses.fields(cls)} | set(cls.attribute_map) | {"attn_implementation"}
-        if unknown := set(overrides) - known:
+        unknown = set(overrides) - known
+        if unknown:
             raise TypeError(
                 f"`overrides` must be fields of {cls.__name__}, got {', '.join(sorted(unknown))}. Check the spelling."
             )
@@ -195,7 +196,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                     f"{value!r}. Delete it there, or pass it to from_pretrained if you trust that code."
                 )
         known = {*cls().to_dict(), *cls.attribute_map, *GenerationConfig().to_dict(), *_LIBRARY_KEYS}
-        if unknown := sorted(name for name in set(config_dict) - known if not name.startswith("_")):
+        unknown = sorted(name for name in set(config_dict) - known if not name.startswith("_"))
+        if unknown:
             logger.warning_once(
                 f"The configuration holds {', '.join(unknown)}, which this version of vaswani_transformer does not "
                 "know: kept, but without effect. A newer version may have saved it; update the package."

@@ -240,7 +240,8 @@ def describe_search(results: Mapping[str, Any]) -> str:
     formula = f"(({offset:g} + length) / {offset + 1:g})^{alpha}" if offset else f"length^{alpha}"
     limit = f"max_length {results.get('test_max_length')}"
     for name, end in (("max_new_tokens", "tokens"), ("max_new_tokens_over_source", "tokens over the source")):
-        if (number := results.get(f"test_{name}")) is not None:
+        number = results.get(f"test_{name}")
+        if number is not None:
             limit = f"at most {number} {end}"
     beams = results["test_num_beams"]
     precision = f"{results['test_precision']}, " if "test_precision" in results else ""

@@ -10,7 +10,6 @@ from typing import Any
 
 from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard
 from huggingface_hub.errors import HfHubHTTPError
-from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # its `__all__` is incomplete
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
@@ -28,7 +27,6 @@ from ..files import (
     json_text,
     read_json,
 )
-from ..version import __version__
 from .card import refresh_card, without_folders
 
 _PUBLISHED = tuple(file.name for file in RUN_FILES if file.on_hub)
@@ -70,20 +68,21 @@ def push_model(
     """
     folder = Path(model)
     needed = [CONFIG_FILE, *TOKENIZER_FILES, "model*.safetensors", CARD_FILE]
-    if missing := [name for name in needed if not any(folder.glob(name))]:
+    missing = [name for name in needed if not any(folder.glob(name))]
+    if missing:
         raise FileNotFoundError(
             f"`model` must be the folder of a whole model with its card, got {folder} without {missing[0]}. Let the "
             f"training finish. `average` and other trainers write no {CARD_FILE}: write it yourself "
             "(https://huggingface.co/docs/hub/model-cards), or call trainer.create_model_card()."
         )
-    api = HfApi(token=token, library_name="vaswani_transformer", library_version=__version__)
-    if (kind := read_json(folder / CONFIG_FILE).get("model_type")) != VaswaniTransformerConfig.model_type:
+    kind = read_json(folder / CONFIG_FILE).get("model_type")
+    if kind != VaswaniTransformerConfig.model_type:
         raise ValueError(
             f"`model` must be a model of this package, got {folder} with one of type {kind!r}. Upload a Marian export "
             f"with `hf upload {repo_id} {folder}`."
         )
-    validate_repo_id(repo_id)
     ModelCard.load(folder / CARD_FILE).validate()
+    api = HfApi(token=token)
     repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id  # with its owner
     if private and not api.model_info(repo_id).private:
         raise ValueError(
