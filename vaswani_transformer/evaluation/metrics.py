@@ -101,8 +101,10 @@ def score_translations(
     for metric, (score, signature) in found.items():
         scores[metric] = score
         scores[f"{metric}_signature"] = signature
-    lengths = {"hypothesis_length": whole.sys_len, "reference_length": whole.ref_len}
-    return {**scores, "brevity_penalty": whole.bp, **lengths}
+    scores["brevity_penalty"] = whole.bp
+    scores["hypothesis_length"] = whole.sys_len
+    scores["reference_length"] = whole.ref_len
+    return scores
 
 
 def make_sacrebleu(target_language: str | None = None) -> BLEU:

@@ -84,11 +84,9 @@ def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
         tests=[{**test, "search": describe_search(test)} for test in tests],
         signatures=dict.fromkeys(signatures),
         data=_data_names(data),
-        dropped=", ".join(f"{count:,} {rule}" for rule, count in results["train_dropped_pairs"].items() if count),
         validation=_validation(recipe, results, "last_eval_"),
         average_validation=_validation(recipe, results, "average_eval_"),
         picture=CURVES_FILE if (folder / CURVES_FILE).is_file() else None,
-        is_bf16=results.get("train_device", "").endswith("bfloat16"),
     )
     path = folder / CARD_FILE
     if path.exists():
