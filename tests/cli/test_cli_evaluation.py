@@ -159,6 +159,20 @@ def test_evaluate_writes_its_scores_into_the_runs_card(run_with_card, capsys):
     ]
 
 
+def test_another_name_keeps_the_results_of_another_search(run_with_card, corpus):
+    command = ["evaluate", "--model", "model", *DATA, "--device", "cpu"]
+    assert main([*command, "--num-beams", "2"]) == 0
+    assert main([*command, "--num-beams", "1", "--name", "greedy search"]) == 0
+    found = {}
+    for path in run_with_card.glob("test_results*.json"):
+        results = json.loads(path.read_text(encoding="utf-8"))
+        found[path.name] = (results["test_data"], results["test_num_beams"])
+    assert found == {
+        "test_results.json": ("train.en, train.de", 2),
+        "test_results_greedy-search.json": ("greedy search", 1),
+    }
+
+
 @pytest.mark.parametrize("case", ["card of other origin", "no run"])
 def test_evaluate_leaves_the_card_alone(case, run_with_card, capsys):
     card = run_with_card / "README.md"
