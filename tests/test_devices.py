@@ -9,11 +9,11 @@ import dataclasses
 import pytest
 import torch
 from accelerator import waits
+from maps import attention_maps
 from tiny import SENTENCES, make_model
 from transformers import DataCollatorForSeq2Seq, pipeline
 
 from vaswani_transformer import fast_search_vaswani_transformer as fast_search
-from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.data import TranslationCollator
 from vaswani_transformer.evaluation.loading import load_for_inference, precision_of
 from vaswani_transformer.evaluation.scoring import score_pairs
@@ -72,7 +72,7 @@ USES = {
     "translate": lambda model, tokenizer: list(translate(model, tokenizer, SOURCES)),
     "best": lambda model, tokenizer: list(translate_n_best(model, tokenizer, SOURCES, num_best=2)),
     "score": lambda model, tokenizer: list(score_pairs(model, tokenizer, SOURCES, TARGETS)),
-    "maps": lambda model, tokenizer: attention_maps(model, tokenizer, SOURCES[0], TARGETS[0]).cross.tolist(),
+    "maps": lambda model, tokenizer: attention_maps(model, tokenizer, SOURCES[0], TARGETS[0])["cross"][0].tolist(),
     "pipeline": lambda model, tokenizer: pipeline(
         "translation", model=model, tokenizer=tokenizer, device=model.device
     )(SOURCES, batch_size=2),

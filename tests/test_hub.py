@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from hub_clients import CALLS, TEXTS
 from hub_server import HubServer
 from huggingface_hub import ModelCard
@@ -82,9 +81,6 @@ def runs(tmp_path_factory, tiny_tokenizer):
     runs = tmp_path_factory.mktemp("runs")
     for seed, name in enumerate(("main", "v1", "dev")):
         make_run(runs / name, tiny_tokenizer, seed)
-    test = {"test_corpus": {"dataset": "wmt/wmt14", "dataset_config": "de-en", "split": "test"}}
-    test |= {"test_sacrebleu": 27.25, "test_sacrebleu_signature": "nrefs:1"}
-    write_json(runs / "v1" / "test_results.json", {**test, "test_data": "wmt/wmt14 de-en, split test"})
     own = {"source_file": f"{HOME}/own.en", "target_file": f"{HOME}/own.de"}
     write_json(runs / "v1" / "test_results-own.json", {"test_corpus": own, "test_data": ", ".join(own.values())})
     (runs / "ours").mkdir()
@@ -184,14 +180,11 @@ def test_pushed_files_are_those_of_the_folder_but_for_paths(hub, pushed, runs):
     assert b'model="author/model"' in files["README.md"]
 
 
-def test_pushed_results_name_a_test_set_without_its_folder_and_scores_are_for_the_hubs_pages(hub, pushed):
+def test_pushed_results_name_a_test_set_without_its_folder(hub, pushed):
     files = hub.repos["author/model"].files("v1")  # `main` has none of them
     results = json.loads(files["test_results-own.json"])
     assert results["test_corpus"] == {"source_file": "own.en", "target_file": "own.de"}
     assert results["test_data"] == "own.en, own.de"
-    (entry,) = yaml.safe_load(files[".eval_results/vaswani_transformer.yaml"])
-    dataset = {"id": "wmt/wmt14", "task_id": "de-en"}
-    assert entry == {"dataset": dataset, "value": 27.25, "notes": "sacreBLEU nrefs:1"}
 
 
 def test_private_push_makes_a_private_repo(hub, pushed):

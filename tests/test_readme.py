@@ -132,6 +132,10 @@ OPTIONS_RUN_ELSEWHERE = {
         ("--minutes 30", "--recipe small --minutes 30"),
         ("training/test_first_minutes.py::test_minutes_become_updates_that_a_resume_keeps", "--minutes"),
     ),
+    "--name": (
+        "cli/test_cli_evaluation.py::test_another_name_keeps_the_results_of_another_search",
+        '"--name"',
+    ),
     "--report-to tensorboard": (
         "training/test_arguments.py::test_report_to_takes_what_the_library_takes",
         "report_to",

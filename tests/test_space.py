@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from answers import answer
+from maps import attention_maps
 from processes import Fork
 from tiny import SENTENCES, make_model
 
-from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.evaluation.translate import translate_n_best
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,9 +46,9 @@ def test_answer_has_the_translations_and_attention_of_each_sentence(tiny_tokeniz
             maps = attention_maps(model, tiny_tokenizer, source, best.text)
             shown = {"encoder": sentence["encoder"], **translation["maps"]}
             for kind, packed in shown.items():
-                assert np.abs(weights_of(packed) - getattr(maps, kind)).max() <= 0.5 / 255 + 1e-6
-            assert (shown["cross"]["rows"], shown["cross"]["columns"]) == (maps.predicted_tokens, maps.source_tokens)
-            assert shown["decoder"]["rows"] == shown["decoder"]["columns"] == maps.fed_tokens
+                weights, rows, columns = maps[kind]
+                assert np.abs(weights_of(packed) - weights).max() <= 0.5 / 255 + 1e-6
+                assert (packed["rows"], packed["columns"]) == (rows, columns)
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ def test_visitor_sees_translation_and_attention_and_markup_stays_text(browser, t
         assert page.locator("#pairs-hint").inner_text() == hint
         cells = page.locator(".map td[title]").evaluate_all("all => all.map(cell => cell.title)")
         weights = np.array([float(title.rsplit(": ", 1)[1]) for title in cells])
-        assert np.abs(weights - maps.cross[-1].mean(axis=0).ravel()).max() <= 0.5 / 255 + 0.005 + 1e-6
+        assert np.abs(weights - maps["cross"][0][-1].mean(axis=0).ravel()).max() <= 0.5 / 255 + 0.005 + 1e-6
         box.fill("dog " * 600)
         box.press("Enter")
         page.locator(".message", has_text="tokens; the page takes up to 512").wait_for()

@@ -203,21 +203,19 @@ def _decoding_options(args: argparse.Namespace) -> dict[str, Any]:
 def _evaluate(args: argparse.Namespace) -> None:
     options = _decoding_options(args)
     from .evaluation.report import evaluate_to_files, format_report
-    from .files import CARD_FILE, TEST_RESULTS_PATTERN, TRAIN_RESULTS_FILE
+    from .files import CARD_FILE, TRAIN_RESULTS_FILE
 
-    files = {"results_file": args.results, "translations_file": args.translations}
-    options |= {"device": args.device, "int8": args.int8, "bf16": args.bf16}
-    results, path = evaluate_to_files(args.model, chosen_corpus(args), **files, **options)
+    options |= {"device": args.device, "int8": args.int8, "bf16": args.bf16, "translations_file": args.translations}
+    results, path = evaluate_to_files(args.model, chosen_corpus(args), **options)
     print(format_report(results))
     if path is None:
         return
     print(f"\nwritten to {path}")
-    folder = Path(args.model)
-    is_read = Path(path).match(TEST_RESULTS_PATTERN) and Path(path).resolve().parent == folder.resolve()
-    if is_read and all((folder / name).is_file() for name in (CARD_FILE, TRAIN_RESULTS_FILE)):
+    if all((path.parent / name).is_file() for name in (CARD_FILE, TRAIN_RESULTS_FILE)):
         from .training.card import refresh_card
 
-        if card := refresh_card(folder):
+        card = refresh_card(path.parent)
+        if card is not None:
             print(f"with these scores, the model's card: {card}")
 
 
@@ -350,6 +348,7 @@ _GONE = {  # commands and options of 0.2.0, and what to do instead
     "demo": "Run `python scripts/space/app.py` of the repository, with the same options.",
     "plot": "Run `python scripts/paper/draw_attention.py` of the repository, with the same options.",
     "--last": "Name the files: `average $(ls runs/x/snapshots/* | tail -5) --output-dir runs/averaged`.",
+    "--results": "The scores are in the model's folder, in a file for each --name: copy it.",
     "--stock": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stock-repo-id": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stream": 'Pass a `TextStreamer` of transformers to pipeline("translation"), as docs/using.md shows.',
@@ -525,10 +524,6 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_decoding(parser)
     add = parser.add_argument
     add("--translations", help="file for the translations, one a line")
-    add(
-        "--results",
-        help="file for the scores (default: test_results.json in the model's folder; beside it for another test set)",
-    )
     about = "Without --source, --pairs or --dataset it is the test set of the recipe saved with the model."
     add = parser.add_argument_group("test set", about).add_argument
     add("--source", help="source sentences, one a line")
@@ -537,7 +532,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     add("--dataset", help="Hub name or folder of a `datasets` dataset, or builtin")
     add("--dataset-config", help="configuration of the dataset, for example de-en")
     add("--split", help="part of the dataset or of the recipe's data (default: test)")
-    add("--name", help="what results and pictures call the test set (default: its files or dataset)")
+    add("--name", help="what results and their file call the test set (default: its files or dataset)")
 
 
 def _add_translate(parser: argparse.ArgumentParser) -> None:

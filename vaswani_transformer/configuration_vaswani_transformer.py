@@ -58,10 +58,10 @@ _PIPELINE = {
     "type": "text",
 }
 
-# Keys of a config.json besides the fields, written by transformers or by this class.
+# Keys of a config.json that the library knows beside those of a new config.
 _LIBRARY_KEYS = {
-    *("attn_implementation", "auto_map", "custom_pipelines", "dtype", "experts_implementation", "model_type"),
-    *("name_or_path", "num_labels", "output_attentions", "quantization_config", "torch_dtype"),
+    *("attn_implementation", "experts_implementation", "name_or_path"),
+    *("num_labels", "quantization_config", "torch_dtype"),
 }
 
 
@@ -178,7 +178,8 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         if name not in PRESETS:
             raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}. Choose one of them.")
         known = {field.name for field in dataclasses.fields(cls)} | set(cls.attribute_map) | {"attn_implementation"}
-        if unknown := set(overrides) - known:
+        unknown = set(overrides) - known
+        if unknown:
             raise TypeError(
                 f"`overrides` must be fields of {cls.__name__}, got {', '.join(sorted(unknown))}. Check the spelling."
             )
@@ -194,9 +195,9 @@ class VaswaniTransformerConfig(PreTrainedConfig):
                     f"`{name}` must not {'name a kernel of the Hub' if is_kernel else 'be'} in a config.json, got "
                     f"{value!r}. Delete it there, or pass it to from_pretrained if you trust that code."
                 )
-        known = {field.name for field in dataclasses.fields(cls)} | set(cls.attribute_map) | _LIBRARY_KEYS
-        known |= set(GenerationConfig().to_dict())
-        if unknown := sorted(name for name in set(config_dict) - known if not name.startswith("_")):
+        known = {*cls().to_dict(), *cls.attribute_map, *GenerationConfig().to_dict(), *_LIBRARY_KEYS}
+        unknown = sorted(name for name in set(config_dict) - known if not name.startswith("_"))
+        if unknown:
             logger.warning_once(
                 f"The configuration holds {', '.join(unknown)}, which this version of vaswani_transformer does not "
                 "know: kept, but without effect. A newer version may have saved it; update the package."

@@ -3,14 +3,19 @@
 """Draws what a model's heads attend to in a pair of sentences, as the paper's Figures 3 to 5; needs the extra viz."""
 
 import argparse
+import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.evaluation.loading import load_for_inference
 from vaswani_transformer.evaluation.translate import translate
+
+sys.path.append(str(Path(__file__).parents[1] / "space"))
+
+from maps import attention_maps
 
 # Title, row label and column label of each kind of attention.
 KINDS = {
@@ -39,7 +44,7 @@ def draw_attention(maps, kinds=KINDS, layers=None, heads=None):
     In each map, rows attend to columns.
 
     Args:
-        maps: From `attention_maps`.
+        maps: What `attention_maps` returns.
         kinds: Keys of `KINDS`.
         layers: Layers, from 0; None draws all.
         heads: Heads, from 0; None draws all.
@@ -64,11 +69,7 @@ def draw_attention(maps, kinds=KINDS, layers=None, heads=None):
 
 
 def choose_grid(maps, kind, layers, heads):
-    weights, rows, columns = {
-        "encoder": (maps.encoder, maps.source_tokens, maps.source_tokens),
-        "decoder": (maps.decoder, maps.fed_tokens, maps.fed_tokens),
-        "cross": (maps.cross, maps.predicted_tokens, maps.source_tokens),
-    }[kind]
+    weights, rows, columns = maps[kind]
     layers = layers or list(range(weights.shape[0]))
     heads = heads or list(range(weights.shape[1]))
     return Grid(kind, weights[np.ix_(layers, heads)], shortened(rows), shortened(columns), layers, heads)

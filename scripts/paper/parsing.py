@@ -6,7 +6,6 @@
     python scripts/paper/parsing.py train --data data --recipe parsing-genia --output-dir runs/parser
     python scripts/paper/parsing.py parse --model runs/parser < words.txt > trees.txt
     python scripts/paper/parsing.py score --gold test.trees --guess trees.txt
-    python scripts/paper/parsing.py baseline --train TREES --test TREES --kind pcfg
 
 Trees are Penn-style: a file of them, or a folder with .mrg files. A tree is `(label, children)`, a leaf `(tag, word)`,
 and the root is TOP. Linearised, as by Vinyals et al. 2015, every word is XX: `(S (NP XX )NP (VP XX )VP )S`.
@@ -16,10 +15,9 @@ import argparse
 import dataclasses
 import itertools
 import json
-import math
 import re
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -255,135 +253,6 @@ def parse(
         yield next((tree for tree in trees if tree[1]), trees[0])
 
 
-# ---- baselines ----
-
-
-def right_branching(tree: Tree, labels: Counter[str]) -> Tree:
-    """A tree over the same leaves in which each constituent is a word and the rest, with the most frequent labels."""
-    node: Any = None
-    for leaf in reversed(leaves(tree)):
-        node = (labels.most_common(1)[0][0], [leaf] if node is None else [leaf, node])
-    return ("TOP", [("S", node[1])])
-
-
-class Grammar:
-    """A PCFG read off trees, which parses given tags exactly, by CKY.
-
-    Args:
-        trees: What is counted; nothing is smoothed.
-        parents: 1 leaves labels as they are, 2 marks each with its parent's.
-    """
-
-    def __init__(self, trees: Iterable[Tree], parents: int = 1) -> None:
-        counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
-        for tree in trees:
-            self._count(tree, "", parents, counts)
-        totals: Counter[str] = Counter()
-        for (left, _), count in counts.items():
-            totals[left] += count
-        self.numbers: dict[Any, int] = defaultdict(itertools.count().__next__)
-        binary: dict[tuple[int, int, int], float] = {}
-        unary: dict[tuple[int, int], float] = {}
-        for (left, right), count in counts.items():
-            log_prob = math.log(count / totals[left])
-            if len(right) == 1:
-                unary[self.numbers[left], self.numbers[right[0]]] = log_prob
-                continue
-            parent: Any = left
-            while len(right) > 1:  # the rest of a right side is a symbol, shared by all rules that end in it
-                rest = right[1] if len(right) == 2 else right[1:]
-                binary[self.numbers[parent], self.numbers[right[0]], self.numbers[rest]] = log_prob
-                parent, right, log_prob = rest, right[1:], 0.0
-        rules = sorted(binary)
-        self.left, self.first, self.second = np.array(rules).T
-        self.log_probs = np.array([binary[rule] for rule in rules])
-        self._close(unary)
-        self.names = {number: name for name, number in self.numbers.items()}
-
-    def _count(self, node: Tree, parent: str, parents: int, counts: Counter[Any]) -> str:
-        label, children = node
-        if isinstance(children, str):
-            return label
-        name = f"{label}^{parent}" if parents == 2 and parent else label
-        counts[name, tuple(self._count(child, label, parents, counts) for child in children)] += 1
-        return name
-
-    def _close(self, unary: dict[tuple[int, int], float]) -> None:
-        """Best chains of unary rules from each symbol to each, with the symbol that follows the first."""
-        best = {pair: (log_prob, pair[1]) for pair, log_prob in unary.items()}
-        below = defaultdict(list)
-        for (top, bottom), log_prob in unary.items():
-            below[bottom].append((top, log_prob))
-        pending = list(best)
-        while pending:
-            middle, bottom = pending.pop()
-            for top, log_prob in below[middle]:
-                found = log_prob + best[middle, bottom][0]
-                if top != bottom and found > best.get((top, bottom), (-math.inf, 0))[0]:
-                    best[top, bottom] = (found, middle)
-                    pending.append((top, bottom))
-        self.chains = best
-        self.top, self.bottom = np.array(list(best)).T
-        self.chain_log_probs = np.array([log_prob for log_prob, _ in best.values()])
-
-    def parse(self, words: Sequence[Tree]) -> Tree | None:
-        """The most probable tree over leaves with these tags; None if there is none."""
-        n, size = len(words), len(self.names)
-        charts: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}  # without and with unary rules
-        starts = np.full((n, n + 1, size), -np.inf, dtype=np.float32)  # by start and end
-        ends = np.full((n + 1, n, size), -np.inf, dtype=np.float32)  # by end and start
-        for length in range(1, n + 1):
-            for i in range(n - length + 1):
-                j, scores = i + length, np.full(size, -np.inf, dtype=np.float32)
-                if length == 1:
-                    if words[i][0] in self.numbers:
-                        scores[self.numbers[words[i][0]]] = 0.0
-                else:
-                    lefts, rights = starts[i, i + 1 : j], ends[j, i + 1 : j]
-                    can = np.isfinite(lefts.max(axis=0))[self.first] & np.isfinite(rights.max(axis=0))[self.second]
-                    rules = np.flatnonzero(can)
-                    if len(rules):
-                        both = (lefts[:, self.first[rules]] + rights[:, self.second[rules]]).max(axis=0)
-                        np.maximum.at(scores, self.left[rules], (both + self.log_probs[rules]).astype(np.float32))
-                closed = scores.copy()
-                chained = (scores[self.bottom] + self.chain_log_probs).astype(np.float32)
-                np.maximum.at(closed, self.top, chained)
-                charts[i, j] = scores, closed
-                starts[i, j] = ends[j, i] = closed
-        top = self.numbers.get("TOP", -1)
-        if top < 0 or not np.isfinite(charts[0, n][1][top]):
-            return None
-        (tree,) = self._trace(charts, words, 0, n, top)
-        return tree
-
-    def _trace(self, charts: Any, words: Sequence[Tree], i: int, j: int, symbol: int) -> list[Tree]:
-        """Trees of a symbol over a span: one, or several of a rest of a right side."""
-        scores, closed = charts[i, j]
-        if closed[symbol] > scores[symbol]:
-            pairs = np.flatnonzero(self.top == symbol)
-            bottom = int(self.bottom[pairs[(scores[self.bottom[pairs]] + self.chain_log_probs[pairs]).argmax()]])
-            inside, chain = self._trace_binary(charts, words, i, j, bottom), [symbol]
-            while (following := self.chains[chain[-1], bottom][1]) != bottom:
-                chain.append(following)
-            for each in reversed(chain):
-                inside = [(self.names[each].split("^")[0], inside)]
-            return inside
-        return self._trace_binary(charts, words, i, j, symbol)
-
-    def _trace_binary(self, charts: Any, words: Sequence[Tree], i: int, j: int, symbol: int) -> list[Tree]:
-        if j - i == 1:
-            return [words[i]]
-        rules, best = np.flatnonzero(self.left == symbol), (-math.inf, 0, 0)
-        for k in range(i + 1, j):
-            found = charts[i, k][1][self.first[rules]] + charts[k, j][1][self.second[rules]] + self.log_probs[rules]
-            best = max(best, (float(found.max()), k, int(rules[found.argmax()])))
-        _, k, rule = best
-        inside = self._trace(charts, words, i, k, int(self.first[rule]))
-        inside = inside + self._trace(charts, words, k, j, int(self.second[rule]))
-        name = self.names[symbol]
-        return inside if isinstance(name, tuple) else [(name.split("^")[0], inside)]
-
-
 # ---- the command ----
 
 
@@ -396,7 +265,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "train": {"--data": {}, "--output-dir": {}, "--recipe": {"choices": RECIPES, "default": "parsing-genia"}},
         "parse": {"--model": {}},
         "score": {"--gold": {}, "--guess": {}},
-        "baseline": {"--train": {}, "--test": {}, "--kind": {"choices": ["right", "pcfg"]}},
     }
     made = {name: commands.add_parser(name) for name in options}
     for name, each in options.items():
@@ -409,7 +277,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     made["train"].add_argument("--max-steps", type=int)
     for option, of_type in (("--num-beams", int), ("--length-penalty", float), ("--num-best", int)):
         made["parse"].add_argument(option, type=of_type, default=argparse.SUPPRESS)
-    made["baseline"].add_argument("--parents", type=int, choices=[1, 2], default=1)
     args = parser.parse_args(arguments)
     if args.command == "prepare":
         parts = {part: list(read_trees(path)) for part in ("train", "dev", "test") if (path := getattr(args, part))}
@@ -428,15 +295,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(written(tree), flush=True)
             found.append(is_whole)
         print(f"{sum(found):,} of {len(found):,} outputs needed no repair", file=sys.stderr)
-    elif args.command == "score":
-        print(json.dumps(score(list(read_trees(args.gold)), list(read_trees(args.guess))), indent=1))
     else:
-        trees = list(read_trees(args.train))
-        labels = Counter(label for tree in trees for label in re.findall(r"\((\S+) \(", written(tree)))
-        grammar = Grammar(trees, args.parents) if args.kind == "pcfg" else None
-        for tree in read_trees(args.test):
-            guess = grammar.parse(leaves(tree)) if grammar else None
-            print(written(guess or right_branching(tree, labels)), flush=True)
+        print(json.dumps(score(list(read_trees(args.gold)), list(read_trees(args.guess))), indent=1))
 
 
 if __name__ == "__main__":

@@ -6,9 +6,9 @@ import base64
 from dataclasses import asdict
 
 import numpy as np
+from maps import attention_maps
 from transformers.utils import logging
 
-from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.evaluation.translate import decoding_config, with_gnmt_scores
 from vaswani_transformer.pipeline_vaswani_transformer import (
     Batching,
@@ -77,12 +77,10 @@ def translated(model, tokenizer, text, num_best):
                 translation["note"] = note
                 continue
             maps = attention_maps(model, tokenizer, source, hypothesis.text)
-            encoder = packed(maps.encoder, maps.source_tokens, maps.source_tokens)
-            cross = packed(maps.cross, maps.predicted_tokens, maps.source_tokens)
-            decoder = packed(maps.decoder, maps.fed_tokens, maps.fed_tokens)
-            sentence["encoder"] = encoder
-            translation["maps"] = {"cross": cross, "decoder": decoder}
-            num_sent += sum(len(each["weights"]) for each in (encoder, cross, decoder))
+            sent = {kind: packed(*maps[kind]) for kind in ("encoder", "cross", "decoder")}
+            num_sent += sum(len(each["weights"]) for each in sent.values())
+            sentence["encoder"] = sent.pop("encoder")
+            translation["maps"] = sent
         sentences.append(sentence)
     return {"message": "", "before": parts[0], "sentences": sentences}
 

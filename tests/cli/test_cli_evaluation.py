@@ -98,7 +98,6 @@ ONE_SET = "must be exactly one of `--source` with `--reference`, `--pairs` or `-
         ([*DATA, "--dataset", "builtin"], ONE_SET),
         (["--pairs", "pairs.csv", "--dataset", "builtin"], ONE_SET),
         ([*DATA, "--pairs", "pairs.csv"], ONE_SET),
-        ([*DATA, "--translations", "out", "--results", "./out"], "`--results` must be a file of its own, got ./out"),
         ([*DATA, "--dataset-config", "xx"], "`--dataset-config` must come with --dataset, got xx alone"),
         ([*DATA, "--split", "xx"], "`--split` must come with --dataset, got xx alone"),
     ],
@@ -107,7 +106,6 @@ def test_evaluate_refuses_what_does_not_go_together(arguments, message, model_fo
     assert message in refused(capsys, ["evaluate", "--model", "model", *arguments])
 
 
-@pytest.mark.parametrize("option", ["--translations", "--results"])
 @pytest.mark.parametrize(
     ("path", "message"),
     [
@@ -116,9 +114,15 @@ def test_evaluate_refuses_what_does_not_go_together(arguments, message, model_fo
         ("train.de", "must be a file of its own, got train.de"),
     ],
 )
-def test_evaluate_refuses_an_output_before_it_loads_the_model(option, path, message, corpus, capsys):
-    error = refused(capsys, ["evaluate", "--model", "nowhere", *DATA, option, path])
-    assert f"`{option}` {message}" in error
+def test_evaluate_refuses_an_output_before_it_loads_the_model(path, message, corpus, capsys):
+    error = refused(capsys, ["evaluate", "--model", "nowhere", *DATA, "--translations", path])
+    assert f"`--translations` {message}" in error
+
+
+def test_option_that_is_gone_says_where_the_scores_are(capsys):
+    with pytest.raises(SystemExit):
+        main(["evaluate", "--model", "model", "--results", "out"])
+    assert "--results is no option since 0.3.0. The scores are in the model's folder" in capsys.readouterr().err
 
 
 def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(model_folder, corpus, monkeypatch, capsys):
@@ -145,9 +149,8 @@ def run_with_card(model_folder, corpus):
     return model_folder
 
 
-@pytest.mark.parametrize("option", [[], ["--results", "model/test_results_train.json"]])
-def test_evaluate_writes_its_scores_into_the_runs_card(option, run_with_card, capsys):
-    assert main(["evaluate", "--model", "model", "--split", "train", "--device", "cpu", *option]) == 0
+def test_evaluate_writes_its_scores_into_the_runs_card(run_with_card, capsys):
+    assert main(["evaluate", "--model", "model", "--split", "train", "--device", "cpu"]) == 0
     assert capsys.readouterr().out.endswith("with these scores, the model's card: model/README.md\n")
     (results,) = (json.loads(path.read_text(encoding="utf-8")) for path in run_with_card.glob("test_results*.json"))
     found = ModelCard.load(run_with_card / "README.md").data.eval_results
@@ -156,17 +159,29 @@ def test_evaluate_writes_its_scores_into_the_runs_card(option, run_with_card, ca
     ]
 
 
-@pytest.mark.parametrize("case", ["results elsewhere", "results of another name", "card of other origin", "no run"])
+def test_another_name_keeps_the_results_of_another_search(run_with_card, corpus):
+    command = ["evaluate", "--model", "model", *DATA, "--device", "cpu"]
+    assert main([*command, "--num-beams", "2"]) == 0
+    assert main([*command, "--num-beams", "1", "--name", "greedy search"]) == 0
+    found = {}
+    for path in run_with_card.glob("test_results*.json"):
+        results = json.loads(path.read_text(encoding="utf-8"))
+        found[path.name] = (results["test_data"], results["test_num_beams"])
+    assert found == {
+        "test_results.json": ("train.en, train.de", 2),
+        "test_results_greedy-search.json": ("greedy search", 1),
+    }
+
+
+@pytest.mark.parametrize("case", ["card of other origin", "no run"])
 def test_evaluate_leaves_the_card_alone(case, run_with_card, capsys):
-    card, options = run_with_card / "README.md", []
+    card = run_with_card / "README.md"
     if case == "card of other origin":
         card.write_text("# Mine\n", encoding="utf-8")
-    elif case == "no run":
-        (run_with_card / "train_results.json").unlink()
     else:
-        options = ["--results", "test_results.json" if case == "results elsewhere" else "model/other.json"]
+        (run_with_card / "train_results.json").unlink()
     before = card.read_text(encoding="utf-8")
-    assert main(["evaluate", "--model", "model", "--split", "train", "--device", "cpu", *options]) == 0
+    assert main(["evaluate", "--model", "model", "--split", "train", "--device", "cpu"]) == 0
     assert card.read_text(encoding="utf-8") == before
     assert "card" not in capsys.readouterr().out
 

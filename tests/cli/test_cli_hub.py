@@ -20,11 +20,6 @@ def test_push_refuses_a_folder_without_a_card(model_folder, capsys):
     assert "`--model` must be the folder of a whole model with its card" in error and "without README.md" in error
 
 
-def test_push_refuses_a_repo_of_no_valid_name(model_folder, capsys):
-    (model_folder / "README.md").write_text("# A model\n")
-    assert "'me/my/model'" in refused(capsys, ["push", "--model", str(model_folder), "--repo-id", "me/my/model"])
-
-
 def test_push_says_that_offline_mode_is_on(model_folder, monkeypatch, capsys):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     (model_folder / "README.md").write_text("# A model\n")

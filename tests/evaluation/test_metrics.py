@@ -184,9 +184,3 @@ def test_compute_metrics_scores_in_the_target_language(tiny_tokenizer):
     metrics = make_compute_metrics(tiny_tokenizer, "de")(EvalPrediction(predictions=ids, label_ids=labels))
     scores = score_translations(texts[:1], texts[1:], "de")
     assert metrics == {name: scores[name] for name in METRICS}
-
-
-def test_compute_metrics_takes_the_first_of_several_predictions(tiny_tokenizer):
-    ids = np.array(tiny_tokenizer(["Zwei Frauen lesen ein Buch."])["input_ids"])
-    prediction = EvalPrediction(predictions=(ids, np.zeros((1, 2))), label_ids=ids)
-    assert make_compute_metrics(tiny_tokenizer)(prediction)["sacrebleu"] == pytest.approx(100.0)

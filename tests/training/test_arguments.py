@@ -7,7 +7,6 @@ import pytest
 import torch
 from toy_language import check_same_weights, logged
 
-from vaswani_transformer.evaluation import METRICS, Metric
 from vaswani_transformer.training.arguments import VaswaniTransformerTrainingArguments
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import training_arguments
@@ -79,11 +78,6 @@ def test_training_refuses_a_schedule_that_was_set_without_warmup(make_trainer):
 @pytest.mark.parametrize(("metric", "greater"), [("sacrebleu", True), ("nll", False), ("eval_loss", False)])
 def test_arguments_know_which_way_a_metric_is_better(tmp_path, metric, greater):
     assert make_arguments(tmp_path, metric_for_best_model=metric).greater_is_better is greater
-
-
-def test_a_metric_says_itself_that_lower_is_better(tmp_path, monkeypatch):
-    monkeypatch.setitem(METRICS, "ter", Metric("TER", lower_is_better=True))
-    assert make_arguments(tmp_path, metric_for_best_model="eval_ter").greater_is_better is False
 
 
 # ---- arguments without effect ----

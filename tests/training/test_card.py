@@ -227,7 +227,7 @@ def test_model_index_holds_every_figure_exactly_with_signature_and_search(folder
     assert [result.metric_type for result in found] == METRICS
     for result in found:
         metric = result.metric_type
-        assert (result.task_type, result.dataset_name, result.dataset_split) == ("translation", "builtin", "test")
+        assert (result.task_type, result.dataset_type, result.dataset_split) == ("translation", "builtin", "test")
         assert result.metric_value == TEST_RESULTS[f"test_{metric}"]
         assert result.metric_args == {
             "signature": TEST_RESULTS[f"test_{metric}_signature"],
@@ -264,7 +264,7 @@ def test_results_of_two_test_sets_are_told_apart(folder):
     text = str(make_card(folder))
     found = [result for result in ModelCard(text).data.eval_results if result.metric_type == "sacrebleu"]
     assert [(result.dataset_name, result.dataset_split, result.metric_value) for result in found] == [
-        ("builtin", "2016", TEST_RESULTS["test_sacrebleu"]),
+        ("builtin, split 2016", "2016", TEST_RESULTS["test_sacrebleu"]),
         ("test.en, test.de", None, 7.25),
     ]
     table = rows(text)
@@ -277,8 +277,8 @@ def test_model_index_names_configuration_and_part_of_the_recipes_own_data(folder
     for config in ("de-en", "fr-en"):
         evaluate(folder, corpus={"dataset": "wmt/wmt14", "dataset_config": config, "split": "validation"})
         (result, *_) = make_card(folder).data.eval_results
-        found = (result.dataset_type, result.dataset_name, result.dataset_config, result.dataset_split)
-        assert found == ("wmt/wmt14", "wmt/wmt14", config, "validation")
+        found = (result.dataset_type, result.dataset_config, result.dataset_split)
+        assert found == ("wmt/wmt14", config, "validation")
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_scores_tell_their_search_and_signatures(folder, search, text):
     card = str(make_card(folder))
     assert rows(card)["`builtin, split test`"][-1] == text
     assert "- chrF: `nrefs:1|nc:6`\n" in card
-    assert "- paper BLEU (tokenised, compounds split): `nrefs:1|tok:moses-de|compounds:split|smooth:none`\n" in card
+    assert "- paper BLEU (tokenised): `nrefs:1|tok:moses-de|compounds:split|smooth:none`\n" in card
 
 
 def test_card_that_cannot_be_read_is_a_warning_after_work_that_is_done(folder, caplog):
@@ -443,4 +443,3 @@ def test_data_set_that_is_a_folder_here_is_no_id_of_the_hub(tmp_path, monkeypatc
     values = {"dataset": "wmt/own", "tokenizer": "wmt/own", "test_corpus": {"dataset": "wmt/wmt14", "split": "test"}}
     cut = {"dataset": "own", "tokenizer": "own", "test_corpus": {"dataset": "wmt/wmt14", "split": "test"}}
     assert cards.without_folders({**values, "test_data": "mine"}) == {**cut, "test_data": "mine"}
-    assert [cards.hub_datasets({"dataset": name}) for name in ("wmt/own", "wmt/wmt14")] == [None, ["wmt/wmt14"]]

@@ -17,6 +17,7 @@ import processes
 import pytest
 import torch
 import train_table3
+from maps import attention_maps
 from measure_speed import describe_speed, measure_speed, synthetic_pairs
 from safetensors.torch import save_file
 from sweep import CHOICES, draw_sweep, format_sweep, sweep
@@ -24,7 +25,6 @@ from tiny import SENTENCES, make_model, strip_white_space
 from toy_language import make_pairs, tiny_recipe
 from train_table3 import BASE, ROWS, format_rows, scaled_recipe, train_rows
 
-from vaswani_transformer.analysis.attention import attention_maps
 from vaswani_transformer.data import TokenBatchSampler
 from vaswani_transformer.evaluation.report import evaluate_model, load_evaluation_set
 from vaswani_transformer.evaluation.translate import translate
@@ -128,15 +128,11 @@ def test_attention_is_drawn_with_its_weights_and_tokens(trained, tiny_tokenizer,
     assert Path("attention.png").read_bytes().startswith(b"\x89PNG")
 
     maps = attention_maps(model, tiny_tokenizer, source, target)
-    for kind, rows, columns in [
-        ("encoder", maps.source_tokens, maps.source_tokens),
-        ("decoder", maps.fed_tokens, maps.fed_tokens),
-        ("cross", maps.predicted_tokens, maps.source_tokens),
-    ]:
+    for kind, (weights, rows, columns) in maps.items():
         panels = [axes for axes in draw_attention(maps, [kind], heads=[1]).axes if axes.images]
         for layer, axes in zip(range(2), panels, strict=True):
             assert axes.get_title() == f"layer {layer}, head 1"
-            np.testing.assert_array_equal(axes.images[0].get_array(), getattr(maps, kind)[layer, 1])
+            np.testing.assert_array_equal(axes.images[0].get_array(), weights[layer, 1])
         assert [label.get_text() for label in axes.get_yticklabels()] == rows
         assert [label.get_text() for label in axes.get_xticklabels()] == columns
 

@@ -8,7 +8,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,7 @@ def load_corpus(
     path, suffix = origin[0], text_suffix(origin[0])
     readers = {".jsonl": _read_json, ".json": _read_json, ".csv": _read_table, ".tsv": _read_table}
     if suffix in readers:
+        _first_of(readers[suffix]((str(path),), languages), str(path))
         return _store(readers[suffix], origin, cache_dir, languages=languages)
     if suffix != ".parquet":
         formats = ", ".join([*readers, ".parquet"])
@@ -118,17 +119,17 @@ def stream_corpus(
     origin = find_origin(files, dataset, languages)
     if isinstance(origin, str):
         if origin == BUILTIN or _is_saved_to_disk(origin):
-            sides = {"source_language": source_language, "target_language": target_language}
-            stored = load_corpus(dataset=origin, split=split, **sides)
+            stored = load_corpus(
+                dataset=origin, split=split, source_language=source_language, target_language=target_language
+            )
             return stored.to_iterable_dataset(num_shards=min(_SHARDS_OF_STORED, len(stored)))
         return _pick(datasets.load_dataset(origin, dataset_config, split=split, streaming=True), languages, origin)
     if len(origin) == 2:
         source, target = origin
+        ((_, num_lines, *_),) = index_aligned(source, target, sys.maxsize)
         is_packed = ".gz" in (source.suffix, target.suffix)  # each shard would decompress all before it
-        shards = index_aligned(source, target, sys.maxsize if is_packed else _LINES_PER_SHARD)
-        if len(shards) > 1:  # parts of one size
-            num_lines = sum(lines for _, lines, *_ in shards)
-            shards = index_aligned(source, target, -(-num_lines // len(shards)))
+        num_shards = 1 if is_packed else -(-num_lines // _LINES_PER_SHARD)
+        shards = index_aligned(source, target, -(-num_lines // num_shards))
         arguments = {"source": str(source), "target": str(target), "shards": shards}
         return datasets.IterableDataset.from_generator(_read_shards, features=_TEXT, gen_kwargs=arguments)
     path, suffix = origin[0], text_suffix(origin[0])
@@ -138,8 +139,8 @@ def stream_corpus(
             "without `streaming`."
         )
     if suffix == ".jsonl":
-        options: dict[str, Any] = {"paths": (str(path),), "languages": languages}
-        next(_read_json(**options))  # refuses wrong columns at once
+        options = {"paths": (str(path),), "languages": languages}
+        _first_of(_read_json((str(path),), languages), str(path))
         return datasets.IterableDataset.from_generator(_read_json, features=_TEXT, gen_kwargs=options)
     stream = datasets.load_dataset("parquet", data_files=str(path), split="train", streaming=True)
     return _pick(stream.reshard(), languages, str(path))
@@ -202,18 +203,17 @@ def existing_file(path: str | Path, name: str) -> Path:
 
 
 def _load_split(name: str, config: str | None, split: str, cache_dir: str | Path | None) -> datasets.Dataset:
-    """One split of a dataset of the Hub, of a folder of data files or of a folder written by `save_to_disk`."""
+    """Load one split of a dataset of the Hub, of a folder of data files or of a folder written by `save_to_disk`."""
     if not _is_saved_to_disk(name):
         return datasets.load_dataset(name, config, split=split, cache_dir=cache_dir and str(cache_dir))
-    if (Path(name) / "dataset_dict.json").is_file():
-        return datasets.Dataset.load_from_disk(str(Path(name, split)))
-    loaded = datasets.Dataset.load_from_disk(name)
-    only = str(loaded.split or "train")
-    if split != only:
+    saved = datasets.load_from_disk(name)
+    if isinstance(saved, datasets.Dataset):
+        saved = {str(saved.split or "train"): saved}
+    if split not in saved:
         raise FileNotFoundError(
-            f"`split` must be {only}, the only one in {name}, got {split}. Pass it, or save a DatasetDict."
+            f"`split` must be one of {', '.join(saved)} in {name}, got {split}. Pass another, or save a DatasetDict."
         )
-    return loaded
+    return saved[split]
 
 
 def _is_saved_to_disk(name: str) -> bool:
@@ -243,9 +243,7 @@ def _select(
         loaded = load()
         for column in loaded.data.columns:  # JSON and Parquet may hold any bytes
             column.validate(full=True)
-    except (datasets.exceptions.DatasetGenerationError, ValueError, OSError) as error:
-        if isinstance(error, OSError) and not Path(origin).is_file():  # of the Hub
-            raise
+    except (datasets.exceptions.DatasetGenerationError, ValueError) as error:
         cause = " ".join(str(error.__cause__ or error).split())
         raise ValueError(
             f"`{origin}` must hold pairs that can be read, got an error: {cause} Correct its files, or what was asked "
@@ -270,11 +268,16 @@ def _select(
 
 def _pick(corpus: Any, languages: tuple[str | None, str | None], origin: str) -> Any:
     """Return a dataset or a stream with the columns `source` and `target` alone."""
-    row = next(iter(corpus), None)
-    if row is None:
-        raise ValueError(f"`{origin}` must hold at least one pair, got none. Check how it was written.")
+    row = _first_of(corpus, origin)
     options = {"names": _find_columns(list(_columns(row)), languages, origin), "origin": origin}
     return corpus.map(_pick_columns, batched=True, fn_kwargs=options, remove_columns=list(row), features=_TEXT)
+
+
+def _first_of(pairs: Iterable[dict[str, Any]], origin: str) -> dict[str, Any]:
+    """Return the first row, which has the right columns; ValueError if there is none."""
+    for row in pairs:
+        return row
+    raise ValueError(f"`{origin}` must hold at least one pair, got none. Check how it was written.")
 
 
 def _pick_columns(rows: dict[str, list[Any]], names: list[str], origin: str) -> dict[str, list[str]]:
@@ -354,28 +357,27 @@ def _read_text(paths: tuple[str, str], **_: Any) -> Iterator[dict[str, str]]:
 
 
 def _read_table(paths: tuple[str], languages: tuple[str | None, str | None], **_: Any) -> Iterator[dict[str, str]]:
-    """Pairs of a CSV or TSV file with a header; quotation marks in TSV are text."""
+    """Yield the pairs of a CSV or TSV file with a header; quotation marks in TSV are text."""
     (path,) = paths
     rows: Any = (line.split("\t") if line else [] for line in read_lines(path))
     if text_suffix(path) == ".csv":
         rows = csv.reader((f"{line}\n" for line in read_lines(path)), strict=True)
-    header, number, num_pairs = None, 0, 0
+    header: list[str] = []
+    number = 0
     try:
         for number, row in enumerate(rows, start=1):  # noqa: B007  # it is the error's
             if not row:  # a blank line
                 continue
-            if header is None:
-                header, places = row, [row.index(name) for name in _find_columns(row, languages, path)]
+            if not header:
+                header = row
+                places = [row.index(name) for name in _find_columns(row, languages, path)]
             elif len(row) != len(header):
                 raise csv.Error(f"{len(row)} columns instead of {len(header)}")
             else:
-                num_pairs += 1
                 yield dict(zip(_TEXT, (row[place] for place in places), strict=True))
     except csv.Error as error:
         line = getattr(rows, "line_num", number)
         raise ValueError(f"`{path}` must be a table, got an error in line {line}: {error}. Correct it.") from error
-    if num_pairs == 0:
-        raise ValueError(f"`{path}` must hold at least one pair, got none. Check how it was written.")
 
 
 def _read_json(paths: tuple[str], languages: tuple[str | None, str | None], **_: Any) -> Iterator[dict[str, str]]:
@@ -385,8 +387,6 @@ def _read_json(paths: tuple[str], languages: tuple[str | None, str | None], **_:
     for place, row in _read_json_rows(path):
         names = names or _find_columns(list(_columns(row)), languages, f"The first row of {path}")
         yield _pick_pair(row, names, path, place)
-    if not names:
-        raise ValueError(f"`{path}` must hold at least one pair, got none. Check how it was written.")
 
 
 def _read_json_rows(path: str) -> Iterator[tuple[str, Any]]:

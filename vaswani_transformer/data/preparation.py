@@ -137,7 +137,8 @@ def check_token_ids(dataset: Any, vocab_size: int, pad_token_id: int | None) -> 
     for row in _rows(dataset):
         for name in names:
             ids = np.asarray(() if row.get(name) is None else row[name])
-            if (wrong := _wrong(ids, name, vocab_size, pad_token_id)).size:
+            wrong = _wrong(ids, name, vocab_size, pad_token_id)
+            if wrong.size:
                 if wrong[0] == pad_token_id:
                     raise ValueError(f"`{name}` must hold no padding, got the id {wrong[0]}. {UNPADDED}")
                 raise ValueError(

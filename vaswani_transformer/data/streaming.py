@@ -153,7 +153,8 @@ class StreamLoader:
         num_workers = state["settings"]["num_workers"]
         self.settings = self._source.settings = replace(self.settings, num_workers=num_workers)
         own, other = asdict(self.settings), state["settings"]
-        if changed := [name for name in own if other.get(name) != own[name]]:
+        changed = [name for name in own if other.get(name) != own[name]]
+        if changed:
             wanted, got = ({name: settings.get(name) for name in changed} for settings in (own, other))
             raise ValueError(
                 f"`state` must be that of a stream dealt out with {wanted}, got one with {got}. Go on with the same "
@@ -242,7 +243,10 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             )
         part.load_state_dict(state.position)
         reads = part.iter(batch_size=_ROWS_PER_READ)
-        while (pool := self._fill(reads, state, reader)) is not None:
+        while True:
+            pool = self._fill(reads, state, reader)
+            if pool is None:
+                return replace(state, epoch=state.epoch + 1, pool=0, position=None)
             rows, report = pool
             if state.num_given == 0:  # else the state comes from a pool that is counted
                 total = state.report + report
@@ -251,7 +255,6 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             for number in range(state.num_given, len(batches)):
                 yield self.collator([rows[row] for row in batches[number]]), replace(state, num_given=number + 1)
             state = replace(state, pool=state.pool + 1, position=part.state_dict(), num_given=0)
-        return replace(state, epoch=state.epoch + 1, pool=0, position=None)
 
     def _fill(
         self, reads: Iterator[Mapping[str, list[Any]]], state: _ReaderState, reader: int

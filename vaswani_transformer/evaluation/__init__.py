@@ -10,21 +10,12 @@ No module is imported here, because they need different extras: `metrics` needs 
 model itself needs.
 """
 
-from typing import NamedTuple
-
-
-class Metric(NamedTuple):
-    """A score of translations: its name for people, and whether a lower one is better."""
-
-    label: str
-    lower_is_better: bool = False
-
-
-METRICS = {  # by their keys in the results of `metrics.score_translations`, in the order of every report
-    "sacrebleu": Metric("sacreBLEU"),
-    "chrf": Metric("chrF"),
-    "paper_bleu": Metric("paper BLEU (tokenised{split})"),
-    "tokenized_bleu": Metric("tokenised BLEU (only for corpora that are tokenised already)"),
+# Names for people by the keys in the results of `metrics.score_translations`, in the order of every report.
+METRICS = {
+    "sacrebleu": "sacreBLEU",
+    "chrf": "chrF",
+    "paper_bleu": "paper BLEU (tokenised)",
+    "tokenized_bleu": "tokenised BLEU (only for corpora that are tokenised already)",
 }
 # What describes a search: keys of results without `test_`, of recipes and of the generation config.
 DECODING = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")

@@ -5,21 +5,16 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import torch
-from huggingface_hub import constants, snapshot_download
-from huggingface_hub.errors import LocalEntryNotFoundError
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils.peft_utils import find_adapter_config_file
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
 from ..cpu_kernels_vaswani_transformer import INT8, is_int8
-from ..files import CONFIG_FILE, RECIPE_FILE, WEIGHTS_FILE, WEIGHTS_INDEX, read_json
+from ..files import WEIGHTS_FILE, WEIGHTS_INDEX, read_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
@@ -52,24 +47,19 @@ def load_for_inference(
     Example:
         >>> model, tokenizer = load_for_inference("runs/quickstart")
     """
-    name_or_path = _found(name_or_path)
+    check_model_path(name_or_path)
     if find_adapter_config_file(str(name_or_path)) is not None:  # transformers loads the model that it names
         raise ValueError(
             f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into its model first "
             "(merge_and_unload, then save_pretrained), and pass that folder."
         )
-    folder = Path(name_or_path)
-    if (folder / RECIPE_FILE).is_file() and not (folder / CONFIG_FILE).is_file():
-        raise ValueError(
-            f"`model` must be a finished model, got the run in {folder}, which was stopped. Let it finish with "
-            "`train --resume`, or pass one of its folders checkpoint-*."
-        )
     kind = VaswaniTransformerConfig.get_config_dict(str(name_or_path))[0].get("model_type")
     if kind != VaswaniTransformerConfig.model_type:
         raise ValueError(
-            f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {kind!r} in {name_or_path}. Use "
-            "transformers for other architectures."
+            f"`model_type` must be {VaswaniTransformerConfig.model_type}, got {kind!r} in {name_or_path}. Pass "
+            "the folder of a finished training, or use transformers for other architectures."
         )
+    folder = Path(name_or_path)
     if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():
         shard_names(folder / WEIGHTS_INDEX)
     options: dict[str, Any] = {"quantization_config": {"quant_method": INT8}} if int8 else {}
@@ -109,25 +99,6 @@ def check_model_path(name_or_path: str | Path) -> None:
             f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the "
             "path. (A model is looked up on the Hub only if no folder has its owner's name.)"
         )
-
-
-def _found(name_or_path: str | Path) -> str:
-    """Return the folder of a model or its id; offline the cached download, as transformers retries long."""
-    check_model_path(name_or_path)
-    hub = urlsplit(constants.ENDPOINT)
-    if Path(name_or_path).is_dir() or constants.is_offline_mode() or getproxies():
-        return str(name_or_path)
-    try:
-        socket.create_connection((hub.hostname, hub.port or {"http": 80}.get(hub.scheme, 443)), timeout=3).close()
-    except OSError as error:
-        try:
-            return str(snapshot_download(str(name_or_path), local_files_only=True))
-        except LocalEntryNotFoundError:
-            raise FileNotFoundError(
-                f"`model` must be a folder or a model of the Hub, got {name_or_path}, which is neither here nor in "
-                f"the cache, and {constants.ENDPOINT} cannot be reached ({error}). Check the name and the connection."
-            ) from None
-    return str(name_or_path)
 
 
 def shard_names(index: Path) -> dict[str, str]:

@@ -101,8 +101,10 @@ def score_translations(
     for metric, (score, signature) in found.items():
         scores[metric] = score
         scores[f"{metric}_signature"] = signature
-    lengths = {"hypothesis_length": whole.sys_len, "reference_length": whole.ref_len}
-    return {**scores, "brevity_penalty": whole.bp, **lengths}
+    scores["brevity_penalty"] = whole.bp
+    scores["hypothesis_length"] = whole.sys_len
+    scores["reference_length"] = whole.ref_len
+    return scores
 
 
 def make_sacrebleu(target_language: str | None = None) -> BLEU:
@@ -222,12 +224,10 @@ class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has 
         return evaluate.MetricInfo(
             description="The metrics of `evaluation.METRICS`, each with its signature.",
             citation="Post, 2018, A Call for Clarity in Reporting BLEU Scores; Vaswani et al., 2017, section 6.",
-            inputs_description=score_translations.__doc__,
             features=[
                 datasets.Features({"predictions": text, "references": datasets.Sequence(text)}),
                 datasets.Features({"predictions": text, "references": text}),
             ],
-            reference_urls=["https://github.com/mjpost/sacrebleu", "https://github.com/hplt-project/sacremoses"],
         )
 
     def _compute(
@@ -254,8 +254,7 @@ def make_compute_metrics(
         return tokenizer.batch_decode(ids, skip_special_tokens=True)
 
     def compute_metrics(prediction: EvalPrediction) -> dict[str, float]:
-        ids = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
-        scores = score_translations(decode(ids), decode(prediction.label_ids), target_language)
+        scores = score_translations(decode(prediction.predictions), decode(prediction.label_ids), target_language)
         return {name: scores[name] for name in METRICS if name in scores}
 
     return compute_metrics

@@ -8,7 +8,6 @@ adds. Reading results needs no extra; computing them needs `[eval]`.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from ..files import TEST_RESULTS_FILE, check_outputs, read_json, write_lines
+from ..files import TEST_RESULTS_FILE, check_outputs, read_json, write_json, write_lines
 from ..version import code_version
 from . import DECODING, METRICS
 from .loading import load_for_inference, precision_of
@@ -61,27 +60,26 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     Example:
         >>> load_evaluation_set(dataset="builtin").references[0]
     """
-    from ..data.builtin import check_direction, read_builtin
-    from ..data.corpora import BUILTIN, find_origin, load_corpus
+    from ..data.builtin import read_builtin
+    from ..data.corpora import BUILTIN, load_corpus
 
-    dataset, names = corpus.get("dataset"), ("source_file", "target_file", "pairs_file")
-    first, *others = _several(corpus.pop("target_file", None))
-    corpus["target_file"] = first
-    find_origin({name: corpus.get(name) for name in names}, dataset)
-    origin: dict[str, Any] = {
-        key: str(corpus[key]) for key in (*names, "dataset", "dataset_config") if corpus.get(key) is not None
-    }
-    origin |= {"target_file": [str(file) for file in (first, *others)]} if others else {}
-    origin |= {"split": split} if dataset else {}
-    name = name or describe_corpus(origin)
-    if str(dataset) == BUILTIN:
-        check_direction(corpus.get("source_language"), corpus.get("target_language"))
+    targets = _several(corpus.get("target_file"))
+    rows = [load_corpus(**{**corpus, "target_file": file}, split=split) for file in targets]
+    sources = list(rows[0]["source"])
+    references: list[Sequence[str]] = list(zip(*(each["target"] for each in rows), strict=True))
+    if str(corpus.get("dataset")) == BUILTIN:
         sentences = dict(read_builtin(split))
-        return EvaluationSet(name, list(sentences), list(sentences.values()), corpus=origin)
-    rows = load_corpus(split=split, **corpus)
-    sets = [rows, *(load_corpus(split=split, **{**corpus, "target_file": file}) for file in others)]
-    references = list(zip(*(each["target"] for each in sets), strict=True)) if others else list(rows["target"])
-    return EvaluationSet(name, list(rows["source"]), references, corpus=origin)
+        sources, references = list(sentences), list(sentences.values())
+    origin: dict[str, Any] = {}
+    corpus["target_file"] = targets[0]
+    for key in ("source_file", "target_file", "pairs_file", "dataset", "dataset_config"):
+        if corpus.get(key) is not None:
+            origin[key] = str(corpus[key])
+    if len(targets) > 1:
+        origin["target_file"] = [str(file) for file in targets]
+    if "dataset" in origin:
+        origin["split"] = split
+    return EvaluationSet(name or describe_corpus(origin), sources, references, corpus=origin)
 
 
 def describe_corpus(corpus: Mapping[str, Any]) -> str:
@@ -98,20 +96,20 @@ def evaluate_to_files(
     model: str | Path,
     corpus: Mapping[str, Any],
     *,
-    results_file: str | Path | None = None,
     translations_file: str | Path | None = None,
     device: str | torch.device | None = None,
     int8: bool = False,
     bf16: bool = False,
     **options: Any,
-) -> tuple[dict[str, Any], str | Path | None]:
-    """Evaluates a saved model and writes the results, and the translations if they are asked for.
+) -> tuple[dict[str, Any], Path | None]:
+    """Evaluate a saved model and write the results, and the translations if they are asked for.
+
+    The results go into test_results.json in the model's folder, or into test_results_NAME.json if that file holds
+    another test set. A model on the Hub gets no file.
 
     Args:
         model: Folder of a model, or its id on the Hub.
         corpus: Arguments of `load_evaluation_set`; languages that it does not name are the model's.
-        results_file: Where the results go; None is test_results.json in the model's folder. If that file holds another
-            test set, the new file has this test set's name. A model on the Hub gets no file.
         translations_file: Where the translations go, one a line; None is no file.
         device: Where the model runs; None means a GPU if there is one.
         int8: Whether to round the weights to int8; results say so as `test_precision`.
@@ -125,16 +123,17 @@ def evaluate_to_files(
         ValueError: An output cannot be written, or would replace another file or the results of another test set.
     """
     inputs = [corpus.get(name) for name in ("source_file", "pairs_file")] + _several(corpus.get("target_file"))
-    check_outputs({"translations": translations_file, "results": results_file}, inputs)
+    check_outputs({"translations": translations_file}, inputs)
     loaded, tokenizer = load_for_inference(model, device=device, int8=int8, bf16=bf16)
     languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
-    if results_file is None and Path(model).is_dir():
+    results_file = None
+    if Path(model).is_dir():
         results_file = _results_file(Path(model), test_set.name)
         check_outputs({"translations": translations_file, "results": results_file}, inputs)
     results, translations = evaluate_model(loaded, tokenizer, test_set, **options)
     if results_file is not None:
-        write_lines(json.dumps(results, indent=2, ensure_ascii=False).split("\n"), results_file)
+        write_json(results_file, results)
     if translations_file is not None:
         write_lines(translations, translations_file)
     return results, results_file
@@ -145,11 +144,12 @@ def _results_file(folder: Path, name: str) -> Path:
     short = re.sub(r"[^\w.-]+", "-", "-".join(part.rpartition("/")[2] for part in name.split(", ")))
     for file in (TEST_RESULTS_FILE, f"test_results_{short}.json"):
         path = folder / file
-        if not path.is_file() or (earlier := read_json(path).get("test_data", name)) == name:
+        earlier = read_json(path).get("test_data", name) if path.is_file() else name
+        if earlier == name:
             return path
     raise ValueError(
-        f"`results` must be given: {path} holds the results of {earlier}, which would be lost. Name another file, or "
-        "that one to replace it."
+        f"`name` must be given: {path} holds the results of {earlier}, which would be lost. Name this test "
+        "set, or delete that file."
     )
 
 
@@ -230,9 +230,8 @@ def format_report(results: dict[str, Any]) -> str:
 
 
 def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
-    """Names for people of the metrics in results, by their keys without `test_`, in the order of the report."""
-    split = ", compounds split" if "|compounds:split|" in results.get("test_paper_bleu_signature", "") else ""
-    return {name: metric.label.format(split=split) for name, metric in METRICS.items() if f"test_{name}" in results}
+    """Return the names for people of the metrics in results, by their keys without `test_`."""
+    return {name: label for name, label in METRICS.items() if f"test_{name}" in results}
 
 
 def describe_search(results: Mapping[str, Any]) -> str:
@@ -241,7 +240,8 @@ def describe_search(results: Mapping[str, Any]) -> str:
     formula = f"(({offset:g} + length) / {offset + 1:g})^{alpha}" if offset else f"length^{alpha}"
     limit = f"max_length {results.get('test_max_length')}"
     for name, end in (("max_new_tokens", "tokens"), ("max_new_tokens_over_source", "tokens over the source")):
-        if (number := results.get(f"test_{name}")) is not None:
+        number = results.get(f"test_{name}")
+        if number is not None:
             limit = f"at most {number} {end}"
     beams = results["test_num_beams"]
     precision = f"{results['test_precision']}, " if "test_precision" in results else ""

@@ -11,7 +11,6 @@ import torch
 from transformers import Seq2SeqTrainingArguments
 from transformers.utils import logging
 
-from ..evaluation import METRICS
 from .recipes import Recipe
 
 logger = logging.get_logger(__name__)
@@ -80,8 +79,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     def __post_init__(self) -> None:
         """Checks the warm-up, then lets transformers derive the rest."""
         self.get_warmup_steps(num_training_steps=1)
-        falling = ("nll", "perplexity", *(name for name, metric in METRICS.items() if metric.lower_is_better))
-        if self.greater_is_better is None and (self.metric_for_best_model or "").endswith(falling):
+        if self.greater_is_better is None and (self.metric_for_best_model or "").endswith(("nll", "perplexity")):
             self.greater_is_better = False
         super().__post_init__()
 

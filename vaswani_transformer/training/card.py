@@ -53,8 +53,8 @@ def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
     folder = Path(folder)
     name = Path(model_id or folder.resolve()).name
     recipe = Recipe.load(folder)
-    results = read_json(folder / TRAIN_RESULTS_FILE)
-    tests = [read_json(path) for path in sorted(folder.glob(TEST_RESULTS_PATTERN))]
+    results = without_folders(read_json(folder / TRAIN_RESULTS_FILE))
+    tests = [without_folders(read_json(path)) for path in sorted(folder.glob(TEST_RESULTS_PATTERN))]
     data = without_folders(recipe.data_arguments("train") or {})
     metrics: dict[str, str] = {}
     signatures: list[str] = []
@@ -65,7 +65,7 @@ def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
     card: ModelCard = ModelCard.from_template(
         ModelCardData(
             language=[language for language in (recipe.source_language, recipe.target_language) if language] or None,
-            datasets=hub_datasets(data),
+            datasets=[data["dataset"]] if is_hub_id(data.get("dataset", "")) else None,
             library_name="transformers",
             pipeline_tag="translation",
             tags=["vaswani_transformer", "attention-is-all-you-need"],
@@ -81,22 +81,18 @@ def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
         recipe_file=_recipe_file(recipe),
         results=results,
         metrics=metrics,
-        tests=[{**test, "name": test_name(test), "search": describe_search(test)} for test in tests],
+        tests=[{**test, "search": describe_search(test)} for test in tests],
         signatures=dict.fromkeys(signatures),
         data=_data_names(data),
-        dropped=", ".join(f"{count:,} {rule}" for rule, count in results["train_dropped_pairs"].items() if count),
-        weights=_weights(results),
         validation=describe_validation(recipe, results, "last"),
         average_validation=describe_validation(recipe, results, "average"),
         picture=CURVES_FILE if (folder / CURVES_FILE).is_file() else None,
-        is_bf16=results.get("train_device", "").endswith("bfloat16"),
     )
     path = folder / CARD_FILE
     if path.exists():
-        own = card.data.to_dict()
+        known = card.data.to_dict().keys() - {"tags"} | {"model-index"}
         earlier = ModelCard.load(path).data.to_dict()
-        add_metadata(card, {"tags": earlier.pop("tags", None)})
-        add_metadata(card, {key: value for key, value in earlier.items() if key not in (*own, "model-index")})
+        add_metadata(card, {key: value for key, value in earlier.items() if key not in known})
     return card
 
 
@@ -141,8 +137,10 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
         is_path |= name in ("dataset", "tokenizer") and isinstance(value, str) and not is_hub_id(value)
         return Path(value).name if is_path and isinstance(value, str) else value
 
-    named = {"test_data": test_name(values)} if "test_corpus" in values else {}
-    return {name: cut(name, value) for name, value in {**values, **named}.items()}
+    shortened = {name: cut(name, value) for name, value in values.items()}
+    if "test_corpus" in values and values["test_data"] == describe_corpus(values["test_corpus"]):
+        shortened["test_data"] = describe_corpus(shortened["test_corpus"])
+    return shortened
 
 
 def _recipe_file(recipe: Recipe) -> str:
@@ -163,21 +161,6 @@ def _data_names(data: Mapping[str, Any]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _weights(results: Mapping[str, Any]) -> str:
-    """Which weights the final model has."""
-    if results["best_checkpoint"]:
-        return f"those of the best checkpoint, `{Path(results['best_checkpoint']).name}`"
-    if results["num_averaged_snapshots"]:
-        return f"the mean of the last {results['num_averaged_snapshots']} snapshots"
-    return "those of the last update"
-
-
-def hub_datasets(data: Mapping[str, Any]) -> list[str] | None:
-    """The Hub's id of training or test data, by which the Hub links the model to them; None for other data."""
-    name = data.get("dataset", "")
-    return [name] if is_hub_id(name) else None
-
-
 def describe_validation(recipe: Recipe, results: Mapping[str, Any], which: str) -> str:
     """Figures of the validation "last", "best" or "average" in a run's results; "" for none."""
     figures = {name: results.get(f"{which}_eval_{name}") for name in ("perplexity", "nll", "loss", *METRICS)}
@@ -185,22 +168,9 @@ def describe_validation(recipe: Recipe, results: Mapping[str, Any], which: str) 
     return f"{text} ({recipe.validation_search})" if any(figures[name] is not None for name in METRICS) else text
 
 
-# ---- test sets ----
-
-
-def test_name(test: Mapping[str, Any]) -> str:
-    """The name that the user gave a test set, else its files or data set."""
-    corpus: dict[str, str] = test["test_corpus"]
-    given: str = test["test_data"]
-    return given if given != describe_corpus(corpus) else describe_corpus(without_folders(corpus))
-
-
 def _eval_results(test: Mapping[str, Any]) -> Iterator[EvalResult]:
-    """Test results for a card's `model-index`, every figure as it was measured."""
-    corpus = without_folders(test["test_corpus"])
-    name = test_name(test)
-    if name == describe_corpus(corpus):
-        name = corpus.get("dataset", name)
+    """Yield test results for a card's `model-index`, every figure as it was measured."""
+    corpus, name = test["test_corpus"], test["test_data"]
     for metric, label in metric_names(test).items():
         yield EvalResult(
             task_type="translation",

@@ -8,18 +8,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-import yaml
-from huggingface_hub import (
-    CommitInfo,
-    CommitOperationAdd,
-    CommitOperationDelete,
-    EvalResultEntry,
-    HfApi,
-    ModelCard,
-    eval_result_entries_to_yaml,
-)
+from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelete, HfApi, ModelCard
 from huggingface_hub.errors import HfHubHTTPError
-from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # its `__all__` is incomplete
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
@@ -37,11 +27,10 @@ from ..files import (
     json_text,
     read_json,
 )
-from ..version import __version__
-from .card import hub_datasets, refresh_card, without_folders
+from .card import refresh_card, without_folders
 
 _PUBLISHED = tuple(file.name for file in RUN_FILES if file.on_hub)
-_EVAL_RESULTS = ".eval_results/vaswani_transformer.yaml"
+_DELETED = (*_PUBLISHED, ".eval_results/vaswani_transformer.yaml")  # 0.2.0 wrote the last one
 
 
 def push_model(
@@ -79,20 +68,21 @@ def push_model(
     """
     folder = Path(model)
     needed = [CONFIG_FILE, *TOKENIZER_FILES, "model*.safetensors", CARD_FILE]
-    if missing := [name for name in needed if not any(folder.glob(name))]:
+    missing = [name for name in needed if not any(folder.glob(name))]
+    if missing:
         raise FileNotFoundError(
             f"`model` must be the folder of a whole model with its card, got {folder} without {missing[0]}. Let the "
             f"training finish. `average` and other trainers write no {CARD_FILE}: write it yourself "
             "(https://huggingface.co/docs/hub/model-cards), or call trainer.create_model_card()."
         )
-    api = HfApi(token=token, library_name="vaswani_transformer", library_version=__version__)
-    if (kind := read_json(folder / CONFIG_FILE).get("model_type")) != VaswaniTransformerConfig.model_type:
+    kind = read_json(folder / CONFIG_FILE).get("model_type")
+    if kind != VaswaniTransformerConfig.model_type:
         raise ValueError(
             f"`model` must be a model of this package, got {folder} with one of type {kind!r}. Upload a Marian export "
             f"with `hf upload {repo_id} {folder}`."
         )
-    validate_repo_id(repo_id)
     ModelCard.load(folder / CARD_FILE).validate()
+    api = HfApi(token=token)
     repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id  # with its owner
     if private and not api.model_info(repo_id).private:
         raise ValueError(
@@ -147,20 +137,19 @@ def upload(api: HfApi, folder: Path, repo_id: str, message: str | None, revision
     A generated card is written again: its example loads the model from the repo.
     """
     refresh_card(folder, repo_id)
-    added = [_addition(path) for path in published_files(folder)] + _eval_results(folder)
+    added = [_addition(path) for path in published_files(folder)]
     if revision is not None:
         api.create_branch(repo_id, branch=revision, exist_ok=True)
     names = {each.path_in_repo for each in added}
-    patterns = (*_PUBLISHED, _EVAL_RESULTS)
     outdated = [
-        name
+        CommitOperationDelete(name)
         for name in api.list_repo_files(repo_id, revision=revision)
         if name not in names
-        and any(fnmatch(name, pattern) and name.count("/") == pattern.count("/") for pattern in patterns)
+        and any(fnmatch(name, pattern) and name.count("/") == pattern.count("/") for pattern in _DELETED)
     ]
     return api.create_commit(
         repo_id,
-        added + [CommitOperationDelete(name) for name in outdated],
+        added + outdated,
         commit_message=message or "Upload translation model",
         revision=revision,
     )
@@ -175,18 +164,6 @@ def _code(folder: Path) -> set[Path]:
     ]
     files = {folder / f"{place.split('.')[0]}.py" for place in places}
     return files.union(*(map(Path, get_relative_import_files(path)) for path in files))
-
-
-def _eval_results(folder: Path) -> list[CommitOperationAdd]:
-    """Scores on test sets of the Hub, in the file that the Hub's pages and leaderboards read."""
-    entries = []
-    for file in sorted(folder.glob(TEST_RESULTS_PATTERN)):
-        test = read_json(file)
-        if ids := hub_datasets(test.get("test_corpus", {})):
-            task, notes = test["test_corpus"].get("dataset_config", "default"), test["test_sacrebleu_signature"]
-            entries.append(EvalResultEntry(ids[0], task, test["test_sacrebleu"], notes=f"sacreBLEU {notes}"))
-    content = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False).encode()
-    return [CommitOperationAdd(_EVAL_RESULTS, content)] if entries else []
 
 
 def _addition(path: Path) -> CommitOperationAdd:
