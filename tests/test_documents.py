@@ -56,12 +56,6 @@ ${count}
 """.splitlines()
 
 
-@pytest.fixture(autouse=True)
-def plain_rule(monkeypatch):
-    """The rule that travels with a model, whether `sentencex` is installed or not."""
-    monkeypatch.setattr(code, "_segmenter", lambda: None)
-
-
 @pytest.fixture
 def saying(checkpoint, monkeypatch):
     """Makes a pipeline whose model says what a function of the text does, and the list of texts that it saw."""
@@ -224,24 +218,6 @@ def test_splitting_takes_time_by_length_alone(text):
     start = time.process_time()
     assert "".join(split_text(text)) == text
     assert time.process_time() - start < 5  # seconds; the square of the length would take hours
-
-
-def test_installed_splitter_is_used_with_the_models_language(monkeypatch):
-    asked = []
-    monkeypatch.setattr(
-        code, "_segmenter", lambda: lambda language, text: asked.append(language) or [text[:3], text[3:]]
-    )
-    assert split_text("ab cd", "fr") == split_text("ab cd", "fr_CA") == ["", "ab", " ", "cd", ""]
-    assert asked == ["fr", "fr"]
-    assert split_text("ab cd") == ["", "ab cd", ""]  # of an unknown language
-
-
-def test_sentencex_makes_up_the_line_again_also_where_it_would_panic(monkeypatch):
-    sentencex = pytest.importorskip("sentencex", reason="the extra `documents` is not installed")
-    monkeypatch.setattr(code, "_segmenter", lambda: sentencex.segment)
-    odd = ["Plan A\xa0. A dog runs.", "A\u202f. B", "A\u3000. B", "A \ud83d runs. B", "a\t\x85b"]
-    for line in [line for text in random_texts(200) for line in text.splitlines()] + odd:
-        assert "".join(code._sentences(line, "en")) == line
 
 
 # ---- the pipeline ----

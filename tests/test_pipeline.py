@@ -242,10 +242,6 @@ def test_a_tokenizer_that_needs_languages_gets_them(tiny_tokenizer, translate):
     assert told("A dog.", src_lang="en", tgt_lang="de") == translate("en de A dog.")
 
 
-def test_arguments_of_version_4_have_no_effect_and_are_named_once(checkpoint, translate, caplog):
-    text = "A dog runs."
-    expected = translate(text)
-    old = {"truncation": True, "clean_up_tokenization_spaces": True}
-    for _ in range(2):
-        assert pipeline("translation", model=str(checkpoint), **old)(text, **old) == expected
-    assert caplog.text.count("truncation, clean_up_tokenization_spaces: arguments of the pipeline of") == 1
+def test_arguments_that_nothing_takes_are_refused_by_name(translate):
+    with pytest.raises(ValueError, match="not used by the model.*truncation"):
+        translate("A dog runs.", truncation=True)

@@ -13,7 +13,6 @@ import functools
 import logging
 import platform
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,12 @@ import torch
 from torch import nn
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
-from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING, AUTO_QUANTIZER_MAPPING
-from transformers.quantizers.base import HfQuantizer
-from transformers.utils.quantization_config import QuantizationConfigMixin
 
 logger = logging.getLogger(__name__)
 
 _FEWEST_PRODUCTS = 2**21  # N * I * O; below, the call costs more than it saves
 _SMALLEST_PACKED = {"AVX512": 1, "AVX2": 2**18}  # I * O; MKL is faster with less
 _STEPS = 2**16  # a random number has 16 bits
-INT8 = "vaswani_int8"  # the `quant_method` of a quantization config
 
 
 class Linear(nn.Linear):
@@ -257,7 +252,7 @@ class Int8Embedding(nn.Module):
 
 
 def to_int8(model: nn.Module) -> None:
-    """Replaces linear layers and the embeddings of tokens by their counterparts in int8."""
+    """Replaces linear layers and the embeddings of tokens of a model in fp32, on the CPU, by their counterparts."""
     made: dict[Any, nn.Module] = {}  # tied weights are rounded once
     layer: Any
     for parent in list(model.modules()):
@@ -273,42 +268,5 @@ def to_int8(model: nn.Module) -> None:
 
 
 def is_int8(model: Any) -> bool:
-    """True for a model that was loaded in int8."""
-    return getattr(model, "quantization_method", None) == INT8
-
-
-@dataclass
-class Int8Config(QuantizationConfigMixin):
-    """Config of `from_pretrained(..., quantization_config={"quant_method": "vaswani_int8"})`."""
-
-    quant_method: Any = INT8
-
-
-class Int8Quantizer(HfQuantizer):
-    """Loads our models in int8, for inference on CPUs."""
-
-    def validate_environment(self, *args: Any, device_map: Any = None, **kwargs: Any) -> None:
-        """Raises ValueError for another device than the CPU."""
-        devices = device_map.values() if isinstance(device_map, dict) else [device_map or "cpu"]
-        if any(str(device) != "cpu" for device in devices):
-            raise ValueError(f"`device_map` must be cpu for int8, got {device_map}. Use bfloat16 on a GPU.")
-
-    def update_dtype(self, dtype: torch.dtype) -> torch.dtype:
-        """fp32, which all that is not in int8 is computed in."""
-        return torch.float32
-
-    def _process_model_after_weight_loading(self, model: Any, **kwargs: Any) -> Any:
-        model._to_int8()  # of the copy of this code that the model comes with
-        return model
-
-    def is_serializable(self) -> bool:
-        """False: the packed weights are of this CPU."""
-        return False
-
-    @property
-    def is_trainable(self) -> bool:
-        """False: int8 has no gradients."""
-        return False
-
-
-AUTO_QUANTIZATION_CONFIG_MAPPING[INT8], AUTO_QUANTIZER_MAPPING[INT8] = Int8Config, Int8Quantizer
+    """True for a model whose weights `to_int8` rounded."""
+    return isinstance(getattr(model, "lm_head", None), Int8Linear)

@@ -9,8 +9,7 @@ Shapes: B sentences of the batch, A of them still searched, N beams, C candidate
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ _STEPS_BETWEEN_LOOKS = 8  # on a device, where each is a wait
 # The rest of a batch is copied when at most this share of it is still searched; of a device it means a new graph, too.
 _WORTH_DROPPING, _WORTH_DROPPING_ON_DEVICE = 0.75, 0.25
 _CAPTURING = threading.Lock()  # torch captures one graph at a time
-_OF_THREAD = threading.local()  # `stopped`, an event that ends its searches; `captured`, by device: stream, last graph
+_OF_THREAD = threading.local()  # `captured`, by device: stream, last graph
 _CACHES = {"cache", "past_key_values"}  # names since transformers 5.24, and before
 _ARGUMENTS = {"attention_mask", "encoder_outputs", "inputs_embeds", "logits_to_keep", "use_cache", *_CACHES}
 
@@ -173,10 +172,7 @@ class Search:
         """Searches all sentences to their ends; a GPU replays the second step of each shape in place of the next."""
         session, advance, num_alike = self._task.session, self._advance, 0
         share = _WORTH_DROPPING_ON_DEVICE if session.is_static else _WORTH_DROPPING
-        stopped = getattr(_OF_THREAD, "stopped", threading.Event())
         for step in range(1, self._num_steps + 1):
-            if stopped.is_set():
-                raise KeyboardInterrupt
             if session.make_room():
                 advance, num_alike = self._advance, 0
             elif num_alike == 1 and can_capture(session.device) and not self._task.processors:
@@ -334,27 +330,6 @@ class GreedySearch(Search):
         tokens = torch.cat([part.indices for part in best]).masked_fill(~is_open, self._padding)
         self._tokens.copy_(tokens)
         self._is_open &= ~self._task.ended(tokens, self._limits, self._length).squeeze(1)
-
-
-def two_at_a_time(compute: Callable[[Any], Any], batches: Sequence[Any]) -> Iterator[Any]:
-    """Computes each batch, in order, in two threads, each with half of torch's.
-
-    After an error, also Ctrl-C, the other search ends at its next step. Small products
-    gain little from more threads, and wait long for those that a busy machine does not run.
-    """
-    num_threads, stopped = torch.get_num_threads(), threading.Event()
-
-    def start() -> None:
-        torch.set_num_threads(num_threads // 2)
-        _OF_THREAD.stopped = stopped
-
-    pool = ThreadPoolExecutor(2, initializer=start)
-    try:
-        yield from pool.map(compute, batches)
-    finally:
-        stopped.set()
-        pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(num_threads)  # of threads that start later, too
 
 
 def can_capture(device: torch.device) -> bool:

@@ -12,7 +12,7 @@ Shapes: B sentences, N beams, T target length.
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -23,8 +23,7 @@ from transformers.generation.utils import GenerateBeamEncoderDecoderOutput, Gene
 from transformers.utils import logging
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
-from .decoder_session_vaswani_transformer import is_plain, is_watched
-from .fast_search_vaswani_transformer import BeamSearch, GreedySearch, SearchTask, can_search, two_at_a_time
+from .fast_search_vaswani_transformer import BeamSearch, GreedySearch, SearchTask, can_search
 from .search_vaswani_transformer import (
     GNMT_OFFSET,
     NEVER_POSITIVE,
@@ -39,8 +38,6 @@ from .search_vaswani_transformer import (
 )
 
 logger = logging.get_logger(__name__)
-
-_FEWEST_TEXTS = 16  # of a batch, on average; with fewer, two threads wait for each other's Python
 
 
 @contextlib.contextmanager
@@ -138,26 +135,6 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         if hasattr(own, "max_new_tokens_over_source") and own.num_beams is None and not own.do_sample:
             own.num_beams = PAPER_BEAMS
             own.length_penalty = PAPER_ALPHA if own.length_penalty is None else own.length_penalty
-
-    def side_by_side(self, options: Any, compute: Callable[[Any], Any], batches: Sequence[Any]) -> Iterator[Any]:
-        """Results of `compute`, which calls `generate` with these options, for each batch, in order.
-
-        Two batches at a time where they cannot disturb each other; the last of an odd number has all threads.
-        """
-        is_worth_it = torch.get_num_threads() > 1 and sum(map(len, batches)) >= _FEWEST_TEXTS * len(batches)
-        num_shared = len(batches) // 2 * 2 if is_worth_it and self._can_search_side_by_side(options) else 0
-        if num_shared:
-            yield from two_at_a_time(compute, batches[:num_shared])
-        yield from map(compute, batches[num_shared:])
-
-    def _can_search_side_by_side(self, options: dict[str, Any]) -> bool:
-        """True on a CPU, in fp32, where no processor, criterion, streamer, hook or random number sees the order."""
-        model: Any = self
-        samples = options.get("do_sample", self.generation_config.do_sample)
-        with torch.no_grad():
-            is_usual = model.device.type == "cpu" and model.dtype == torch.float32 and is_plain(model)
-        is_usual = is_usual and not (samples or any(map(is_watched, model.modules())) or "generate" in model.__dict__)
-        return is_usual and all(value is None or isinstance(value, (int, float)) for value in options.values())
 
     def _prepare_generation_config(self, generation_config: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Decides whether the limit over the source holds for this call; checks it and the length penalty."""

@@ -27,7 +27,7 @@ from transformers.utils.generic import TransformersKwargs, can_return_tuple, mer
 from transformers.utils.output_capturing import OutputRecorder, capture_outputs
 
 from .configuration_vaswani_transformer import VaswaniTransformerConfig
-from .cpu_kernels_vaswani_transformer import Dropout, Linear, to_int8
+from .cpu_kernels_vaswani_transformer import Dropout, Linear, is_int8
 from .decoder_session_vaswani_transformer import DecoderProjections
 from .generation_vaswani_transformer import VaswaniTransformerGenerationMixin
 from .loss_vaswani_transformer import (
@@ -378,6 +378,10 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         """As in transformers, from safetensors only; keeps what did not fit for `check_loaded_weights`."""
         kwargs.setdefault("use_safetensors", True)
+        if kwargs.get("quantization_config") == {"quant_method": "vaswani_int8"}:  # of 0.2.0
+            raise ValueError(
+                "int8 is an option of `load_for_inference` since 0.3.0: load_for_inference(..., int8=True)."
+            )
         model, info = cast(Any, super().from_pretrained(*args, output_loading_info=True, **kwargs))
         own = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}  # tied ones by one name
         missing, unexpected = own.intersection(info["missing_keys"]), info["unexpected_keys"]
@@ -406,9 +410,6 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
                 f"{num_entries}. Use the tokenizer that was saved with this model, or call "
                 "model.resize_token_embeddings(len(tokenizer)) and train the new entries."
             )
-
-    def _to_int8(self) -> None:
-        to_int8(self)
 
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
@@ -740,7 +741,12 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json.
 
         A tied model becomes an untied one if its embeddings differ, as after peft merged trained copies.
+
+        Raises:
+            ValueError: The model is in int8, which is of this CPU.
         """
+        if is_int8(self):
+            raise ValueError("A model in int8 cannot be saved. Load it without `int8` to save it.")
         tied = ("shared.weight", "embed_tokens.weight", "lm_head.weight")
         parameters = self.named_parameters(remove_duplicate=False)
         embeddings = {parameter for name, parameter in parameters if name.endswith(tied)}

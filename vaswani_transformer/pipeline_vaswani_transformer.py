@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pipeline("translation")`: text in, text out; and the way of many sentences through any engine."""
 
-import functools
 import html
 import itertools
 import re
@@ -16,6 +15,7 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, Pipeline, pipelines
 from transformers.utils import logging
 
+from .cpu_kernels_vaswani_transformer import is_int8
 from .generation_vaswani_transformer import without_cudnn_attention
 
 logger = logging.get_logger(__name__)
@@ -30,7 +30,6 @@ _TOKENS_PER_BATCH = 4096  # padded source tokens
 _SENTENCES_PER_BATCH = 128  # at most, however short
 _IN_ORDER = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}  # see the texts' places
 
-_OF_VERSION_4 = ("truncation", "return_tensors", "return_text", "clean_up_tokenization_spaces")  # its own arguments
 _SPACES = ("\u0120", "\u2581")  # in front of a word's first token, by byte-level and SentencePiece vocabularies
 _PAIR_TASK = re.compile(r"translation_([\w-]+)_to_([\w-]+)")
 
@@ -89,14 +88,13 @@ _KEPT = re.compile(
 )
 
 
-def split_text(text: str, language: str | None = None) -> list[str]:
+def split_text(text: str) -> list[str]:
     """Return an odd number of parts: sentences at odd indices, what lies between them at even ones.
 
-    Joined, the parts are the text. Lines end sentences. Within a line `sentencex` finds them if it is installed and
-    the language is known, otherwise a plain rule. A sentence then ends in a full stop, an exclamation or question mark
-    or an ellipsis before white space and a digit or a letter that is not small, but not behind a number of one or two
-    digits, a single letter or a common abbreviation. It also ends in each full-width full stop, exclamation or
-    question mark.
+    Joined, the parts are the text. Lines end sentences. Within a line a sentence ends in a full stop, an exclamation
+    or question mark or an ellipsis before white space and a digit or a letter that is not small, but not behind a
+    number of one or two digits, a single letter or a common abbreviation. It also ends in each full-width full stop,
+    exclamation or question mark.
 
     "2." in front of a line is the mark of a list if another line begins with "1." or "3."
     """
@@ -109,7 +107,7 @@ def split_text(text: str, language: str | None = None) -> list[str]:
         if number and {int(number[1]) - 1, int(number[1]) + 1} & numbers:
             mark = number
         parts[-1] += mark[0]
-        for sentence in _sentences(line[mark.end() :], language):
+        for sentence in _sentences(line[mark.end() :]):
             found = _SIGNS.split(sentence)
             _add_pieces(parts, found[::2], found[1::2])
     return parts
@@ -194,30 +192,14 @@ def language_of(code: str | None) -> str | None:
     return code and re.split("[-_]", code)[0]
 
 
-@functools.cache
-def _segmenter() -> Any:
-    """Return `segment` of sentencex, or None if it is not installed."""
-    try:
-        from sentencex import segment
-    except ImportError:
-        return None
-    return segment
-
-
-def _sentences(line: str, language: str | None) -> list[str]:
+def _sentences(line: str) -> list[str]:
     """Return the sentences of a line, which they make up."""
-    segment = _segmenter()
-    code = language_of(language)
-    if segment is None or code is None:
-        ends = [0]
-        for found in _BETWEEN.finditer(line):
-            goes_on = found[1] is not None and found[1] != found[1].title()  # Georgian letters are their own titles
-            if not goes_on and not _NO_END.search(line[max(0, found.start() - 12) : found.start()]):
-                ends.append(found.end())
-        ends.append(len(line))
-    else:
-        plain = re.sub(r"[^\S\n]|[\ud800-\udfff]", " ", line)  # it panics at others
-        ends = [0, *itertools.accumulate(map(len, segment(code, plain)))]
+    ends = [0]
+    for found in _BETWEEN.finditer(line):
+        goes_on = found[1] is not None and found[1] != found[1].title()  # Georgian letters are their own titles
+        if not goes_on and not _NO_END.search(line[max(0, found.start() - 12) : found.start()]):
+            ends.append(found.end())
+    ends.append(len(line))
     return [line[start:end] for start, end in itertools.pairwise(ends)]
 
 
@@ -301,7 +283,6 @@ class TextReader:
     """
 
     def __init__(self, tokenizer: Any, source_language: str | None, target_language: str | None, splits: bool) -> None:
-        self._language = source_language
         self._splits = splits
         languages = {language_of(source_language), language_of(target_language)}
         self._knows_capitals = not {"tr", "az", "ka"} & languages  # their capitals are not what Python makes
@@ -322,7 +303,7 @@ class TextReader:
         if not self._splits or self._is_for_the_model(text.lstrip()):
             parts = whole_text(text)
         else:
-            parts = split_text(text, self._language)
+            parts = split_text(text)
         return Document(parts, [self._sentence(each) for each in parts[1::2]])
 
     def _sentence(self, text: str) -> Sentence:
@@ -529,12 +510,8 @@ class TorchEngine:
         return rows
 
     def compute(self, batches: list[list[list[int]]]) -> Iterable[list[list[Hypothesis]]]:
-        """Yield the hypotheses of each row of each batch, best first; on a CPU perhaps two batches at a time."""
-        side_by_side = getattr(self.model, "side_by_side", None)
-        if side_by_side is None:
-            return map(self.translate_batch, batches)
-        found: Iterable[list[list[Hypothesis]]] = side_by_side(self.options, self.translate_batch, batches)
-        return found
+        """Yield the hypotheses of each row of each batch, best first."""
+        return map(self.translate_batch, batches)
 
     @torch.no_grad()
     def translate_batch(self, rows: list[list[int]]) -> list[list[Hypothesis]]:
@@ -722,7 +699,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
     tokenizer: Any
 
     def __init__(self, *args: Any, split_sentences: bool | None = None, **kwargs: Any) -> None:
-        if getattr(kwargs.get("model"), "quantization_method", "") == "vaswani_int8":
+        if is_int8(kwargs.get("model")):
             kwargs.setdefault("device", "cpu")  # whose kernels it has
         super().__init__(*args, **kwargs)
         self._is_ours = hasattr(self.model, "check_loaded_weights")
@@ -735,8 +712,6 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         self, src_lang: str | None = None, tgt_lang: str | None = None, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Return the languages, the arguments of `TorchEngine` and `generate`, and nothing."""
-        if ignored := [name for name in _OF_VERSION_4 if options.pop(name, None) is not None]:
-            logger.warning_once(f"{', '.join(ignored)}: arguments of the pipeline of transformers 4, without effect.")
         source, target = asked.groups() if (asked := _PAIR_TASK.fullmatch(self.task or "")) else (None, None)
         languages = {"src_lang": src_lang or source, "tgt_lang": tgt_lang or target}
         pair = getattr(self.model.config, "language_pair", None)

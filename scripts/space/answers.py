@@ -35,7 +35,7 @@ def answer(model, tokenizer, text, num_best):
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # half characters become "�"
     if not text.strip():
         return {"message": "Type a sentence to translate."}
-    sources = split_text(text, model.config.source_language)[1::2]
+    sources = split_text(text)[1::2]
     if not sources:
         return {"message": "This text has no words to translate."}
     if len(sources) > MAX_SENTENCES:

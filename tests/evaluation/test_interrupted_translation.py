@@ -7,7 +7,6 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-import torch
 
 from vaswani_transformer.evaluation import translate
 from vaswani_transformer.evaluation.translate import translate_file
@@ -91,19 +90,6 @@ def test_interrupted_translation_keeps_the_chunks_before_and_says_how_to_go_on(i
     assert error.__notes__ == [
         f"What is translated is kept in {tmp_path / 'out.part'}: the same command with `resume` goes on."
     ]
-
-
-def test_translation_by_two_threads_goes_on_where_it_stopped(run, interrupted, whole, tmp_path, monkeypatch):
-    monkeypatch.setattr("vaswani_transformer.generation_vaswani_transformer._FEWEST_TEXTS", 1)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        interrupted(4)  # in the second chunk, whichever thread comes first
-        assert (tmp_path / "out.part").read_bytes() == b"".join(whole.splitlines(keepends=True)[:CHUNK])
-        run(resume=True)
-    finally:
-        torch.set_num_threads(threads)
-    assert (tmp_path / "out").read_bytes() == whole
 
 
 def test_translation_interrupted_before_its_first_line_leaves_nothing(interrupted, tmp_path):

@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from transformers.utils.peft_utils import find_adapter_config_file
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..cpu_kernels_vaswani_transformer import INT8, is_int8
+from ..cpu_kernels_vaswani_transformer import is_int8, to_int8
 from ..files import WEIGHTS_FILE, WEIGHTS_INDEX, read_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
@@ -62,8 +62,7 @@ def load_for_inference(
     folder = Path(name_or_path)
     if (folder / WEIGHTS_INDEX).is_file() and not (folder / WEIGHTS_FILE).is_file():
         shard_names(folder / WEIGHTS_INDEX)
-    options: dict[str, Any] = {"quantization_config": {"quant_method": INT8}} if int8 else {}
-    model = VaswaniTransformerForConditionalGeneration.from_pretrained(str(name_or_path), **options)
+    model = VaswaniTransformerForConditionalGeneration.from_pretrained(str(name_or_path))
     model.check_loaded_weights()
     tokenizer = load_tokenizer(name_or_path)
     model.check_tokenizer(tokenizer)
@@ -72,6 +71,8 @@ def load_for_inference(
         raise ValueError(f"`device` must be cpu for `int8`, got {device}. Drop one of them.")
     if bf16 and torch.device(device).type == "cpu":
         raise ValueError(f"`device` must be a GPU for `bf16`, got {device}. Drop one of them.")
+    if int8:
+        to_int8(model.float())
     try:
         return model.to(device, torch.bfloat16 if bf16 else None), tokenizer
     except (AssertionError, RuntimeError) as error:
