@@ -82,13 +82,13 @@ def machine():
     memory = torch.cuda.get_device_properties(0).total_memory / 2**30 if IS_GPU else NO_GPU
     yield {"device": NAME, "GiB": memory, "CUDA": torch.version.cuda or NO_GPU, "cores": os.cpu_count()}
     from vaswani_transformer.analysis.cost import measure_matrix_rate
-    from vaswani_transformer.version import code_version
+    from vaswani_transformer.version import __version__
 
     def rate(precision):
         use_tf32(precision == "tf32")
         return {"TFLOP/s": measure_matrix_rate(torch.device(DEVICE), PRECISIONS[precision]) / 1e12}
 
-    yield {"code": code_version(), "data sheet, bf16": DATA_SHEET or "unknown"}
+    yield {"code": __version__, "data sheet, bf16": DATA_SHEET or "unknown"}
     for precision in PRECISIONS if IS_GPU else ("fp32",):
         yield attempt({"products in": precision}, rate, precision)
     use_tf32(False)
@@ -293,14 +293,14 @@ def prepare(folder, trained):
 
     from vaswani_transformer import data
     from vaswani_transformer.evaluation.loading import load_for_inference
-    from vaswani_transformer.version import code_version
+    from vaswani_transformer.version import __version__
 
     model, tokenizer = load_for_inference(trained, device="cpu")
     model.eval()
     test = data.load_corpus(dataset="builtin", split="test").select(range(COMPARED))
     batch = data.TranslationCollator(tokenizer)(data.tokenize_corpus(test, tokenizer).to_list())
     logits, loss, gradients = outcome(model, batch, "fp32")
-    expected = {"code": code_version(), "torch": torch.__version__, "loss": loss.item(), **translate(model, batch)}
+    expected = {"code": __version__, "torch": torch.__version__, "loss": loss.item(), **translate(model, batch)}
     model.save_pretrained(folder)
     save_file({**batch, "logits": logits, "gradients": gradients}, folder / "expected.safetensors")
     (folder / "expected.json").write_text(json.dumps(expected), encoding="utf-8")

@@ -78,7 +78,7 @@ def author(runs):
     del os.environ["HF_TOKEN"]
     done = {"no token": push("main", "no-token")}
     os.environ["HF_TOKEN"] = "author"
-    done["v1"] = push("v1", "model", "--tag", "v1", "--commit-message", "First")
+    done["v1"] = push("v1", "model", "--tag", "v1")
     done["main"] = push("main", "model")
     done["dev"] = push("dev", "model", "--revision", "dev")
     done["old tag"] = push("dev", "model", "--tag", "v1")

@@ -320,13 +320,6 @@ def test_generation_without_an_end_runs_into_the_limit_and_fills_the_rest_with_0
     assert num_beams == 1 or out.sequences_scores.isfinite().all()
 
 
-def test_positions_that_never_end_are_not_reminded_of(library_log):
-    model = make_model(max_position_embeddings=4)
-    options = {"max_new_tokens": 8, "suppress_tokens": [2], "output_scores": True, **SCORED}
-    assert model.generate(torch.tensor([[5, 2]]), num_beams=1, **options).sequences.shape[1] == 9
-    assert not library_log.records
-
-
 @pytest.mark.slow
 def test_a_source_of_ten_thousand_tokens_is_decoded_whole(tiny_model):
     source = torch.randint(3, 300, (1, 10_000))

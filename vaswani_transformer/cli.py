@@ -15,7 +15,6 @@ import difflib
 import logging
 import os
 import re
-import select
 import shlex
 import sys
 import textwrap
@@ -57,13 +56,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _reader_is_gone() -> bool:
-    """Returns True if nobody reads our output any more; a pipe to a process of our own may break, too."""
+    """Return True if nobody reads our output any more; a pipe to a process of our own may break, too."""
     try:
-        poll = select.poll()
-        poll.register(sys.stdout.fileno(), 0)
-        return bool(poll.poll(0))
-    except (AttributeError, OSError, ValueError):  # no such call on this system, or no such file
+        sys.stdout.flush()
+    except BrokenPipeError:
         return True
+    return False
 
 
 def is_main_process() -> bool:
@@ -146,12 +144,11 @@ def _has_run(args: argparse.Namespace) -> bool:
 
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
     """Return the recipe of --recipe, the resumed run's own, or the paper's, with the values given as options."""
-    from .training.recipes import LAID_OUT, OLD_NAMES, Recipe, get_recipe, parse_value, with_new_names
+    from .training.recipes import LAID_OUT, Recipe, get_recipe, parse_value
 
-    names = {*Recipe.__dataclass_fields__, *OLD_NAMES}
-    options = with_new_names({name: value for name, value in vars(args).items() if name in names})
     given = {}
-    for name, value in options.items():
+    for name in Recipe.__dataclass_fields__.keys() & vars(args).keys():
+        value = getattr(args, name)
         is_single = isinstance(value, list) and len(value) == 1
         given[name] = parse_value(name, value[0] if is_single else value)
     if args.minutes is not None and "max_steps" in given:
@@ -234,9 +231,8 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
         )
     model, split = Path(args.model), args.split or "test"
     corpus: dict[str, Any] | None = given if any(given.values()) else None
-    folder = next((path for path in (model, model.parent) if (path / RECIPE_FILE).is_file()), None)
-    if corpus is None and folder is not None:
-        corpus = Recipe.load(folder).data_arguments(split)
+    if corpus is None and (model / RECIPE_FILE).is_file():
+        corpus = Recipe.load(model).data_arguments(split)
     if corpus is None:
         check_model_path(args.model)
         raise ValueError(
@@ -303,7 +299,7 @@ def _push(args: argparse.Namespace) -> None:
 
     from .training.hub import push_model
 
-    options = {name: getattr(args, name) or None for name in ("private", "revision", "tag", "commit_message")}
+    options = {name: getattr(args, name) or None for name in ("private", "revision", "tag")}
     try:
         commit = push_model(args.model, args.repo_id, **options)
     except HTTPError as error:  # of the HTTP client, and no OSError
@@ -312,33 +308,24 @@ def _push(args: argparse.Namespace) -> None:
     print(f"pushed to {commit.repo_url}{f'/tree/{place}' if place else ''}")
 
 
-# For each engine the function that exports for it, and how the export is used in Python.
-_FORMATS = {
-    "ctranslate2": (
-        "export_ctranslate2",
-        "from vaswani_transformer.export import Translator; translate = Translator({!r})",
-    ),
-    "marian": (
-        "export_marian",
-        "from transformers import AutoModelForSeq2SeqLM; model = AutoModelForSeq2SeqLM.from_pretrained({!r})",
-    ),
-}
-
-
 def _export(args: argparse.Namespace) -> None:
-    if args.to != "ctranslate2" and args.quantization is not None:
+    from .export import export_ctranslate2, export_marian
+
+    if args.to == "ctranslate2":
+        export_ctranslate2(args.model, args.output_dir, quantization=args.quantization or "float32")
+        use = f"from vaswani_transformer.export import Translator; translate = Translator({args.output_dir!r})"
+    elif args.quantization is not None:
         raise ValueError(
             f"`quantization` must be left out with --to {args.to}, whose weights stay float32, got "
             f"{args.quantization}. Drop it, or export --to ctranslate2."
         )
-    from . import export
-
-    function, use = _FORMATS[args.to]
-    options = {} if args.quantization is None else {"quantization": args.quantization}
-    folder = getattr(export, function)(args.model, args.output_dir, **options)
-    size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 1e6
-    print(f"written: {folder} ({size:.1f} MB)")
-    print(f"in Python: {use.format(str(folder))}")
+    else:
+        export_marian(args.model, args.output_dir)
+        use = (
+            "from transformers import AutoModelForSeq2SeqLM; model = AutoModelForSeq2SeqLM.from_pretrained("
+            f"{args.output_dir!r})"
+        )
+    print(f"written: {args.output_dir}\nin Python: {use}")
 
 
 # ---- options and help ----
@@ -347,6 +334,7 @@ _GONE = {  # commands and options of 0.2.0, and what to do instead
     "align": "Run `python scripts/paper/align.py` of the repository, with the same options.",
     "demo": "Run `python scripts/space/app.py` of the repository, with the same options.",
     "plot": "Run `python scripts/paper/draw_attention.py` of the repository, with the same options.",
+    "--commit-message": "The message names the model's upload; commit by `hf upload` for another.",
     "--last": "Name the files: `average $(ls runs/x/snapshots/* | tail -5) --output-dir runs/averaged`.",
     "--results": "The scores are in the model's folder, in a file for each --name: copy it.",
     "--stock": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
@@ -446,31 +434,25 @@ def _add_train(parser: argparse.ArgumentParser, show_all: bool) -> None:
 
 def add_recipe_fields(parser: argparse.ArgumentParser, show_all: bool) -> None:
     """Add an option for each field of a recipe; what is not given is absent from the arguments."""
-    from .training.recipes import OLD_NAMES, Recipe, field_types
+    from .training.recipes import Recipe, field_types
 
     group = parser.add_argument_group("fields of the recipe", "The default shown holds without --recipe.")
     for field in dataclasses.fields(Recipe):
         kind, _, may_be_several = field_types()[field.name]
-        keywords: dict[str, Any] = {
-            "default": argparse.SUPPRESS,
-            "metavar": {int: "N", float: "X", str: "TEXT", bool: "true|false"}[kind],
-            "nargs": "+" if may_be_several else None,
-        }
         default = "none" if field.default is None else field.default
         text = f"{field.metadata['help']} (default: {default})".replace("%", "%%")
         is_shown = show_all or field.name in _COMMON_FIELDS
-        group.add_argument(_option(field.name), help=_help(text, is_shown), **keywords)
-        for old, new in OLD_NAMES.items():
-            if new == field.name:
-                group.add_argument(_option(old), help=argparse.SUPPRESS, **keywords)
+        group.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            default=argparse.SUPPRESS,
+            metavar={int: "N", float: "X", str: "TEXT", bool: "true|false"}[kind],
+            nargs="+" if may_be_several else None,
+            help=_help(text, is_shown),
+        )
 
 
 def _help(text: str, is_shown: bool) -> str:
     return text if is_shown else argparse.SUPPRESS
-
-
-def _option(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
 
 
 def _add_average(parser: argparse.ArgumentParser) -> None:
@@ -584,7 +566,6 @@ def _add_push(parser: argparse.ArgumentParser) -> None:
     add("--private", action="store_true", help="make a new repo private; refuse a public one")
     add("--revision", help="branch that receives the commit; made if there is none (default: main)")
     add("--tag", help="name for this state of the repo, for example v1")
-    add("--commit-message", help="first line of the commit's message")
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -593,7 +574,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     add(
         "--to",
         required=True,
-        choices=list(_FORMATS),
+        choices=["ctranslate2", "marian"],
         help="marian: transformers without this package, and from there ONNX (scripts/export_onnx.sh); ctranslate2: "
         "its engine (needs the extra export)",
     )

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from transformers import GenerationMixin, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
 from transformers.generation.logits_process import ForcedEOSTokenLogitsProcessor
-from transformers.generation.stopping_criteria import MaxLengthCriteria
 from transformers.generation.utils import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput
 from transformers.utils import logging
 
@@ -184,15 +183,6 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                 room = self.config.max_position_embeddings - kwargs["input_ids_length"] + 1
                 generation_config.max_new_tokens = min(generation_config.max_new_tokens, room)
         return super()._prepare_generated_length(generation_config, *args, **kwargs)  # type: ignore[misc]
-
-    def _get_stopping_criteria(self, *args: Any, **kwargs: Any) -> StoppingCriteriaList:
-        """Drops transformers' reminder of a position limit, which sinusoids do not have."""
-        criteria = super()._get_stopping_criteria(*args, **kwargs)  # type: ignore[misc]
-        if self.config.position_encoding == "sinusoidal":
-            for criterion in criteria:
-                if isinstance(criterion, MaxLengthCriteria):
-                    criterion.max_position_embeddings = None
-        return criteria
 
     def _sample(  # type: ignore[override]  # the rest comes by name
         self,

@@ -226,7 +226,7 @@ class Hypothesis:
 
     def mean_log_prob(self) -> float | None:
         """Return the mean log-probability of the tokens; None where nothing was scored."""
-        return self.log_prob / self.length if self.log_prob is not None and self.length else None
+        return None if self.log_prob is None else self.log_prob / max(self.length, 1)
 
 
 @dataclass

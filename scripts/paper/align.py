@@ -44,7 +44,7 @@ def align_pairs(model, tokenizer, sources, targets, layer=-1, heads=None, max_to
                 for matrix, (_, source_words, _, target_words) in zip(weights, rows, strict=True)
             ]
 
-    pairs = paired(sources, targets, "targets")
+    pairs = paired(sources, targets)
     while chunk := list(itertools.islice(pairs, SENTENCES_PER_CHUNK)):
         columns = []
         for texts in map(list, zip(*chunk, strict=True)):

@@ -14,7 +14,7 @@ from toy_language import check_same_weights
 
 from vaswani_transformer import VaswaniTransformerConfig, VaswaniTransformerForConditionalGeneration
 from vaswani_transformer.modeling_vaswani_transformer import sinusoids
-from vaswani_transformer.training import arguments, loading
+from vaswani_transformer.training import loading
 from vaswani_transformer.training.loading import padded_tokens_that_fit
 from vaswani_transformer.training.recipes import Recipe
 from vaswani_transformer.training.run import training_arguments
@@ -195,24 +195,6 @@ def test_out_of_memory_on_a_stream_names_a_bound(make_short_of_memory, dataset):
 
 
 # ---- precision ----
-
-
-@pytest.mark.parametrize(
-    ("device", "in_hardware", "asked", "warns"),
-    [
-        ("cuda", False, True, True),
-        ("cuda", True, True, False),
-        ("cuda", False, False, False),
-        ("cpu", False, True, False),
-    ],
-)
-def test_bf16_that_is_emulated_warns_and_names_fp16(monkeypatch, device, in_hardware, asked, warns):
-    said = []
-    monkeypatch.setattr(arguments.logger, "warning_once", said.append)
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: in_hardware)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
-    arguments.warn_of_emulated_bf16(cuda_arguments(bf16=asked, device=torch.device(device)))
-    assert bool(said) == warns and all("Tesla T4" in each and "fp16=True" in each for each in said)
 
 
 def test_positions_of_mps_are_computed_in_float64_on_the_host():

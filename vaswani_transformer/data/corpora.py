@@ -153,42 +153,40 @@ def find_origin(
     files: Mapping[str, str | Path | None],
     dataset: str | Path | None = None,
     languages: Sequence[str | None] = (),
-    *,
-    must_exist: bool = True,
 ) -> str | list[Path]:
-    """The dataset, the two aligned text files or the file of pairs that arguments name.
+    """Return the dataset, the two aligned text files or the file of pairs that arguments name.
 
     Args:
-        files: Paths of source, target and pairs, in this order, or None. Errors use the keys as names.
+        files: Paths or None, under `source_file`, `target_file` and `pairs_file`.
 
     Raises:
         ValueError: Not exactly one origin is given, a side is missing, or a file's suffix is the other language.
         FileNotFoundError: A file does not exist.
     """
-    source, target, pairs = files
-    for given, missing in ((source, target), (target, source)):
-        if files[given] is not None and files[missing] is None:
-            raise ValueError(
-                f"`{missing}` must be given beside {files[given]}, got none. Name the file of the other side."
-            )
-    origins = [name for name, value in {**files, "dataset": dataset}.items() if name != target and value is not None]
-    if len(origins) != 1:
+    source, target, pairs = (files[name] for name in ("source_file", "target_file", "pairs_file"))
+    if (source is None) != (target is None):
+        missing = "source_file" if source is None else "target_file"
+        raise ValueError(f"`{missing}` must be given beside {source or target}, got none. Name the other side's file.")
+    origins = {"source_file": source, "pairs_file": pairs, "dataset": dataset}
+    given = [name for name, value in origins.items() if value is not None]
+    if len(given) != 1:
         raise ValueError(
-            f"A corpus must be exactly one of `{source}` with `{target}`, `{pairs}` or `dataset`, got "
-            f"{', '.join(origins) or 'none'}. Name one."
+            "A corpus must be exactly one of `source_file` with `target_file`, `pairs_file` or `dataset`, got "
+            f"{', '.join(given) or 'none'}. Name one."
         )
     if dataset is not None:
         return str(dataset)
-    paths = {name: Path(path) for name, path in files.items() if path is not None}
-    for (name, path), own, other in zip(paths.items(), languages, reversed(languages), strict=False):
-        if name != pairs and other and own != other and text_suffix(path) == f".{other}":
+    if pairs is not None:
+        return [existing_file(pairs, "pairs_file")]
+    for name, own, other in zip(("source_file", "target_file"), languages, reversed(languages), strict=False):
+        if other and own != other and text_suffix(str(files[name])) == f".{other}":
             raise ValueError(
-                f"`{name}` must be text in {own or 'the other language'}, got {path}. Exchange the two files, or the "
-                "languages."
+                f"`{name}` must be text in {own or 'the other language'}, got {files[name]}. Exchange the two files, "
+                "or the languages."
             )
-    if len({str(path) for path in paths.values()}) < len(paths):
-        raise ValueError(f"`{target}` must be another file than `{source}`, got {files[source]} for both. Name both.")
-    return [existing_file(path, name) if must_exist else path for name, path in paths.items()]
+    if str(source) == str(target):
+        raise ValueError(f"`target_file` must be another file than `source_file`, got {source} for both. Name both.")
+    return [existing_file(str(files[name]), name) for name in ("source_file", "target_file")]
 
 
 def existing_file(path: str | Path, name: str) -> Path:

@@ -19,7 +19,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from ..files import TEST_RESULTS_FILE, check_outputs, read_json, write_json, write_lines
-from ..version import code_version
+from ..version import __version__
 from . import DECODING, METRICS
 from .loading import load_for_inference, precision_of
 from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, GenerativeModel, decoding_config, translate
@@ -201,7 +201,7 @@ def evaluate_model(
         **score_translations(translations, test_set.references, language),
         **decoding,
         "runtime": round(seconds, 3),
-        "code": code_version(),
+        "code": __version__,
     }
     return {f"test_{name}": value for name, value in results.items()}, translations
 

@@ -101,7 +101,7 @@ def score_pairs(
         for pairs in batches:
             yield score_batch(model, tokenizer, pairs, max_tokens_per_batch)
 
-    rest = paired(sources, targets, "targets")
+    rest = paired(sources, targets)
     with tqdm(total=total, unit=" sentences", desc="scoring", disable=not progress) as bar:
         while True:
             chunk = list(itertools.islice(rest, SENTENCES_PER_CHUNK))

@@ -178,11 +178,11 @@ class SharedEngine(TorchEngine):
         return [shares[number % count][number // count] for number in range(len(batches))]
 
 
-def paired(sentences: Iterable[str], others: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
-    """Yield pairs of two streams; raises ValueError with the name of the second where one ends before the other."""
-    for pair in itertools.zip_longest(sentences, others):
+def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield pairs of two streams; raises ValueError where one ends before the other."""
+    for pair in itertools.zip_longest(sources, targets):
         if None in pair:
-            raise ValueError(f"`{name}` must be as many as the sentences, got more of one. Align them line by line.")
+            raise ValueError("`targets` must be as many as the sentences, got more of one. Align them line by line.")
         yield pair
 
 

@@ -13,7 +13,7 @@ import torch
 
 from ..evaluation import DECODING
 from ..evaluation.loading import load_tokenizer
-from ..evaluation.translate import BLANK, check_num_best, decoding_overrides
+from ..evaluation.translate import BLANK, SENTENCES_PER_CHUNK, check_num_best, decoding_overrides
 from ..extras import requiring
 from ..files import read_json
 from ..pipeline_vaswani_transformer import (
@@ -28,7 +28,6 @@ from ..pipeline_vaswani_transformer import (
 )
 from .ctranslate2 import Decoding, Search, read_description
 
-_POOL = 4096  # texts that are read and sorted together
 _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
 
 
@@ -87,11 +86,6 @@ class Translator:
         )
         self._search = Search(self._engine, names, self._description["ends"], self._description["num_positions"])
 
-    @property
-    def device(self) -> str:
-        """Device that computes: "cpu" or "cuda"."""
-        return str(self._engine.device)
-
     def __call__(
         self,
         inputs: Any,
@@ -113,7 +107,7 @@ class Translator:
             **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source, max_new_tokens.
         """
         engine = self._make_engine("num_return_sequences", num_return_sequences, options)
-        pool_size = _POOL if isinstance(inputs, Sized) else batch_size or 1
+        pool_size = SENTENCES_PER_CHUNK if isinstance(inputs, Sized) else batch_size or 1
 
         def find(texts: Iterable[str]) -> Iterator[list[dict[str, str]]]:
             for document in self._documents(texts, engine, max_tokens_per_batch, pool_size):
@@ -138,7 +132,7 @@ class Translator:
             num_best: Translations of each sentence, at most as many as beams.
         """
         engine = self._make_engine("num_best", num_best, options)
-        for document in self._documents(sentences, engine, max_tokens_per_batch, _POOL):
+        for document in self._documents(sentences, engine, max_tokens_per_batch, SENTENCES_PER_CHUNK):
             (sentence,) = document.sentences
             yield sentence.found if sentence.source else [BLANK]
 
@@ -147,7 +141,7 @@ class Translator:
     ) -> Iterator[Document]:
         reader = TextReader(self._tokenizer, None, None, splits=False)
         if max_tokens is None:
-            max_tokens = _MAX_TOKENS_PER_BATCH[self.device]
+            max_tokens = _MAX_TOKENS_PER_BATCH[self._engine.device]
         return translate_texts(texts, reader, engine, Batching(max_tokens, pool_size=pool_size))
 
     def _make_engine(self, name: str, num_best: int, options: dict[str, Any]) -> Engine:

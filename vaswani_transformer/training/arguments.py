@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from transformers import Seq2SeqTrainingArguments
 from transformers.utils import logging
 
@@ -114,12 +113,3 @@ def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_b
         if (value or value is False) and value != default and args.process_index == 0:
             logger.warning(f"`{name}` of {value} has no effect: {reason}.")
     args.dataloader_drop_last, args.dataloader_in_order, args.eval_do_concat_batches = False, True, True
-
-
-def warn_of_emulated_bf16(args: VaswaniTransformerTrainingArguments) -> None:
-    """Warns where torch emulates bfloat16, which transformers and accelerate take for support."""
-    if args.bf16 and args.device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
-        logger.warning_once(
-            f"`bf16` is emulated by {torch.cuda.get_device_name(args.device)}, which is slow. Train in fp32, or in "
-            "Python with `fp16=True` of the training arguments: its loss scaler skips updates that overflow."
-        )

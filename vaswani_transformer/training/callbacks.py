@@ -17,7 +17,7 @@ from transformers.trainer_callback import ExportableState
 from transformers.utils import logging
 
 from ..loss_vaswani_transformer import IGNORE_INDEX
-from ..version import code_version
+from ..version import __version__
 
 logger = logging.get_logger(__name__)
 
@@ -117,7 +117,7 @@ class CostCallback(TrainerCallback, ExportableState):
         """Starts the clock, with the figures of the checkpoint that is resumed."""
         if state.global_step == 0:
             vars(self).update(CostCallback().state()["attributes"])
-        self.code_versions = [*dict.fromkeys([*self.code_versions, code_version()])]
+        self.code_versions = [*dict.fromkeys([*self.code_versions, __version__])]
         earlier_rate = self.bpe_dropout[-1][1] if self.bpe_dropout else 0.0
         if args.bpe_dropout != earlier_rate:  # type: ignore[attr-defined]
             self.bpe_dropout.append([state.global_step, args.bpe_dropout])  # type: ignore[attr-defined]

@@ -40,7 +40,6 @@ def push_model(
     private: bool | None = None,
     revision: str | None = None,
     tag: str | None = None,
-    commit_message: str | None = None,
     token: str | None = None,
 ) -> CommitInfo:
     """Uploads the model of a folder to the Hub in one commit, with its code, card, recipe and results.
@@ -54,7 +53,6 @@ def push_model(
         private: Whether only you may see a new repo; None is the organisation's default, else public.
         revision: Branch that receives the commit, made if there is none; None is main.
         tag: Name for this commit, new in the repo.
-        commit_message: First line of the commit's message.
         token: Token of the Hub with the right to write; None is that of `hf auth login` or `HF_TOKEN`.
 
     Raises:
@@ -91,7 +89,7 @@ def push_model(
         )
     if tag and tag in [ref.name for ref in api.list_repo_refs(repo_id).tags]:
         raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Name another.")
-    commit: CommitInfo = upload(api, folder, repo_id, commit_message, revision)
+    commit: CommitInfo = upload(api, folder, repo_id, None, revision)
     if tag is not None:
         try:
             api.create_tag(repo_id, tag=tag, revision=commit.oid)

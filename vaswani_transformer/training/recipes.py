@@ -38,8 +38,7 @@ BUILTIN_ATTRIBUTION = (  # of the corpus `builtin`
     "[CC BY 2.0](https://creativecommons.org/licenses/by/2.0/) as manythings.org links; shortened and cleaned"
 )
 
-# Fields of 0.1.0 that have the name of the training argument now. Files, `get_recipe` and the command line take the
-# old name, too.
+# Fields of 0.1.0 that have the name of the training argument now; files may have the old one.
 OLD_NAMES = {
     "label_smoothing": "label_smoothing_factor",
     "load_best_model": "load_best_model_at_end",
@@ -52,6 +51,50 @@ PARTS = ("source", "target", "pairs")  # the files of a split
 INTERVALS = ("eval_steps", "save_steps", "snapshot_steps", "logging_steps")
 LAID_OUT = (*INTERVALS, "warmup_steps", "learning_rate")
 DECIDING = (*METRICS, "loss", "nll", "perplexity")  # figures by which a model can be chosen
+
+# Fields of a recipe that are fields of the model's configuration, and those that are training arguments.
+MODEL_FIELDS = (
+    "source_language",
+    "target_language",
+    "d_model",
+    "d_ff",
+    "num_heads",
+    "d_k",
+    "d_v",
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "attention_bias",
+    "position_encoding",
+)
+TRAINER_FIELDS = (
+    "max_source_tokens_per_batch",
+    "max_target_tokens_per_batch",
+    "max_padded_tokens_per_device",
+    "dataloader_num_workers",
+    "bpe_dropout",
+    "bpe_dropout_side",
+    "max_steps",
+    "warmup_steps",
+    "learning_rate",
+    "adam_beta1",
+    "adam_beta2",
+    "adam_epsilon",
+    "max_grad_norm",
+    "label_smoothing_factor",
+    "seed",
+    "snapshot_steps",
+    "num_averaged_snapshots",
+    "load_best_model_at_end",
+    "metric_for_best_model",
+    "eval_steps",
+    "generation_num_beams",
+    "save_steps",
+    "save_total_limit",
+    "logging_steps",
+)
 
 # Ranges of numbers: the least value, the first that is too large, and the words for both.
 _Range = tuple[float, float, str]
@@ -266,53 +309,13 @@ class Recipe:
         Raises:
             ValueError: If there is no such preset, or its values and the recipe's do not fit.
         """
-        values = {
-            "source_language": self.source_language,
-            "target_language": self.target_language,
-            "d_model": self.d_model,
-            "d_ff": self.d_ff,
-            "num_heads": self.num_heads,
-            "d_k": self.d_k,
-            "d_v": self.d_v,
-            "num_encoder_layers": self.num_encoder_layers,
-            "num_decoder_layers": self.num_decoder_layers,
-            "dropout": self.dropout,
-            "attention_dropout": self.attention_dropout,
-            "activation_dropout": self.activation_dropout,
-            "attention_bias": self.attention_bias,
-            "position_encoding": self.position_encoding,
-        }
+        values = {name: getattr(self, name) for name in MODEL_FIELDS}
         given = {name: value for name, value in values.items() if value is not None}
         return VaswaniTransformerConfig.from_preset(self.preset, vocab_size=vocab_size or self.vocab_size, **given)
 
     def trainer_values(self) -> dict[str, Any]:
         """The recipe's share of `VaswaniTransformerTrainingArguments`."""
-        return {
-            "max_source_tokens_per_batch": self.max_source_tokens_per_batch,
-            "max_target_tokens_per_batch": self.max_target_tokens_per_batch,
-            "max_padded_tokens_per_device": self.max_padded_tokens_per_device,
-            "dataloader_num_workers": self.dataloader_num_workers,
-            "bpe_dropout": self.bpe_dropout,
-            "bpe_dropout_side": self.bpe_dropout_side,
-            "max_steps": self.max_steps,
-            "warmup_steps": self.warmup_steps,
-            "learning_rate": self.learning_rate,
-            "adam_beta1": self.adam_beta1,
-            "adam_beta2": self.adam_beta2,
-            "adam_epsilon": self.adam_epsilon,
-            "max_grad_norm": self.max_grad_norm,
-            "label_smoothing_factor": self.label_smoothing_factor,
-            "seed": self.seed,
-            "snapshot_steps": self.snapshot_steps,
-            "num_averaged_snapshots": self.num_averaged_snapshots,
-            "load_best_model_at_end": self.load_best_model_at_end,
-            "metric_for_best_model": self.metric_for_best_model,
-            "eval_steps": self.eval_steps,
-            "generation_num_beams": self.generation_num_beams,
-            "save_steps": self.save_steps,
-            "save_total_limit": self.save_total_limit,
-            "logging_steps": self.logging_steps,
-        }
+        return {name: getattr(self, name) for name in TRAINER_FIELDS}
 
     def data_arguments(self, split: str) -> dict[str, Any] | None:
         """Keyword arguments of `data.load_corpus` for one split.
@@ -538,7 +541,7 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
         ValueError: If no recipe has this name, a file is no recipe, or languages are missing.
         TypeError: If an override is not a field of `Recipe`.
     """
-    given = with_new_names(overrides)
+    given = dict(overrides)
     values: dict[str, Any] = {}
     if recipe is not None:
         is_file = Path(recipe).suffix in RECIPE_SUFFIXES
@@ -610,11 +613,6 @@ def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict
     if values.get("dataset") or new != own:
         others |= {"name": "custom", "description": ""}
     return others
-
-
-def with_new_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a recipe by the names that its fields have now."""
-    return {_new_name(name): value for name, value in values.items()}
 
 
 def _new_name(name: str) -> str:

@@ -35,7 +35,7 @@ from ..data.preparation import check_token_ids
 from ..files import CARD_FILE, write_text
 from ..generation_vaswani_transformer import without_cudnn_attention
 from ..loss_vaswani_transformer import IGNORE_INDEX
-from .arguments import VaswaniTransformerTrainingArguments, warn_of_emulated_bf16, warn_of_no_effect
+from .arguments import VaswaniTransformerTrainingArguments, warn_of_no_effect
 from .averaging import SnapshotCallback
 from .callbacks import CostCallback, LogLines
 from .loading import (
@@ -126,7 +126,6 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if args.n_gpu > 1:  # nn.DataParallel, which `Trainer` takes without a launcher, ignores bf16
             logger.warning(f"1 of {args.n_gpu} GPUs trains. For all: torchrun --nproc-per-node {args.n_gpu} ...")
             args._n_gpu = 1
-        warn_of_emulated_bf16(args)
         warn_of_no_effect(args, is_batched_by_tokens=has_pairs or is_stream)
         self._stream_rules = stream_rules
         if data_collator is None and processing_class is not None:
