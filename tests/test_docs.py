@@ -201,7 +201,7 @@ def test_recipe_metric_and_export_added_as_written_work(followed):
     assert re.search(r"^chrF\+\+ +\d+\.\d\d +nrefs:1.*nw:2", printed["metric"], re.MULTILINE)
     assert "test_chrf_plus_plus" in json.loads((run / "test_results.json").read_text())
     assert "chrF++" in (run / "README.md").read_text(encoding="utf-8")
-    assert printed["export"].startswith("written: runs/my-corpus-numpy (")
+    assert printed["export"].startswith("written: runs/my-corpus-numpy\n")
     assert re.fullmatch(r"\(\d+, 64\)\n", printed["numpy"])
     assert (place / "runs" / "my-corpus-numpy" / "weights.npz").is_file()
 

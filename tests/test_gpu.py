@@ -55,7 +55,8 @@ def on_device_of(model, batch):
 def decode(model, num_tokens=40, **options):
     options |= {"max_new_tokens": num_tokens, "return_dict_in_generate": True}
     made = model.generate(**on_device_of(model, BATCH), **options)
-    return made.sequences.cpu(), made.sequences_scores.cpu()
+    scores = made.get("sequences_scores", torch.zeros(len(made.sequences)))  # greedy search has none
+    return made.sequences.cpu(), scores.cpu()
 
 
 # ---- equality with the CPU, and capture ----

@@ -308,24 +308,32 @@ def _push(args: argparse.Namespace) -> None:
     print(f"pushed to {commit.repo_url}{f'/tree/{place}' if place else ''}")
 
 
-def _export(args: argparse.Namespace) -> None:
-    from .export import export_ctranslate2, export_marian
+# For each engine the function that exports for it, and how the export is used in Python.
+_FORMATS = {
+    "ctranslate2": (
+        "export_ctranslate2",
+        "from vaswani_transformer.export import Translator; translate = Translator({!r})",
+    ),
+    "marian": (
+        "export_marian",
+        "from transformers import AutoModelForSeq2SeqLM; model = AutoModelForSeq2SeqLM.from_pretrained({!r})",
+    ),
+}
 
-    if args.to == "ctranslate2":
-        export_ctranslate2(args.model, args.output_dir, quantization=args.quantization or "float32")
-        use = f"from vaswani_transformer.export import Translator; translate = Translator({args.output_dir!r})"
-    elif args.quantization is not None:
+
+def _export(args: argparse.Namespace) -> None:
+    from . import export
+
+    function, use = _FORMATS[args.to]
+    options = {} if args.quantization is None else {"quantization": args.quantization}
+    if options and args.to != "ctranslate2":
         raise ValueError(
             f"`quantization` must be left out with --to {args.to}, whose weights stay float32, got "
             f"{args.quantization}. Drop it, or export --to ctranslate2."
         )
-    else:
-        export_marian(args.model, args.output_dir)
-        use = (
-            "from transformers import AutoModelForSeq2SeqLM; model = AutoModelForSeq2SeqLM.from_pretrained("
-            f"{args.output_dir!r})"
-        )
-    print(f"written: {args.output_dir}\nin Python: {use}")
+    getattr(export, function)(args.model, args.output_dir, **options)
+    print(f"written: {args.output_dir}")
+    print(f"in Python: {use.format(args.output_dir)}")
 
 
 # ---- options and help ----
@@ -574,7 +582,7 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     add(
         "--to",
         required=True,
-        choices=["ctranslate2", "marian"],
+        choices=list(_FORMATS),
         help="marian: transformers without this package, and from there ONNX (scripts/export_onnx.sh); ctranslate2: "
         "its engine (needs the extra export)",
     )

@@ -20,10 +20,9 @@ from vaswani_transformer.training.card import write_card
 from vaswani_transformer.training.recipes import Recipe, get_recipe
 
 
-def test_evaluate_takes_the_test_set_of_the_run_for_one_of_its_checkpoints(tmp_path):
+def test_evaluate_takes_the_test_set_of_the_run(tmp_path):
     get_recipe("quickstart").save(tmp_path)
-    (tmp_path / "checkpoint-5").mkdir()
-    args = cli.build_parser().parse_args(["evaluate", "--model", str(tmp_path / "checkpoint-5")])
+    args = cli.build_parser().parse_args(["evaluate", "--model", str(tmp_path)])
     corpus = cli.chosen_corpus(args)
     assert (corpus["dataset"], corpus["split"]) == ("builtin", "test")
 

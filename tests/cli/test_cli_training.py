@@ -31,14 +31,10 @@ def test_given_values_replace_those_of_the_recipe():
     assert recipe.num_heads == RECIPES["quickstart"].num_heads
 
 
-def test_old_option_is_taken_and_hidden(capsys):
-    assert parsed("--label-smoothing", "0.3", "--eval-num-beams", "0") == Recipe(
-        label_smoothing_factor=0.3, generation_num_beams=0
-    )
+def test_option_of_0_1_0_names_the_one_of_today(capsys):
     with pytest.raises(SystemExit):
-        main(["train", "--help-all"])
-    assert "--label-smoothing-factor" in (text := capsys.readouterr().out)
-    assert "--label-smoothing X" not in text
+        main(["train", "--output-dir", "run", "--label-smoothing", "0.3"])
+    assert "did you mean --label-smoothing-factor?" in capsys.readouterr().err
 
 
 def test_none_unsets_an_optional_value():

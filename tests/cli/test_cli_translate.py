@@ -21,6 +21,7 @@ from transformers.utils.logging import is_progress_bar_enabled
 from vaswani_transformer.cli import main
 from vaswani_transformer.evaluation import translate
 from vaswani_transformer.evaluation.translate import join_processes
+from vaswani_transformer.pipeline_vaswani_transformer import TorchEngine
 
 # The command with chunks of 20 sentences, as a script.
 SMALL_CHUNKS = """import sys
@@ -205,16 +206,16 @@ def test_two_processes_write_what_one_writes(arguments):
 
 
 def test_interrupted_translation_says_how_to_go_on(arguments, monkeypatch, capsys):
-    calls, generate = [], translate._generate
+    calls, compute = [], TorchEngine.translate_batch
 
     def interrupt(*args):
         calls.append(args)
         if len(calls) == 30:
             raise KeyboardInterrupt
-        return generate(*args)
+        return compute(*args)
 
     monkeypatch.setattr(translate, "SENTENCES_PER_CHUNK", 20)
-    monkeypatch.setattr(translate, "_generate", interrupt)
+    monkeypatch.setattr(TorchEngine, "translate_batch", interrupt)
     assert main([*arguments, "--output", "out"]) == 130
     assert capsys.readouterr().err.splitlines()[-2:] == [
         "interrupted",
@@ -224,7 +225,7 @@ def test_interrupted_translation_says_how_to_go_on(arguments, monkeypatch, capsy
     error = refused(capsys, [*arguments, "--output", "out"])
     assert error.endswith(f"got out, begun in {Path('out.part').resolve()}. Pass --resume, or --overwrite.")
     assert Path("out.part").read_bytes() == kept
-    monkeypatch.setattr(translate, "_generate", generate)
+    monkeypatch.setattr(TorchEngine, "translate_batch", compute)
     assert main([*arguments, "--output", "out", "--overwrite"]) == 0
     assert main([*arguments, "--output", "whole"]) == 0
     assert Path("out").read_bytes() == Path("whole").read_bytes()
@@ -322,7 +323,7 @@ def test_sentences_of_a_line_are_translated_alone_and_their_white_space_stays(ar
     one, two, three = Path("alone").read_bytes().decode().split("\n")[:-1]
     Path("in").write_text(f"- {sentences[0]}  {sentences[1]}\n\n  \n1) {sentences[2]} \n{sentences[0]}\n")
     assert main([*arguments, "--output", "out", "--document"]) == 0
-    assert Path("out").read_bytes().decode() == f"- {one}  {two}\n\n  \n1) {three} \n{one}\n"
+    assert Path("out").read_bytes().decode() == f"- {one}  {two}\n\n\n1) {three} \n{one}\n"
     assert main([*arguments, "--output", "best", "--document", "--n-best", "2"]) == 2
 
 
