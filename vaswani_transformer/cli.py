@@ -446,7 +446,7 @@ def add_recipe_fields(parser: argparse.ArgumentParser, show_all: bool) -> None:
 
     group = parser.add_argument_group("fields of the recipe", "The default shown holds without --recipe.")
     for field in dataclasses.fields(Recipe):
-        kind, _, may_be_several = field_types()[field.name]
+        kind, _, may_be_list = field_types()[field.name]
         default = "none" if field.default is None else field.default
         text = f"{field.metadata['help']} (default: {default})".replace("%", "%%")
         is_shown = show_all or field.name in _COMMON_FIELDS
@@ -454,7 +454,7 @@ def add_recipe_fields(parser: argparse.ArgumentParser, show_all: bool) -> None:
             f"--{field.name.replace('_', '-')}",
             default=argparse.SUPPRESS,
             metavar={int: "N", float: "X", str: "TEXT", bool: "true|false"}[kind],
-            nargs="+" if may_be_several else None,
+            nargs="+" if may_be_list else None,
             help=_help(text, is_shown),
         )
 
