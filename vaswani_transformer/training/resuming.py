@@ -271,8 +271,8 @@ class ResumableTrainer(Seq2SeqTrainer):
                 self._check_finite()
                 self._save_checkpoint(self.model_wrapped, trial=None)
             logger.warning(
-                f"Stopped after update {self.state.global_step}, whose checkpoint is saved. Resume with --resume (in "
-                "Python: train(resume_from_checkpoint=True))."
+                f"Stopped after update {self.state.global_step}, and its checkpoint is saved. Resume with --resume "
+                "(in Python: train(resume_from_checkpoint=True))."
             )
             raise KeyboardInterrupt
 
