@@ -212,7 +212,7 @@ class Recipe:
     max_target_tokens_per_batch: int = _field(25000, "target tokens of one update at most, without padding", _LENGTH)
     max_padded_tokens_per_device: int | None = _field(
         None,
-        "tokens on a device at once, both sides with padding; larger updates accumulate; none: by GPU memory",
+        "tokens on a device at once, both sides with padding; more accumulate; none: by GPU memory, 4096 on a CPU",
         _LENGTH,
         free=True,
     )

@@ -194,7 +194,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     # ---- data of an update ----
 
     def get_train_dataloader(self) -> DataLoader[Any] | StreamLoader:  # type: ignore[override]  # it is iterated
-        """Return a loader of token-bounded micro-batches. Other data without length is batched by sentences."""
+        """Return a loader of token-bounded micro-batches; of sentences for an unknown dataset without length."""
         if isinstance(self.train_dataset, datasets.IterableDataset):
             self._train_loader = load_stream(
                 self.train_dataset,
