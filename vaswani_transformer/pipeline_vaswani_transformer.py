@@ -682,7 +682,8 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     `return_scores=True` adds to each dictionary a `score`, the mean log-probability of the tokens, and `words`, each
     with a `score` of its own. For a text of several sentences, `score` is the mean over the sentences, and
-    `sentences` has the dictionary of each.
+    `sentences` has the dictionary of each. Sentences in capitals, without letters or translated in pieces around
+    URLs and the like have no words and no score (None), and are left out of the mean.
 
     Arguments of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in the call. So can
     `src_lang` and `tgt_lang`, for models of other architectures with tokenizers that need them.
