@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The console command `vaswani-transformer`: one thin sub-command for each library function.
 
-Results go to stdout, warnings and progress to stderr. Exit codes: 0 done, 2 wrong input (one line on stderr, and how
-to go on where that can be), 130 interrupted.
+Results go to stdout, warnings and progress to stderr. Exit codes: 0 success, 2 wrong input (one line on stderr, then
+perhaps advice), 130 interrupted, 141 stdout was closed early.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 _EXPECTED_ERRORS = (ValueError, TypeError, OSError, ImportError, OverflowError)
 
-# What a library function calls an argument that has another name on the command line.
+# Argument names of library functions, and their different names on the command line.
 _OTHER_NAMES = {"num_best": "n_best", "path": "files"}
 _OTHER_NAMES |= {"source_file": "source", "target_file": "reference", "pairs_file": "pairs"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit code; `argv` is without the program's name, None takes the process's."""
+    """Run the command and return its exit code. `argv` has no program name; None means the process's arguments."""
     args = _parse(sys.argv[1:] if argv is None else argv)
     try:
         with _messages_on_stderr(), share_cores():
@@ -49,14 +49,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         is_interrupt = isinstance(error, KeyboardInterrupt)
         message = "interrupted" if is_interrupt else f"error: {_with_options(str(error), args)}"
         print(*(line.strip() for line in message.splitlines()), file=sys.stderr)
-        for note in getattr(error, "__notes__", []):  # how to go on
+        for note in getattr(error, "__notes__", []):  # advice, such as how to resume
             print(_with_options(note, args), file=sys.stderr)
         return 130 if is_interrupt else 2
     return 0
 
 
 def _reader_is_gone() -> bool:
-    """Return True if nobody reads our output any more; a pipe to a process of our own may break, too."""
+    """Return True if stdout has lost its reader; another pipe of ours may have broken instead."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -65,13 +65,13 @@ def _reader_is_gone() -> bool:
 
 
 def is_main_process() -> bool:
-    """Tells whether this is the only process, or the one of many that speaks."""
+    """Return True for a single process and for the first of several."""
     return int(os.environ.get("RANK", "0")) == 0
 
 
 @contextlib.contextmanager
 def _messages_on_stderr() -> Iterator[None]:
-    """Shows the package's log on stderr, from one process of many, and transformers' bars on terminals alone."""
+    """Show the package's log on stderr, from the main process only, and progress bars only on a terminal."""
     from transformers.utils import logging as library
 
     package, handler = logging.getLogger("vaswani_transformer"), logging.StreamHandler()
@@ -91,7 +91,7 @@ def _messages_on_stderr() -> Iterator[None]:
 
 
 def _with_options(message: str, args: argparse.Namespace) -> str:
-    """Replaces the names of arguments in a message by what the user types: `num_beams` becomes `--num-beams`."""
+    """Replace argument names in a message by what the user types: `num_beams` becomes `--num-beams`."""
     typed = {other: args.options[name] for other, name in _OTHER_NAMES.items() if name in args.options} | args.options
     return re.sub(r"`(\w+)`", lambda found: f"`{typed.get(found[1], found[1])}`", message)
 
@@ -117,15 +117,15 @@ def _train(args: argparse.Namespace) -> None:
     from .training.card import describe_validation
     from .training.run import check_output_dir, fit_to_minutes, train
 
-    here = {name: getattr(args, name) for name in ("bf16", "use_cpu", "num_proc")}
-    start = {"overwrite": args.overwrite, "resume": args.resume}
+    computing = {name: getattr(args, name) for name in ("bf16", "use_cpu", "num_proc")}
+    starting = {"overwrite": args.overwrite, "resume": args.resume}
     if args.minutes is not None:
-        check_output_dir(args.output_dir, recipe, **start)
+        check_output_dir(args.output_dir, recipe, **starting)
         if _has_run(args):
             print(f"The resumed run keeps its {recipe.max_steps:,} updates: --minutes has no effect.", file=sys.stderr)
         else:
-            recipe = fit_to_minutes(recipe, args.minutes, keep=vars(args), **here)
-    results = train(recipe, args.output_dir, report_to=args.report_to or "none", **start, **here)
+            recipe = fit_to_minutes(recipe, args.minutes, keep=vars(args), **computing)
+    results = train(recipe, args.output_dir, report_to=args.report_to or "none", **starting, **computing)
     if is_main_process():
         print(f"Trained {recipe.name}: {results['train_steps']:,} updates on {results['train_pairs']:,} pairs.")
         for which in ("best", "last", "average"):
@@ -136,14 +136,14 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _has_run(args: argparse.Namespace) -> bool:
-    """Return True if the command resumes a run, whose recipe is known."""
+    """Return True if the command resumes a run that has saved its recipe."""
     from .files import RECIPE_FILE
 
     return args.resume and (Path(args.output_dir) / RECIPE_FILE).is_file()
 
 
 def chosen_recipe(args: argparse.Namespace) -> Recipe:
-    """Return the recipe of --recipe, the resumed run's own, or the paper's, with the values given as options."""
+    """Return the recipe of --recipe, else of the resumed run, else the paper's base model; options replace fields."""
     from .training.recipes import LAID_OUT, Recipe, get_recipe, parse_value
 
     given = {}
@@ -152,15 +152,16 @@ def chosen_recipe(args: argparse.Namespace) -> Recipe:
         is_single = isinstance(value, list) and len(value) == 1
         given[name] = parse_value(name, value[0] if is_single else value)
     if args.minutes is not None and "max_steps" in given:
-        raise ValueError("`max_steps` must be left out with --minutes, which finds it. Drop one of them.")
+        raise ValueError("`max_steps` must be left out with --minutes, which computes it. Drop one of them.")
     if None not in (given.get("tokenizer"), given.get("vocab_size")):
         print("--vocab-size has no effect: the tokenizer has its own.", file=sys.stderr)
     if _has_run(args):
         run = Recipe.load(args.output_dir)
         if args.recipe is None:
             return dataclasses.replace(run, **given)
-        timed = LAID_OUT if args.minutes is None else (*LAID_OUT, "max_steps")
-        given = {name: getattr(run, name) for name in timed} | given
+        # The run may have fitted these fields of --recipe to its minutes or updates.
+        fitted = LAID_OUT if args.minutes is None else (*LAID_OUT, "max_steps")
+        given = {name: getattr(run, name) for name in fitted} | given
     return get_recipe(args.recipe, **given)
 
 
@@ -180,7 +181,7 @@ def _recipes(args: argparse.Namespace) -> None:
         if not name.startswith("table3-"):
             print(name, textwrap.indent(textwrap.fill(recipe.description, 96), "    "), sep="\n")
     print("table3-base, -A1 ... -E, -big\n    Every row of the paper's Table 3.")
-    print("\nTo train by values of your own: vaswani-transformer recipes small > mine.yaml")
+    print("\nTo train with your own values: vaswani-transformer recipes small > mine.yaml")
 
 
 # ---- using models ----
@@ -213,19 +214,19 @@ def _evaluate(args: argparse.Namespace) -> None:
 
         card = refresh_card(path.parent)
         if card is not None:
-            print(f"with these scores, the model's card: {card}")
+            print(f"model card updated: {card}")
 
 
 def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
-    """Returns the arguments of `load_evaluation_set`: what the command line names, else data of the model's recipe."""
+    """Return the arguments of `load_evaluation_set`: the command line's corpus, else a split of the model's recipe."""
     from .evaluation.loading import check_model_path
     from .files import RECIPE_FILE
     from .training.recipes import Recipe
 
     given = {"source_file": args.source, "target_file": args.reference, "pairs_file": args.pairs}
     given |= {"dataset": args.dataset, "dataset_config": args.dataset_config}
-    parts = ("dataset_config", "split") if args.source or args.reference or args.pairs else ("dataset_config",)
-    if alone := [name for name in parts if getattr(args, name) and not args.dataset]:
+    needing = ("dataset_config", "split") if args.source or args.reference or args.pairs else ("dataset_config",)
+    if alone := [name for name in needing if getattr(args, name) and not args.dataset]:
         raise ValueError(
             f"`{alone[0]}` must come with --dataset, got {getattr(args, alone[0])} alone. Drop it, or name a data set."
         )
@@ -256,7 +257,7 @@ def _translate(args: argparse.Namespace) -> None:
                 f"`output` must be a new file, got {output}, begun in {part}. Pass --resume, or --overwrite."
             )
     if output.is_file() and not args.overwrite and not part.exists():
-        print(f"{output} is whole already; --overwrite translates anew.", file=sys.stderr)
+        print(f"{output} is complete already; --overwrite translates it again.", file=sys.stderr)
         return
     output.parent.mkdir(parents=True, exist_ok=True)
     processes = join_processes()
@@ -270,7 +271,7 @@ def _translate(args: argparse.Namespace) -> None:
 
 
 def _sampling_options(args: argparse.Namespace) -> dict[str, Any]:
-    """Returns the arguments of `generate` that make it sample, and seeds torch."""
+    """Return the arguments of `generate` for sampling, and seed torch."""
     given = {name: getattr(args, name) for name in ("temperature", "top_k", "seed") if getattr(args, name) is not None}
     if not args.sample:
         if given:
@@ -302,13 +303,13 @@ def _push(args: argparse.Namespace) -> None:
     options = {name: getattr(args, name) or None for name in ("private", "revision", "tag")}
     try:
         commit = push_model(args.model, args.repo_id, **options)
-    except HTTPError as error:  # of the HTTP client, and no OSError
-        raise OSError(f"The Hub did not take the push: {error}") from error
-    place = args.tag or args.revision
-    print(f"pushed to {commit.repo_url}{f'/tree/{place}' if place else ''}")
+    except HTTPError as error:  # the HTTP client's, not an OSError
+        raise OSError(f"The push to the Hub failed: {error}") from error
+    revision = args.tag or args.revision
+    print(f"pushed to {commit.repo_url}{f'/tree/{revision}' if revision else ''}")
 
 
-# For each engine the function that exports for it, and how the export is used in Python.
+# For each format the export function, and Python code that loads the result.
 _FORMATS = {
     "ctranslate2": (
         "export_ctranslate2",
@@ -328,7 +329,7 @@ def _export(args: argparse.Namespace) -> None:
     options = {} if args.quantization is None else {"quantization": args.quantization}
     if options and args.to != "ctranslate2":
         raise ValueError(
-            f"`quantization` must be left out with --to {args.to}, whose weights stay float32, got "
+            f"`quantization` must be left out with --to {args.to}, which writes float32, got "
             f"{args.quantization}. Drop it, or export --to ctranslate2."
         )
     getattr(export, function)(args.model, args.output_dir, **options)
@@ -338,37 +339,37 @@ def _export(args: argparse.Namespace) -> None:
 
 # ---- options and help ----
 
-_GONE = {  # commands and options of 0.2.0, and what to do instead
+_GONE = {  # removed commands and options of 0.2.0, and what to do instead
     "align": "Run `python scripts/paper/align.py` of the repository, with the same options.",
     "demo": "Run `python scripts/space/app.py` of the repository, with the same options.",
     "plot": "Run `python scripts/paper/draw_attention.py` of the repository, with the same options.",
-    "--commit-message": "The message names the model's upload; commit by `hf upload` for another.",
+    "--commit-message": "The message is fixed. For another one, upload with `hf upload`.",
     "--last": "Name the files: `average $(ls runs/x/snapshots/* | tail -5) --output-dir runs/averaged`.",
-    "--results": "The scores are in the model's folder, in a file for each --name: copy it.",
+    "--results": "The scores are in the model's folder, one file for each --name. Copy that file.",
     "--stock": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stock-repo-id": "Export --to marian, then `hf upload USER/NAME FOLDER`.",
     "--stream": 'Pass a `TextStreamer` of transformers to pipeline("translation"), as docs/using.md shows.',
     "--target-prefixes": 'Call pipeline("translation") with `target_prefix`, once for each prefix.',
 }
-# The fields of a recipe that `train --help` shows; --help-all shows them all.
+# Recipe fields that `train --help` shows. --help-all shows all.
 _COMMON_FIELDS = ("train_source", "train_target", "validation_source", "validation_target", "max_steps")
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
-    """Read the command line; `--output_dir` is `--output-dir`, an unknown option gets advice."""
+    """Parse the command line. Options may have underscores for hyphens; unknown ones get advice."""
     words = [re.sub("^--[^=]*", lambda found: found[0].replace("_", "-"), word) for word in argv]
     parser = build_parser(show_all="--help-all" in words)
     if words and words[0] in _GONE:
-        parser.error(f"{words[0]} is no command since 0.3.0. {_GONE[words[0]]}")
+        parser.error(f"{words[0]} was removed in 0.3.0. {_GONE[words[0]]}")
     if "--resume-or-start" in words:
         words[words.index("--resume-or-start")] = "--resume"
         if is_main_process():
-            print("--resume-or-start is called --resume since 0.3.0.", file=sys.stderr)
+            print("--resume-or-start was renamed to --resume in 0.3.0.", file=sys.stderr)
     args, unknown = parser.parse_known_args(words)
     if unknown:
         option = unknown[0].partition("=")[0]
         if option in _GONE:
-            parser.error(f"{option} is no option since 0.3.0. {_GONE[option]}")
+            parser.error(f"{option} was removed in 0.3.0. {_GONE[option]}")
         close = difflib.get_close_matches(option, args.options.values(), n=1)
         advice = f" (did you mean {close[0]}?)" if close else ""
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
@@ -376,10 +377,12 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
-    """Make the parser of all commands; the chosen one sets `run`, and `options` with what the user types for each.
+    """Return the parser of all commands.
+
+    Parsed arguments include `run`, the command's function, and `options`, what the user types for each argument.
 
     Args:
-        show_all: Whether the help of `train` shows every field of a recipe.
+        show_all: Whether the help of `train` shows every recipe field.
     """
     about = "Train, evaluate and use the Transformer of 'Attention Is All You Need' (2017)."
     parser = argparse.ArgumentParser(prog="vaswani-transformer", description=about, allow_abbrev=False)
@@ -391,9 +394,9 @@ def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
         return made
 
     _add_train_tokenizer(command("train-tokenizer", _train_tokenizer, "Train the vocabulary of both languages"))
-    _add_train(command("train", _train, "Train a model by a recipe"), show_all)
+    _add_train(command("train", _train, "Train a model from a recipe"), show_all)
     _add_average(command("average", _average, "Average the weights of snapshots or of models"))
-    _add_recipes(command("recipes", _recipes, "List the recipes, or print the file of one"))
+    _add_recipes(command("recipes", _recipes, "List the recipes, or print one of them"))
     _add_evaluate(command("evaluate", _evaluate, "Translate a test set and score it by every metric"))
     _add_translate(command("translate", _translate, "Translate a file or stdin"))
     _add_score(command("score", _score, "Score given translations by the model's probability"))
@@ -407,10 +410,10 @@ def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
 
 def _add_train_tokenizer(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("files", nargs="+", help="UTF-8 text of both languages, one sentence a line, usually two files")
-    add("--output-dir", required=True, help="folder that receives the tokenizer")
+    add("files", nargs="+", help="UTF-8 text of both languages, one sentence per line, usually two files")
+    add("--output-dir", required=True, help="folder to save the tokenizer in")
     add("--vocab-size", type=int, default=37000, help="entries, with 256 bytes and 3 special tokens (default: 37000)")
-    add("--overwrite", action="store_true", help="replace the tokenizer in an output folder that holds something")
+    add("--overwrite", action="store_true", help="replace the tokenizer in an output folder that is not empty")
 
 
 def _add_train(parser: argparse.ArgumentParser, show_all: bool) -> None:
@@ -418,35 +421,35 @@ def _add_train(parser: argparse.ArgumentParser, show_all: bool) -> None:
     parser.epilog = "Every field of a recipe is an option: --help-all lists them. docs/training.md explains the rest."
     add = parser.add_argument
     add("--help-all", action="help", help="show every option, and exit")
-    add("--output-dir", required=True, help="folder of the run, with all it leaves")
+    add("--output-dir", required=True, help="folder for all files of the run")
     add(
         "--recipe",
-        help="a name that the command recipes lists, or a file: mine.yaml, or the recipe.json of another run; its "
-        "values hold where no option is given (default: the paper's base model; with --resume the run's own)",
+        help="a name from `vaswani-transformer recipes`, or a file: mine.yaml, or the recipe.json of another run; "
+        "options override its values (default: the paper's base model; with --resume the run's own)",
     )
     add(
         "--minutes",
         type=float,
-        help="train as many updates as fit on this machine, instead of --max-steps; the first ones are timed",
+        help="train for about so long, instead of --max-steps: the first updates are timed to find how many fit",
     )
-    add("--resume", action="store_true", help="go on from the newest checkpoint in the output folder, or start there")
-    add("--bf16", action="store_true", help="compute in bfloat16; weights and optimiser stay in fp32")
-    add("--overwrite", action="store_true", help=_help("delete another run in the output folder first", show_all))
+    add("--resume", action="store_true", help="resume from the newest checkpoint of the output folder, or start")
+    add("--bf16", action="store_true", help="compute in bfloat16; weights and optimizer stay in fp32")
+    add("--overwrite", action="store_true", help=_help("first delete the run in the output folder", show_all))
     add("--use-cpu", action="store_true", help=_help("train on the CPU although there is a GPU", show_all))
     trackers = "trackers of transformers that receive the log: tensorboard, wandb, mlflow, trackio ..."
     add("--report-to", nargs="+", help=_help(trackers, show_all))
-    processes = "processes that tokenise the data (default: all cores for a large corpus); they change no result"
+    processes = "processes that tokenize the data; the result is the same (default: all cores for a large corpus)"
     add("--num-proc", type=int, help=_help(processes, show_all))
     add_recipe_fields(parser, show_all)
 
 
 def add_recipe_fields(parser: argparse.ArgumentParser, show_all: bool) -> None:
-    """Add an option for each field of a recipe; what is not given is absent from the arguments."""
+    """Add an option for each recipe field. An option that is not given is absent from the parsed arguments."""
     from .training.recipes import Recipe, field_types
 
-    group = parser.add_argument_group("fields of the recipe", "The default shown holds without --recipe.")
+    group = parser.add_argument_group("fields of the recipe", "The defaults shown apply without --recipe.")
     for field in dataclasses.fields(Recipe):
-        kind, _, may_be_several = field_types()[field.name]
+        kind, _, may_be_list = field_types()[field.name]
         default = "none" if field.default is None else field.default
         text = f"{field.metadata['help']} (default: {default})".replace("%", "%%")
         is_shown = show_all or field.name in _COMMON_FIELDS
@@ -454,7 +457,7 @@ def add_recipe_fields(parser: argparse.ArgumentParser, show_all: bool) -> None:
             f"--{field.name.replace('_', '-')}",
             default=argparse.SUPPRESS,
             metavar={int: "N", float: "X", str: "TEXT", bool: "true|false"}[kind],
-            nargs="+" if may_be_several else None,
+            nargs="+" if may_be_list else None,
             help=_help(text, is_shown),
         )
 
@@ -465,12 +468,12 @@ def _help(text: str, is_shown: bool) -> str:
 
 def _add_average(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("inputs", nargs="+", help="folder of a run (all its snapshots), or several snapshot files or model folders")
+    add("inputs", nargs="+", help="folder of a run, for all its snapshots, or several snapshot files or model folders")
     add("--output-dir", required=True, help="new folder for the averaged model")
 
 
 def _add_recipes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", help="recipe to print, as the start of one of your own")
+    parser.add_argument("name", nargs="?", help="recipe to print, to start your own from")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
@@ -481,12 +484,12 @@ def _add_computing(parser: argparse.ArgumentParser) -> None:
     _add_model(parser)
     add = parser.add_argument
     add("--device", help="cpu, cuda, cuda:1, ... (default: a GPU if there is one)")
-    add("--bf16", action="store_true", help="compute in bfloat16, on a GPU: faster, some other translations")
+    add("--bf16", action="store_true", help="compute in bfloat16 on a GPU: faster, but some translations differ")
     add(
         "--max-tokens-per-batch",
         type=int,
         default=4096,
-        help="padded tokens computed at once; more is faster and takes more memory (default: 4096)",
+        help="tokens of a batch, padding included; more is faster and takes more memory (default: 4096)",
     )
 
 
@@ -500,7 +503,7 @@ def _add_penalty(parser: argparse.ArgumentParser) -> None:
 def _add_decoding(parser: argparse.ArgumentParser) -> None:
     _add_computing(parser)
     add = parser.add_argument
-    add("--int8", action="store_true", help="compute in int8, on a CPU: faster, some other translations")
+    add("--int8", action="store_true", help="compute in int8 on a CPU: faster, but some translations differ")
     add("--num-beams", type=int, help="beams; 1 is greedy search (default: the model's)")
     _add_penalty(parser)
     add(
@@ -513,52 +516,55 @@ def _add_decoding(parser: argparse.ArgumentParser) -> None:
 def _add_evaluate(parser: argparse.ArgumentParser) -> None:
     _add_decoding(parser)
     add = parser.add_argument
-    add("--translations", help="file for the translations, one a line")
-    about = "Without --source, --pairs or --dataset it is the test set of the recipe saved with the model."
+    add("--translations", help="file to write the translations to, one per line")
+    about = "Default: the test set of the recipe saved with the model."
     add = parser.add_argument_group("test set", about).add_argument
-    add("--source", help="source sentences, one a line")
-    add("--reference", "--target", nargs="+", help="reference translations, line by line; several files for several")
+    add("--source", help="source sentences, one per line")
+    add(
+        "--reference",
+        "--target",
+        nargs="+",
+        help="reference translations, line by line; several files for several references",
+    )
     add("--pairs", help="both sides in one .jsonl, .json, .csv, .tsv or .parquet file")
     add("--dataset", help="Hub name or folder of a `datasets` dataset, or builtin")
     add("--dataset-config", help="configuration of the dataset, for example de-en")
     add("--split", help="part of the dataset or of the recipe's data (default: test)")
-    add("--name", help="what results and their file call the test set (default: its files or dataset)")
+    add("--name", help="name of the test set in the results and their file name (default: its files or dataset)")
 
 
 def _add_translate(parser: argparse.ArgumentParser) -> None:
     _add_decoding(parser)
     add = parser.add_argument
-    add("--input", "--source", default="-", help="UTF-8 text, one sentence a line (default: stdin)")
-    add(
-        "--output", default="-", help="translations, line by line; the file appears when it is whole (default: stdout)"
-    )
+    add("--input", "--source", default="-", help="UTF-8 text, one sentence per line (default: stdin)")
+    add("--output", default="-", help="translations, line by line; the file appears when complete (default: stdout)")
     add(
         "--n-best",
         type=int,
-        help="write so many best translations of each line, with score, log-probability and length, as JSON lines; "
-        "a text may come twice, in other tokens",
+        help="write the N best translations of each line as JSON lines, with score, log-probability and length; a "
+        "text may appear twice, from different tokens",
     )
-    add("--resume", action="store_true", help="skip the lines that the same command, interrupted, left in OUTPUT.part")
-    add("--overwrite", action="store_true", help="replace the output file, or what was begun of it")
+    add("--resume", action="store_true", help="skip lines that the same command has translated into OUTPUT.part")
+    add("--overwrite", action="store_true", help="replace the output file, or the unfinished OUTPUT.part")
     add(
         "--document",
         action="store_true",
         help="translate each sentence of a line; white space, list marks, links, placeholders and tags are kept",
     )
-    add("--tag", help="write this and a space before each translation, such as <bt> (train has --added-tokens)")
-    about = "Draw translations at random, as back-translation needs them, instead of searching the best."
+    add("--tag", help="prefix of each translation, before a space, such as <bt> (see train --added-tokens)")
+    about = "Draw translations at random instead of searching for the best, for example to back-translate."
     add = parser.add_argument_group("sampling", about).add_argument
-    add("--sample", action="store_true", help="draw each token by its probability; with --n-best, so many draws")
+    add("--sample", action="store_true", help="draw each token by its probability; --n-best sets the number of draws")
     add("--temperature", type=float, help="divisor of the logits; below 1 likely tokens become likelier (default: 1)")
-    add("--top-k", type=int, help="draw among so many of the likeliest tokens (default: all)")
+    add("--top-k", type=int, help="draw only among the N likeliest tokens (default: all)")
     add("--seed", type=int, help="seed of the draws (default: 0)")
 
 
 def _add_score(parser: argparse.ArgumentParser) -> None:
     _add_computing(parser)
     add = parser.add_argument
-    add("--source", required=True, help="source sentences, one a line; - is stdin")
-    add("--target", required=True, help="translations, line by line as in --source; - is stdin")
+    add("--source", required=True, help="source sentences, one per line; - is stdin")
+    add("--target", required=True, help="translations, aligned with --source; - is stdin")
     add(
         "--output",
         default="-",
@@ -570,10 +576,10 @@ def _add_score(parser: argparse.ArgumentParser) -> None:
 def _add_push(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model", required=True, help="folder of a model")
-    add("--repo-id", required=True, help="USER/NAME of the repo; it is made if there is none")
+    add("--repo-id", required=True, help="USER/NAME of the repo; created if missing")
     add("--private", action="store_true", help="make a new repo private; refuse a public one")
-    add("--revision", help="branch that receives the commit; made if there is none (default: main)")
-    add("--tag", help="name for this state of the repo, for example v1")
+    add("--revision", help="branch to commit to; created if missing (default: main)")
+    add("--tag", help="tag for this commit, for example v1")
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -583,10 +589,10 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
         "--to",
         required=True,
         choices=list(_FORMATS),
-        help="marian: transformers without this package, and from there ONNX (scripts/export_onnx.sh); ctranslate2: "
-        "its engine (needs the extra export)",
+        help="marian: runs in transformers without this package, and converts to ONNX (scripts/export_onnx.sh); "
+        "ctranslate2: runs in CTranslate2 (needs the extra export)",
     )
-    add("--output-dir", required=True, help="folder to make, new or empty")
+    add("--output-dir", required=True, help="output folder, new or empty")
     add(
         "--quantization",
         help="how CTranslate2 stores weights: float32, float16, bfloat16, int16, int8, int8_float32, int8_float16 or "

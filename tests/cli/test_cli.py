@@ -40,7 +40,7 @@ def test_command_that_left_says_what_to_do(words, script, capsys):
     with pytest.raises(SystemExit):
         main([*words.split(), "--model", "model"])
     command = words.split()[0]
-    assert f"{command} is no command since 0.3.0. Run `python {script}`" in capsys.readouterr().err
+    assert f"{command} was removed in 0.3.0. Run `python {script}`" in capsys.readouterr().err
     assert (REPOSITORY / script).is_file()
 
 
@@ -48,7 +48,7 @@ def test_help_shows_units_and_defaults(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit):
         main(["translate", "--help"])
-    assert "padded tokens computed at once; more is faster and takes more memory (default: 4096)" in (
+    assert "tokens of a batch, padding included; more is faster and takes more memory (default: 4096)" in (
         capsys.readouterr().out
     )
     with pytest.raises(SystemExit):

@@ -121,7 +121,7 @@ def test_evaluate_refuses_an_output_before_it_loads_the_model(path, message, cor
 def test_option_that_is_gone_says_where_the_scores_are(capsys):
     with pytest.raises(SystemExit):
         main(["evaluate", "--model", "model", "--results", "out"])
-    assert "--results is no option since 0.3.0. The scores are in the model's folder" in capsys.readouterr().err
+    assert "--results was removed in 0.3.0. The scores are in the model's folder" in capsys.readouterr().err
 
 
 def test_evaluate_writes_the_results_even_if_the_translations_cannot_be(model_folder, corpus, monkeypatch, capsys):
@@ -150,7 +150,7 @@ def run_with_card(model_folder, corpus):
 
 def test_evaluate_writes_its_scores_into_the_runs_card(run_with_card, capsys):
     assert main(["evaluate", "--model", "model", "--split", "train", "--device", "cpu"]) == 0
-    assert capsys.readouterr().out.endswith("with these scores, the model's card: model/README.md\n")
+    assert capsys.readouterr().out.endswith("model card updated: model/README.md\n")
     (results,) = (json.loads(path.read_text(encoding="utf-8")) for path in run_with_card.glob("test_results*.json"))
     found = ModelCard.load(run_with_card / "README.md").data.eval_results
     assert [result.metric_value for result in found] == [

@@ -31,7 +31,7 @@ def test_push_says_that_offline_mode_is_on(model_folder, monkeypatch, capsys):
 def test_push_of_a_marian_export_says_what_to_do(option, capsys):
     with pytest.raises(SystemExit):
         main(["push", "--model", "run", "--repo-id", "me/model", option, "me/marian"])
-    assert f"{option} is no option since 0.3.0. Export --to marian, then `hf upload" in capsys.readouterr().err
+    assert f"{option} was removed in 0.3.0. Export --to marian, then `hf upload" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("failed", "expected"), [(0, ["train", "push"]), (2, ["train"])])

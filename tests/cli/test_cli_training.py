@@ -160,7 +160,7 @@ def test_average_names_what_help_calls_its_inputs(corpus, capsys):
 def test_average_by_number_says_to_name_the_files(capsys):
     with pytest.raises(SystemExit):
         main(["average", "run", "--output-dir", "averaged", "--last", "2"])
-    assert "--last is no option since 0.3.0. Name the files" in capsys.readouterr().err
+    assert "--last was removed in 0.3.0. Name the files" in capsys.readouterr().err
 
 
 def test_train_refuses_an_unknown_tracker_before_anything_is_read(corpus, capsys):
@@ -190,7 +190,7 @@ def test_resume_starts_a_run_then_continues_it(option, corpus, capsys):
         assert main(train_arguments(option, max_steps=max_steps)) == 0
         told = capsys.readouterr().err
         assert told.count("run holds no run to resume") == (max_steps == "2")
-        assert told.count("--resume-or-start is called --resume since 0.3.0") == (option != "--resume")
+        assert told.count("--resume-or-start was renamed to --resume in 0.3.0") == (option != "--resume")
         steps.append(json.loads(Path("run/train_results.json").read_text())["train_steps"])
     assert steps == [2, 4]
 

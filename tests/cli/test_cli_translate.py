@@ -300,7 +300,7 @@ def test_an_output_is_replaced_only_when_that_is_said_and_its_folder_is_made(arg
         capsys, command
     )
     assert main([*command, "--resume"]) == 0
-    assert "out is whole already; --overwrite translates anew." in capsys.readouterr().err
+    assert "out is complete already; --overwrite translates it again." in capsys.readouterr().err
     assert Path("new/folder/out").read_bytes() == b"mine\n"
     assert main([*command, "--overwrite"]) == 0
     assert Path("new/folder/out").read_bytes() == first
@@ -343,7 +343,7 @@ def test_options_that_left_say_what_to_do(option, advice, arguments, capsys):
     with pytest.raises(SystemExit):
         main([*arguments, option, "x"])
     error = capsys.readouterr().err
-    assert f"{option} is no option since 0.3.0" in error and advice in error
+    assert f"{option} was removed in 0.3.0" in error and advice in error
 
 
 def test_bfloat16_needs_a_gpu(arguments, capsys):

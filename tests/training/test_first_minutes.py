@@ -63,7 +63,7 @@ def test_names_without_a_language_say_nothing():
 def test_the_start_names_languages(files, capsys):
     assert main(tiny(max_steps="2", snapshot_steps="1", save_steps="2")) == 0
     said = capsys.readouterr().err
-    assert "The target language is fr, by the name of its file." in said
+    assert "The target language is fr, by the suffix of its file." in said
     assert re.search(r"Training [\d,]+ parameters, en -> fr, on 80 pairs", said)
     assert "1 of 2  loss" in said
     config = json.loads(Path("run/config.json").read_text())

@@ -1,8 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Recipes: everything that a training depends on but the hardware, as one flat dataclass that YAML files fill.
+"""Recipes: one flat dataclass with every setting of a training except the hardware, read from YAML files.
 
-The package's own files lie in `vaswani_transformer/recipes`; a user's file may stand wherever a name of them does.
+Built-in recipes are in `vaswani_transformer/recipes`. The path of your own file works wherever a built-in name does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BUILTIN_ATTRIBUTION = (  # of the corpus `builtin`
     "[CC BY 2.0](https://creativecommons.org/licenses/by/2.0/) as manythings.org links; shortened and cleaned"
 )
 
-# Fields of 0.1.0 that have the name of the training argument now; files may have the old one.
+# Fields of 0.1.0 that were renamed after training arguments. Recipe files may still use the old names.
 OLD_NAMES = {
     "label_smoothing": "label_smoothing_factor",
     "load_best_model": "load_best_model_at_end",
@@ -46,13 +46,13 @@ OLD_NAMES = {
 }
 
 SPLITS = ("train", "validation", "test")
-PARTS = ("source", "target", "pairs")  # the files of a split
-# Counts of updates that a shorter training scales, and the rate that follows from the warm-up.
+PARTS = ("source", "target", "pairs")  # files of a split
+# Intervals in updates, and all fields that `laid_out` adapts to the number of updates.
 INTERVALS = ("eval_steps", "save_steps", "snapshot_steps", "logging_steps")
 LAID_OUT = (*INTERVALS, "warmup_steps", "learning_rate")
-DECIDING = (*METRICS, "loss", "nll", "perplexity")  # figures by which a model can be chosen
+DECIDING = (*METRICS, "loss", "nll", "perplexity")  # values of `metric_for_best_model`
 
-# Fields of a recipe that are fields of the model's configuration, and those that are training arguments.
+# Recipe fields that are also fields of the model config, and recipe fields that are also training arguments.
 MODEL_FIELDS = (
     "source_language",
     "target_language",
@@ -96,11 +96,11 @@ TRAINER_FIELDS = (
     "logging_steps",
 )
 
-# Ranges of numbers: the least value, the first that is too large, and the words for both.
+# Ranges of numbers: lowest value, exclusive upper bound, and words for the error message.
 _Range = tuple[float, float, str]
 _COUNT: _Range = (1, 2**31, "a whole number of at least 1 and below 2^31")
 _COUNT_OR_ZERO: _Range = (0, 2**31, "a whole number of at least 0 and below 2^31")
-_LENGTH: _Range = (2, 2**31, "a whole number of at least 2 and below 2^31")  # a token and </s>
+_LENGTH: _Range = (2, 2**31, "a whole number of at least 2 and below 2^31")  # at least one token and </s>
 _SEED: _Range = (0, 2**32, "a whole number in [0, 2^32)")
 _RATE: _Range = (0, 1, "a number in [0, 1)")
 _POSITIVE: _Range = (math.ulp(0.0), math.inf, "a finite number above 0")
@@ -112,49 +112,48 @@ _PENALTY: _Range = (-10, math.nextafter(10, 11), "a number in [-10, 10]")
 def _field(
     default: Any, text: str, allowed: _Range | None = None, *, choices: tuple[str, ...] = (), free: bool = False
 ) -> Any:
-    """Dataclass field with help and the values it may have; `free` fields may change on resume."""
+    """Return a dataclass field with help and validation. `free` fields may change on resume."""
     metadata = {"help": text, "range": allowed, "choices": choices, "free": free}
     return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One training run: data, vocabulary, model, batches, optimiser, snapshots, validation and decoding.
+    """One training run: data, vocabulary, model, batches, optimizer, snapshots, validation and decoding.
 
-    The defaults are the paper's base model. Each field carries its help text, with units, in `metadata["help"]`.
-    `model_config` and `trainer_values` pass the fields on. Nothing here depends on the hardware except
-    `max_padded_tokens_per_device`, which bounds memory, and `dataloader_num_workers`.
+    The defaults are the paper's base model. Each field has its help text, with units, in `metadata["help"]`. Only two
+    fields depend on the hardware: `max_padded_tokens_per_device` and `dataloader_num_workers`.
 
     Raises:
-        ValueError: If a value is of another type, or out of its range.
+        ValueError: If a value has the wrong type or is out of range.
     """
 
     name: str = _field("custom", "name of the recipe", free=True)
-    description: str = _field("", "what the recipe trains and where it leaves its source", free=True)
+    description: str = _field("", "what the recipe trains and how it differs from its source", free=True)
 
-    # Data: either dataset, or for each split two files or one file of pairs.
+    # Data: a dataset, or for each split two text files or one file of pairs.
     source_language: str | None = _field(None, "language code of the source side, for example en")
     target_language: str | None = _field(None, "language code of the target side, for example de")
     dataset: str | None = _field(
         None,
-        "Hub name or folder of a `datasets` dataset, or `builtin`; training files replace it, other files their split",
+        "Hub name or folder of a `datasets` dataset, or `builtin`; training files replace it, others only their split",
     )
     dataset_config: str | None = _field(None, "configuration of the dataset, for example de-en")
     streaming: bool = _field(
         False,
-        "read the training data anew in every epoch instead of keeping them on disk as token ids; needs a tokenizer",
+        "read and tokenize the training data in every epoch instead of storing token ids on disk; needs a tokenizer",
     )
     validation_split: str | None = _field("validation", "split of the dataset for validation; none: no validation")
-    test_split: str = _field("test", "split of the dataset that is the test set", free=True)
+    test_split: str = _field("test", "split of the dataset for tests", free=True)
     train_source: str | Sequence[str] | None = _field(
-        None, "training text, source side, one sentence a line; one file, or one of each corpus"
+        None, "training text, source side, one sentence per line; one file, or one file per corpus"
     )
     train_target: str | Sequence[str] | None = _field(None, "training text, target side, aligned with train_source")
     train_pairs: str | Sequence[str] | None = _field(
-        None, "training pairs in .jsonl, .json, .csv, .tsv or .parquet files, one of each corpus"
+        None, "training pairs in a .jsonl, .json, .csv, .tsv or .parquet file, or one file per corpus"
     )
     train_weights: int | Sequence[int] | None = _field(
-        None, "how many times an epoch has the pairs of each corpus; none: once", _COUNT
+        None, "how many times an epoch repeats each corpus; none: once", _COUNT
     )
     validation_source: str | None = _field(None, "validation text, source side")
     validation_target: str | None = _field(None, "validation text, target side")
@@ -162,33 +161,40 @@ class Recipe:
     test_source: str | None = _field(None, "test text, source side", free=True)
     test_target: str | None = _field(None, "test text, target side", free=True)
     test_pairs: str | None = _field(None, "test pairs in one file", free=True)
-    vocab_size: int = _field(37000, "entries of the joint vocabulary, with the 3 special tokens and 256 bytes", _COUNT)
+    vocab_size: int = _field(
+        37000, "entries of the joint vocabulary, including 3 special tokens and 256 bytes", _COUNT
+    )
     tokenizer: str | None = _field(
-        None, "folder of a trained tokenizer, or its Hub id; none: one is trained on the training text"
+        None, "folder or Hub id of a trained tokenizer; none: train one on the training text"
     )
     added_tokens: str | Sequence[str] | None = _field(
-        None, "text that is one token wherever it stands, such as <bt>, in addition to vocab_size"
+        None, "text to keep as one token, such as <bt>; counts in addition to vocab_size"
     )
     max_tokens_per_sentence: int | None = _field(
-        256, "tokens, with </s>, beyond which a training sentence is dropped; none: no limit", _LENGTH
+        256, "most tokens of a training sentence, with </s>; longer ones are dropped; none: no limit", _LENGTH
     )
     max_length_ratio: float | None = _field(
-        None, "ratio of the two sides' tokens beyond which a training pair is dropped; none: no limit", _RATIO
+        None, "largest ratio of the two sides' tokens; training pairs beyond it are dropped; none: no limit", _RATIO
     )
 
-    bpe_dropout: float = _field(  # may change: it helps most where it begins late
+    bpe_dropout: float = _field(  # free: it helps most when it starts late
         0.0,
-        "rate at which merges of byte pairs are left out in training, anew in each epoch, in [0, 1)",
+        "probability of skipping a byte-pair merge in training, drawn again in each epoch, in [0, 1)",
         _RATE,
         free=True,
     )
     bpe_dropout_side: str = _field(
-        "both", "side of bpe_dropout: source, target or both", choices=("source", "target", "both"), free=True
+        "both",
+        "side that bpe_dropout changes: source, target or both",
+        choices=("source", "target", "both"),
+        free=True,
     )
 
-    # Model: None is the preset's value.
+    # Model: None means the preset's value.
     preset: str = _field("base", "named configuration of the model: base, big, or a row of Table 3 such as table3-A1")
-    d_model: int | None = _field(None, "width of the model; none: the preset's, as for the following fields", _COUNT)
+    d_model: int | None = _field(
+        None, "width of the model; none: the preset's value, also for the next fields", _COUNT
+    )
     d_ff: int | None = _field(None, "width of the feed-forward layers", _COUNT)
     num_heads: int | None = _field(None, "attention heads", _COUNT)
     d_k: int | None = _field(None, "width of a head's queries and keys", _COUNT)
@@ -201,19 +207,19 @@ class Recipe:
     attention_bias: bool | None = _field(None, "biases in the attention projections")
     position_encoding: str | None = _field(None, "sinusoidal or learned")
 
-    # Batches and optimiser.
-    max_source_tokens_per_batch: int = _field(25000, "real source tokens of one update, over all devices", _LENGTH)
-    max_target_tokens_per_batch: int = _field(25000, "real target tokens of one update, over all devices", _LENGTH)
+    # Batches and optimizer.
+    max_source_tokens_per_batch: int = _field(25000, "source tokens of one update at most, without padding", _LENGTH)
+    max_target_tokens_per_batch: int = _field(25000, "target tokens of one update at most, without padding", _LENGTH)
     max_padded_tokens_per_device: int | None = _field(
         None,
-        "padded tokens of both sides one device holds at a time; more are accumulated; none: by a GPU's memory",
+        "tokens on a device at once, both sides with padding; larger updates accumulate; none: by GPU memory",
         _LENGTH,
         free=True,
     )
     dataloader_num_workers: int | None = _field(
         None,
-        "processes that load batches for each device, 0: its own process; a resumed stream keeps its number; none: on "
-        "a GPU as many as cores allow, at most 4, on a CPU 0",
+        "processes that load batches for each device; 0: the training process does; none: on a GPU up to 4, as cores "
+        "allow, on a CPU 0; a resumed stream keeps its old number",
         _COUNT_OR_ZERO,
         free=True,
     )
@@ -232,14 +238,16 @@ class Recipe:
     # Snapshots and the model that is kept.
     snapshot_steps: int = _field(1500, "updates between two weights-only snapshots", _COUNT)
     num_averaged_snapshots: int = _field(
-        5, "newest snapshots whose average is the final model; 0: the last update's weights", _COUNT_OR_ZERO
+        5,
+        "number of newest snapshots to average for the final model; 0: use the last update's weights",
+        _COUNT_OR_ZERO,
     )
     load_best_model_at_end: bool = _field(
-        False, "the final model is the best checkpoint by metric_for_best_model, instead of the average"
+        False, "use the best checkpoint by metric_for_best_model as the final model, not the average"
     )
     metric_for_best_model: str = _field(
         "sacrebleu",
-        f"validation figure that decides: {', '.join(DECIDING)}; without target_language sacrebleu means chrf",
+        f"figure that chooses the best model: {', '.join(DECIDING)}; without target_language chrf replaces sacrebleu",
     )
     early_stopping_patience: int | None = _field(
         None,
@@ -252,13 +260,13 @@ class Recipe:
     eval_steps: int = _field(5000, "updates between two validations", _COUNT, free=True)
     generation_num_beams: int = _field(
         1,
-        "beams of the translations scored at validations; 1: greedy; 0: none, losses alone",
+        "beams for translating at validations; 1: greedy; 0: no translations, only losses",
         _COUNT_OR_ZERO,
         free=True,
     )
     save_steps: int = _field(
         5000,
-        "updates between two resumable checkpoints; with load_best_model_at_end there is one at each validation",
+        "updates between two resumable checkpoints; load_best_model_at_end saves at each validation instead",
         _COUNT,
         free=True,
     )
@@ -266,7 +274,7 @@ class Recipe:
     logging_steps: int = _field(100, "updates between two lines of the log", _COUNT, free=True)
 
     # Decoding, written into the model's generation config.
-    num_beams: int = _field(PAPER_BEAMS, "beams of the published model's search", _COUNT, free=True)
+    num_beams: int = _field(PAPER_BEAMS, "beams of the final model's search", _COUNT, free=True)
     length_penalty: float = _field(
         PAPER_ALPHA, "alpha of the length penalty ((c + length) / (c + 1))^alpha", _PENALTY, free=True
     )
@@ -278,7 +286,7 @@ class Recipe:
     )
 
     def __post_init__(self) -> None:
-        """Check every value before an old run is deleted or a new one trained."""
+        """Check the type and range of every value."""
         for name in self.__dataclass_fields__:
             check_value(name, getattr(self, name))
 
@@ -289,46 +297,46 @@ class Recipe:
 
     @property
     def validation_search(self) -> str:
-        """How validations translate: greedy or beam N, which the published model's search need not be."""
+        """Search of validations, "greedy" or "beam N". The final model may search otherwise."""
         return "greedy" if self.generation_num_beams == 1 else f"beam {self.generation_num_beams}"
 
     @property
     def peak_learning_rate(self) -> float:
-        """`learning_rate`, or the paper's for this width and warm-up."""
+        """Peak learning rate: `learning_rate`, or the paper's for this width and warm-up."""
         return self.learning_rate or paper_peak_learning_rate(self.model_config().d_model, self.warmup_steps)
 
     @property
     def attribution(self) -> str | None:
-        """Whom a card must name for the training data: the authors of the built-in corpus, else nobody."""
+        """Credit that a model card must give for the built-in corpus; None for other data."""
         data = self.data_arguments("train") or {}
         return BUILTIN_ATTRIBUTION if data.get("dataset") == "builtin" else None
 
     def model_config(self, vocab_size: int | None = None) -> VaswaniTransformerConfig:
-        """Configuration of the recipe's model, with the tokenizer's entries or the recipe's `vocab_size`.
+        """Return the model config of the recipe.
+
+        Args:
+            vocab_size: Entries of the tokenizer; None means the recipe's `vocab_size`.
 
         Raises:
-            ValueError: If there is no such preset, or its values and the recipe's do not fit.
+            ValueError: If there is no such preset, or the recipe's values do not fit it.
         """
         values = {name: getattr(self, name) for name in MODEL_FIELDS}
         given = {name: value for name, value in values.items() if value is not None}
         return VaswaniTransformerConfig.from_preset(self.preset, vocab_size=vocab_size or self.vocab_size, **given)
 
     def trainer_values(self) -> dict[str, Any]:
-        """The recipe's share of `VaswaniTransformerTrainingArguments`."""
+        """Return the fields that are also `VaswaniTransformerTrainingArguments`."""
         return {name: getattr(self, name) for name in TRAINER_FIELDS}
 
     def data_arguments(self, split: str) -> dict[str, Any] | None:
-        """Keyword arguments of `data.load_corpus` for one split.
+        """Return the keyword arguments of `data.load_corpus` for one split, or None if it has no data.
 
-        Training files replace `dataset` for all splits, so that a model is not validated on another corpus than it was
-        trained on by mistake; other files replace their split.
+        Training files replace `dataset` for all splits, so that no model is validated on another corpus by mistake.
+        Other files replace only their own split.
 
         Args:
-            split: "train", "validation" or "test", which are a dataset's train, `validation_split` and `test_split`,
-                or any other split that it has.
-
-        Returns:
-            The arguments, or None if the recipe names no data for this split.
+            split: "train", "validation" or "test". Of a dataset they mean `train`, `validation_split` and
+                `test_split`, and any other split of it is possible.
         """
         languages = {"source_language": self.source_language, "target_language": self.target_language}
         files = self._files(split) if split in SPLITS else {}
@@ -346,15 +354,15 @@ class Recipe:
         }
 
     def _files(self, split: str) -> dict[str, Any]:
-        """The files of a split, as arguments of `data.load_corpus`."""
+        """Return the files of a split as arguments of `data.load_corpus`."""
         files = {f"{part}_file": getattr(self, f"{split}_{part}") for part in PARTS}
         return {name: file for name, file in files.items() if file is not None}
 
     def train_corpora(self) -> list[tuple[dict[str, Any], int]]:
-        """Keyword arguments of `data.load_corpus` for each training corpus, and how often an epoch has its pairs.
+        """Return the keyword arguments of `data.load_corpus` and the weight of each training corpus.
 
         Raises:
-            ValueError: If the files, or the weights, are not one of each corpus.
+            ValueError: If the lists of files and weights have different lengths.
         """
         arguments = self.data_arguments("train")
         if arguments is None:
@@ -394,18 +402,18 @@ class Recipe:
 
 @cache
 def field_types() -> dict[str, tuple[type, bool, bool]]:
-    """The type of each field of a recipe, by its name, whether it may be None instead, and a list of several."""
+    """Return for each field name its type, whether None is allowed, and whether a list is allowed."""
     hints = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(Recipe).items()}
     return {name: (types[0], type(None) in types, len(types) == 3) for name, types in hints.items()}
 
 
 def check_value(name: str, value: Any) -> None:
     """Raise ValueError if a field of a recipe cannot have this value."""
-    kind, is_optional, may_be_several = field_types()[name]
+    kind, is_optional, may_be_list = field_types()[name]
     metadata = Recipe.__dataclass_fields__[name].metadata
     if value is None and is_optional:
         return
-    values = value if may_be_several and isinstance(value, list) and value else [value]
+    values = value if may_be_list and isinstance(value, list) and value else [value]
     kinds = (int, float) if kind is float else (kind,)
     fits = all(type(each) in kinds for each in values)
     wanted = "true or false" if kind is bool else "text"
@@ -420,9 +428,9 @@ def check_value(name: str, value: Any) -> None:
 
 
 def parse_value(name: str, value: Any) -> Any:
-    """Read text, or a list of texts, by a field's type; `none` is None where the field may be None.
+    """Convert text, or a list of texts, to a field's type. For optional fields `none` becomes None.
 
-    Text that is no such value is returned as it is: `check_value` refuses it.
+    Text that does not convert is returned unchanged, so that `check_value` refuses it.
     """
     if isinstance(value, list):
         return [parse_value(name, each) for each in value]
@@ -439,7 +447,7 @@ def parse_value(name: str, value: Any) -> Any:
 
 
 def as_list(value: Any) -> list[Any]:
-    """Return the values of a field that holds one or several; of None an empty list."""
+    """Return a list unchanged, None as an empty list, and any other value as a list of one."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
@@ -451,11 +459,11 @@ def as_list(value: Any) -> list[Any]:
 def read_recipe(path: str | Path) -> dict[str, Any]:
     """Read the values of a recipe file: YAML, or the recipe.json of a run.
 
-    `extends: small` takes all values that the file does not name from a recipe of the package. A value is read by the
-    type of its field, not by YAML's rules, which take `1e-4` for text and `no` for false.
+    With `extends: small`, the built-in recipe `small` supplies all other values. Values are converted by the type of
+    their field, because YAML would read `1e-4` as text and `no` as false.
 
     Raises:
-        ValueError: If the file is no recipe; the message names the file, the line and the field.
+        ValueError: If the file is not a recipe. The message names the file, the line and the field.
     """
     path = Path(path)
     try:
@@ -464,7 +472,7 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
         raise ValueError(f"{path} must be a YAML file of UTF-8 text, got a broken one: {error}") from error
     if not isinstance(root, yaml.MappingNode):
         raise ValueError(
-            f"{path} must be a recipe of lines such as `max_steps: 1000`, got none. See `vaswani-transformer recipes "
+            f"{path} must have lines such as `max_steps: 1000`, got no such line. See `vaswani-transformer recipes "
             "small`."
         )
     base: dict[str, Any] = {}
@@ -474,7 +482,7 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
         try:
             name = _new_name(_text_of("The name of a field", key))
             if name in seen:
-                raise ValueError(f"{name} must stand in a file once, got it again. Delete one of the two.")
+                raise ValueError(f"{name} must appear once in a file, got it again. Delete one of the two.")
             seen.add(name)
             if name == "extends":
                 base = {**read_recipe(_known_file(_text_of(name, node))), "description": ""}
@@ -484,7 +492,7 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
             own[name] = parse_value(_known_field(name), value)
             check_value(name, own[name])
         except ValueError as error:
-            message = str(error).replace("`", "")  # the field's name, where the command line would show its option
+            message = str(error).replace("`", "")  # else the command line would print options
             raise ValueError(f"{path}, line {key.start_mark.line + 1}: {message}") from error
     return {**base, "name": path.stem, **own}
 
@@ -493,7 +501,7 @@ def _text_of(name: str, node: yaml.Node) -> str:
     """Return the text of a field's value.
 
     Raises:
-        ValueError: If the value holds others; it is not opened, since aliases can make it huge.
+        ValueError: If the value is nested. It is not expanded, because YAML aliases can make it huge.
     """
     if not isinstance(node, yaml.ScalarNode):
         raise ValueError(f"{name} must be one value or a list of values, got a nested {node.id}. Write it flat.")
@@ -502,7 +510,7 @@ def _text_of(name: str, node: yaml.Node) -> str:
 
 
 def _known_field(name: str) -> str:
-    """Return the name of a field; ValueError if no field has it."""
+    """Return the name unchanged. Raise ValueError if no field has it."""
     if name in field_types():
         return name
     close = difflib.get_close_matches(name, [*field_types(), "extends"], n=1)
@@ -511,7 +519,7 @@ def _known_field(name: str) -> str:
 
 
 def _known_file(name: Any) -> Path:
-    """Return the file of a recipe of the package; ValueError if there is none."""
+    """Return the path of a built-in recipe. Raise ValueError if none has this name."""
     known = {path.stem: path for path in RECIPE_FOLDER.glob("*.yaml")}
     if name not in known:
         close = difflib.get_close_matches(str(name), known)
@@ -521,24 +529,23 @@ def _known_file(name: Any) -> Path:
 
 
 def recipe_text(name: str) -> str:
-    """Return the file of a recipe of the package, as the start of one's own."""
+    """Return the YAML text of a built-in recipe, to start your own from."""
     return _known_file(name).read_text(encoding="utf-8")
 
 
 def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
-    """Return a recipe with fields replaced, and others that follow from them.
+    """Return a recipe with some fields replaced.
 
-    With fewer `max_steps`, there are at least four validations and checkpoints, snapshots and log lines come at the
-    same parts of the training, and the warm-up takes a fifth of it at most; see `laid_out`.
-    Other training files do not inherit the languages: these are what is given, or the suffixes of the files' names.
+    Fewer `max_steps` than the recipe's also shorten its intervals and warm-up, see `laid_out`. Other training files do
+    not inherit the recipe's languages: pass both, or name the files by language (train.en).
 
     Args:
-        recipe: Name of a recipe of the package, a file (.yaml, or the .json of a run), or None for the paper's base.
-        overrides: Fields of `Recipe`.
+        recipe: Name of a built-in recipe, a file (.yaml, or the .json of a run), or None for the paper's base model.
+        overrides: Fields of `Recipe` and their values.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If no recipe has this name, a file is no recipe, or languages are missing.
+        ValueError: If no recipe has this name, the file is not a recipe, or a language is missing.
         TypeError: If an override is not a field of `Recipe`.
     """
     given = dict(overrides)
@@ -550,20 +557,21 @@ def get_recipe(recipe: str | Path | None = None, /, **overrides: Any) -> Recipe:
     given |= _languages_by_suffix(given if has_other_data else values | given)
     if has_other_data:
         values = _for_other_data(values, given)
-    made = Recipe(**values)
+    original = Recipe(**values)
     steps = given.get("max_steps")
-    if isinstance(steps, int) and 0 < steps < made.max_steps:
-        others = {name: value for name, value in given.items() if name != "max_steps"}  # the peak follows the sizes
-        short = laid_out(dataclasses.replace(made, **others), steps, keep=others, is_timed=False)
-        given = {name: getattr(short, name) for name in LAID_OUT} | given
-    return dataclasses.replace(made, **given)
+    if isinstance(steps, int) and 0 < steps < original.max_steps:
+        others = {name: value for name, value in given.items() if name != "max_steps"}  # d_model sets the peak rate
+        shortened = laid_out(dataclasses.replace(original, **others), steps, keep=others, is_timed=False)
+        given = {name: getattr(shortened, name) for name in LAID_OUT} | given
+    return dataclasses.replace(original, **given)
 
 
 def laid_out(recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_timed: bool = True) -> Recipe:
-    """The recipe for so many updates: four validations, the peak rate after a fifth of the updates at most.
+    """Return a recipe for another number of updates, with intervals and warm-up that fit it.
 
-    Values that `keep` names stay. The peak stays where the warm-up gets shorter: the paper's formula would raise it. A
-    training that is not to fit into a time keeps more frequent validations and checkpoints.
+    The training gets four validations and checkpoints; unless `is_timed`, it may keep more. Snapshots and log lines
+    stay at the same fractions of the training. The warm-up takes at most a fifth of the updates. Its peak rate stays,
+    although the paper's formula would raise it. Fields in `keep` do not change.
     """
     values: dict[str, Any] = {"max_steps": max_steps}
     quarter = math.ceil(max_steps / 4)
@@ -581,23 +589,23 @@ def laid_out(recipe: Recipe, max_steps: int, *, keep: Collection[str] = (), is_t
 
 
 def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
-    """Languages that nobody gave, by the names of the training files: train.en is English."""
+    """Return the missing languages from the suffixes of the training files: train.en is English."""
     found = {}
     for side in ("source", "target"):
         name = f"{side}_language"
         files = as_list(values.get(f"train_{side}"))
         suffix = text_suffix(files[0])[1:] if files else ""
         if name not in values and re.fullmatch("[a-z]{2}", suffix):
-            logger.info(f"The {side} language is {suffix}, by the name of its file.")
+            logger.info(f"The {side} language is {suffix}, by the suffix of its file.")
             found[name] = suffix
     return found
 
 
 def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recipe's values for other training data: not its languages, nor its name if it is bound to its data.
+    """Return a recipe's values for other training data, without its languages and mostly without its name.
 
     Raises:
-        ValueError: If the recipe has languages and the other data none.
+        ValueError: If the recipe has languages, and a language of the other data is missing.
     """
     languages = ("source_language", "target_language")
     others = {name: value for name, value in values.items() if name not in languages}
@@ -616,7 +624,7 @@ def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict
 
 
 def _new_name(name: str) -> str:
-    """The name that a field has now; an old name is warned of once."""
+    """Return the current name of a field. Warn once about an old name."""
     if name not in OLD_NAMES:
         return name
     logger.warning_once(f"`{name}` of a recipe is now called `{OLD_NAMES[name]}`.")
@@ -629,7 +637,7 @@ def _all_recipes() -> dict[str, Recipe]:
 
 
 def __getattr__(name: str) -> Any:
-    """Read the files of `RECIPES`, all recipes of the package by their names, when it is first used."""
+    """Load `RECIPES`, the built-in recipes by name, when it is first used."""
     if name == "RECIPES":
         return _all_recipes()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

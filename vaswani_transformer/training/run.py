@@ -67,67 +67,65 @@ def train(
     num_proc: int | None = None,
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
 ) -> dict[str, Any]:
-    """Trains the model of a recipe and leaves it, ready for `from_pretrained` and `pipeline`, in a folder.
+    """Train the model of a recipe and save it to a folder, ready for `from_pretrained` and `pipeline`.
 
-    The folder ends up with the model (the average of the newest snapshots, or the best checkpoint, or the last
-    update: the recipe says which), its tokenizer and card, `recipe.json`, `train_results.json`, the whole log in
-    `trainer_state.json`, the resumable checkpoints and the snapshots. Under torchrun or `accelerate launch` every
-    process calls this with the same arguments.
+    The folder gets the final model (as the recipe says: the average of the newest snapshots, the best checkpoint, or
+    the last update), tokenizer, card, `recipe.json`, `train_results.json`, the log in `trainer_state.json`, resumable
+    checkpoints and snapshots. Under torchrun or `accelerate launch` every process calls this with the same arguments.
 
     Args:
         recipe: What to train; see `get_recipe`.
         output_dir: Folder of the run.
-        overwrite: Delete the run the folder holds, once the data are read.
-        resume: Resume from the newest checkpoint in the folder; where a run has none yet, or no run is, start there.
+        overwrite: Delete the run in the folder after the data have been read.
+        resume: Resume from the newest checkpoint in the folder. Without a checkpoint, start a new run there.
         bf16: Compute in bfloat16 where it is safe; weights stay in float32.
         use_cpu: Ignore accelerators.
         report_to: Trackers of transformers that receive the log, one name or several; "tensorboard" writes into
             `output_dir/runs`.
-        num_proc: Processes that tokenise the data; None is all cores for a large corpus.
-        compute_metrics: Of `Trainer`: figures of the validation set's translations, in its order, one of which can be
-            `metric_for_best_model`; None computes those of `evaluation.METRICS`.
+        num_proc: Processes that tokenize the data; None means all cores for a large corpus.
+        compute_metrics: Function of `Trainer` that scores the translations of the validation set, in the set's order.
+            `metric_for_best_model` may be one of its figures. None computes `evaluation.METRICS`.
 
     Returns:
-        Results as written to `train_results.json`: the `train_*` figures of transformers, the training's cost (see
-        `measure_cost`) and layout, the number of updates, pairs, parameters and averaged snapshots, and
-        what cleaning dropped. Validations are `last_eval_*` (the last during training), `best_eval_*` (the best by
-        `metric_for_best_model`, where it decides), and `average_eval_*` (of the averaged weights, which are the final
-        model's).
+        The content of `train_results.json`: the `train_*` figures of transformers, cost (see `measure_cost`), layout,
+        number of updates, pairs, parameters and averaged snapshots, and pairs dropped by cleaning. Validations are
+        `last_eval_*` (last one of the training), `best_eval_*` (best by `metric_for_best_model`, if it chooses a
+        checkpoint or the end) and `average_eval_*` (averaged weights, if they are the final model).
 
     Raises:
-        ValueError: If the folder holds another run, or a value does not fit; nothing is lost then.
+        ValueError: If the folder holds another run, a value does not fit, or the loss is not finite.
         FileNotFoundError: If data, tokenizer or checkpoint are missing or incomplete.
         ImportError: If the package of a tracker is missing.
-        KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
+        KeyboardInterrupt: After SIGINT or SIGTERM, once a resumable checkpoint is saved.
     """
     is_main = os.environ.get("RANK", "0") == "0"
     output_dir = Path(output_dir)
     with locking(output_dir) if is_main else contextlib.nullcontext():
         check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
-        resumes = resume and _has_something_to_resume(output_dir)
-        results = _finished_results(recipe, output_dir) if resumes else None
+        can_resume = resume and _has_model_or_checkpoint(output_dir)
+        results = _finished_results(recipe, output_dir) if can_resume else None
         if results is not None:
-            logger.info(f"All {recipe.max_steps:,} updates are made, and {output_dir} has the model.")
+            logger.info(f"All {recipe.max_steps:,} updates are done, and {output_dir} has the model.")
             if is_main:
                 refresh_card(output_dir)
             return results
-        if resume and not resumes:
+        if resume and not can_resume:
             logger.info(f"{output_dir} holds no run to resume: a new one starts there.")
         _check_recipe(recipe, compute_metrics is not None)
         arguments = training_arguments(recipe, output_dir, bf16=bf16, use_cpu=use_cpu, report_to=report_to)
         try:
             for tracker in get_reporting_integration_callbacks(arguments.report_to):
-                tracker()  # names a package that is missing before anything is deleted
+                tracker()  # fails for a missing package before anything is deleted
         except RuntimeError as error:
             raise ImportError(str(error)) from error
-        checkpoint = take_up_checkpoint(arguments) if resumes else None
+        checkpoint = take_up_checkpoint(arguments) if can_resume else None
         finished_steps = 0 if checkpoint is None else checkpoint_step(checkpoint)
         if recipe.max_steps < finished_steps:
             raise ValueError(
                 f"`max_steps` must be at least {finished_steps}, the updates the run to resume has made, got "
                 f"{recipe.max_steps}. Pass a larger number."
             )
-        arguments.distributed_state.wait_for_everyone()  # all have looked into the folder before the first one writes
+        arguments.distributed_state.wait_for_everyone()  # nobody writes before all have read the folder
         with arguments.main_process_first(local=False, desc="preparing the data"):
             data = prepare_data(recipe, arguments, checkpoint, num_proc)
             if arguments.process_index == 0:
@@ -149,10 +147,10 @@ def train(
 
 
 def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditionalGeneration:
-    """Freshly initialised model of the recipe, with the recipe's search as its generation config."""
+    """Return a newly initialized model of the recipe, with the recipe's search in its generation config."""
     model = VaswaniTransformerForConditionalGeneration(recipe.model_config(len(data.tokenizer)))
     model.generation_config.update(**{name: getattr(recipe, name) for name in DECODING})
-    # Beyond this length the pipeline warns.
+    # The pipeline warns of longer sources.
     longest = recipe.max_tokens_per_sentence if recipe.streaming else int(pair_lengths(data.train)[0].max())
     model.generation_config.longest_training_source = longest  # type: ignore[attr-defined]  # it takes any key
     return model
@@ -161,19 +159,28 @@ def make_model(recipe: Recipe, data: RunData) -> VaswaniTransformerForConditiona
 def fit_to_minutes(
     recipe: Recipe, minutes: float, *, keep: Collection[str] = (), num_proc: int | None = None, **options: Any
 ) -> Recipe:
-    """Returns the recipe with as many updates as fit into these minutes here, laid out for them.
+    """Return the recipe with as many updates as fit into these minutes on this machine.
 
-    The first updates are timed in a folder that is deleted, for a twentieth of the minutes; a tenth is left to
-    validations and checkpoints. `keep` names values of the recipe that stay; options are `bf16` and `use_cpu`; what
-    cannot be trained raises ValueError.
+    A twentieth of the minutes is spent on timing the first updates in a temporary folder. A tenth is reserved for
+    validations and checkpoints.
+
+    Args:
+        recipe: What to train.
+        minutes: Duration of the training.
+        keep: Fields of the recipe that do not change; see `laid_out`.
+        num_proc: Processes that tokenize the data.
+        **options: `bf16` and `use_cpu`.
+
+    Raises:
+        ValueError: If `minutes` does not fit, there are several processes, or the recipe cannot be trained.
     """
     if not 0 < minutes < math.inf or os.environ.get("WORLD_SIZE", "1") != "1":
         raise ValueError(
-            f"`minutes` must be a finite number above 0, for one process, got {minutes}. Pass `max_steps`."
+            f"`minutes` must be a finite number above 0, for one process, got {minutes}. Pass `max_steps` instead."
         )
     _check_recipe(recipe)
     with tempfile.TemporaryDirectory() as folder:
-        logger.info("Timing the first updates, with a vocabulary that is thrown away.")
+        logger.info("Timing the first updates. Their model is discarded.")
         timed = dataclasses.replace(
             recipe, num_averaged_snapshots=0, early_stopping_patience=None, load_best_model_at_end=False
         )
@@ -181,13 +188,13 @@ def fit_to_minutes(
         arguments.eval_strategy = arguments.save_strategy = arguments.logging_strategy = "no"
         arguments.logging_first_step, arguments.disable_tqdm = False, True
         trainer = build_trainer(timed, arguments, prepare_data(timed, arguments, None, num_proc), make_model)
-        trainer._catching_stop_signals = contextlib.nullcontext  # type: ignore[assignment]  # there is nothing to save
+        trainer._catching_stop_signals = contextlib.nullcontext  # type: ignore[assignment]  # nothing to save
         pace = PaceCallback(3 * minutes)
         trainer.add_callback(pace)
         trainer.remove_callback(LogLines)
         trainer.train()
         del trainer
-        clear_device_cache(garbage_collection=True)  # the training measures what is free
+        clear_device_cache(garbage_collection=True)  # the training will measure free memory
     fitted = laid_out(recipe, max(1, int(0.9 * 60 * minutes / pace.seconds)), keep=keep)
     logger.info(f"One update takes {pace.seconds:.3g} s: {fitted.max_steps:,} updates in about {minutes:g} minutes.")
     return fitted
@@ -201,11 +208,11 @@ def training_arguments(
     use_cpu: bool = False,
     report_to: str | list[str] = "none",
 ) -> VaswaniTransformerTrainingArguments:
-    """Training arguments of a recipe; on a machine without accelerator they use the CPU."""
+    """Return the training arguments of a recipe. Without an accelerator they use the CPU."""
     values = recipe.trainer_values()
     if recipe.load_best_model_at_end:
         values["num_averaged_snapshots"] = 0
-        values["save_steps"] = recipe.eval_steps  # only what was saved can be loaded
+        values["save_steps"] = recipe.eval_steps  # the best checkpoint must have been saved
     if not recipe.decides_by_validation:
         values["metric_for_best_model"] = None
     if recipe.dataloader_num_workers is None:
@@ -217,7 +224,7 @@ def training_arguments(
         eval_strategy="no" if recipe.data_arguments("validation") is None else "steps",
         predict_with_generate=recipe.generation_num_beams > 0,
         logging_first_step=True,
-        ddp_timeout=4 * 3600,  # seconds: the first process prepares a large corpus alone
+        ddp_timeout=4 * 3600,  # seconds; others wait while the first process prepares a large corpus
         disable_tqdm=not sys.stderr.isatty(),
         report_to=report_to,
         **values,
@@ -231,9 +238,9 @@ def build_trainer(
     make_model: Callable[[Recipe, RunData], PreTrainedModel],
     compute_metrics: Callable[[EvalPrediction], dict[str, float]] | None = None,
 ) -> VaswaniTransformerTrainer:
-    """Trainer with a freshly made model, the recipe's data and its callbacks."""
+    """Return a trainer with a new model, the recipe's data and its callbacks."""
     if compute_metrics is None and recipe.target_language is None and arguments.metric_for_best_model == "sacrebleu":
-        logger.info("chrF decides: the tokeniser of sacreBLEU needs --target-language, and none was given.")
+        logger.info("chrF chooses the best model: sacreBLEU's tokenizer needs --target-language, and none was given.")
         arguments.metric_for_best_model = "chrf"
     set_seed(recipe.seed)
     model, patience = make_model(recipe, data), recipe.early_stopping_patience
@@ -250,7 +257,7 @@ def build_trainer(
 
 
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
-    """One paragraph on what is about to be trained: size, batches, devices, updates, learning rate, precision."""
+    """Describe the coming training in one paragraph. Warn if its warm-up is longer than the training."""
     args, data = trainer.args, cast("Any", trainer.train_dataset)
     warmup = int(args.warmup_steps)
     peak = args.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
@@ -278,7 +285,7 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
 
 
 def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
-    """Raise on what would be noticed when an old run is deleted already, after hours, or not at all."""
+    """Raise an error for a recipe that would fail only after an old run is deleted, or hours later."""
     recipe.model_config()
     corpora = recipe.train_corpora()
     if not corpora:
@@ -309,7 +316,7 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
     if has_validation and recipe.generation_num_beams > 0:
         from ..evaluation.metrics import score_translations
 
-        scores = score_translations(["."], ["."], recipe.target_language)  # names a package that is missing
+        scores = score_translations(["."], ["."], recipe.target_language)  # fails for a missing package
     known = [name for name in DECIDING if name in scores or name not in METRICS]
     if recipe.decides_by_validation and recipe.metric_for_best_model not in known:
         raise ValueError(
@@ -322,11 +329,11 @@ def _check_recipe(recipe: Recipe, has_own_metrics: bool = False) -> None:
 
 
 def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool, resume: bool) -> None:
-    """Refuse a folder that would lose another run, or whose run cannot be resumed.
+    """Refuse a folder with a run that would be lost or cannot be resumed.
 
     Raises:
-        ValueError: If another run would be lost, or the run is another recipe's.
-        FileNotFoundError: If the folder holds parts of a run, and no recipe.
+        ValueError: If another run would be lost, or the run to resume has another recipe.
+        FileNotFoundError: If the folder holds parts of a run to resume, but no recipe.
     """
     output_dir = Path(output_dir)
     if overwrite and resume:
@@ -346,13 +353,13 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
     _check_same_recipe(Recipe.load(output_dir), recipe)
 
 
-def _has_something_to_resume(output_dir: Path) -> bool:
-    """Return False for a folder without a run, or with one that was lost before its first checkpoint."""
+def _has_model_or_checkpoint(output_dir: Path) -> bool:
+    """Return True if a run in this folder got as far as its first checkpoint."""
     return (output_dir / WEIGHTS_FILE).is_file() or bool(list_checkpoints(output_dir))
 
 
 def _finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:
-    """Results of a run that this very recipe has finished."""
+    """Return the results of a finished run of exactly this recipe, else None."""
     if not (output_dir / TRAIN_RESULTS_FILE).is_file():
         return None
     results: dict[str, Any] = read_json(output_dir / TRAIN_RESULTS_FILE)
@@ -361,7 +368,7 @@ def _finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None
 
 
 def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
-    """Raises ValueError naming the fields in which a run to resume differs so that it would be another run."""
+    """Raise ValueError if the run to resume differs in a field that may not change."""
     differences = [
         f"{field.name} {getattr(trained, field.name)!r} instead of {getattr(wanted, field.name)!r}"
         for field in dataclasses.fields(Recipe)
@@ -380,7 +387,7 @@ def _check_same_recipe(trained: Recipe, wanted: Recipe) -> None:
 def finish_run(
     recipe: Recipe, trainer: VaswaniTransformerTrainer, output: TrainOutput, data: RunData
 ) -> dict[str, Any]:
-    """Writes the final model, the results and the card into the run's folder, and returns the results.
+    """Write the final model, results and card into the run's folder, and return the results.
 
     Every process calls it after the last update.
     """
@@ -425,9 +432,9 @@ def finish_run(
 
 
 def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
-    """Writes the final model and returns the number of averaged snapshots; every process calls it.
+    """Write the final model and return the number of averaged snapshots. Every process calls it.
 
-    Its files are first written elsewhere, then renamed: a half-written file would block a resume.
+    The files are written to a staging folder and then renamed, because a half-written file would block a resume.
     """
     output_dir, num_averaged = Path(trainer.args.output_dir), 0
     staged = output_dir / STAGING_FOLDER / "model"
@@ -439,7 +446,7 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
                 num_averaged = write_average(output_dir, recipe.num_averaged_snapshots, staged)
             saved = {path.name: path.replace(output_dir / path.name) for path in staged.iterdir()}
             for path in output_dir.glob(CODE_FILES):
-                if path.name not in saved:  # of an earlier version
+                if path.name not in saved:  # saved by an earlier version
                     path.unlink()
     finally:
         if trainer.is_world_process_zero():
@@ -448,7 +455,7 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
 
 
 def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
-    """Renames the test results of an earlier model of a run that was resumed, and deletes its curves."""
+    """Rename the test results of the model before a resume, and delete its curves."""
     results = output_dir / TRAIN_RESULTS_FILE
     if not results.is_file() or (earlier := read_json(results).get("train_steps", num_steps)) == num_steps:
         return
@@ -459,7 +466,7 @@ def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
 
 
 def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Return the last validation as `last_eval_*`, and the one that `metric_for_best_model` chose as `best_eval_*`."""
+    """Return the last validation as `last_eval_*` and the best by `metric_for_best_model` as `best_eval_*`."""
     figures: dict[str, float] = {}
     for entry in trainer.state.log_history:
         validation = {name: value for name, value in entry.items() if name.startswith("eval_")}
@@ -470,15 +477,15 @@ def _validation_figures(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
 
 
 def _evaluate_average(trainer: VaswaniTransformerTrainer) -> dict[str, float]:
-    """Load the averaged weights of a run and measure them on the validation set; every process calls it.
+    """Load the averaged weights and return their `average_eval_*`. Every process calls it.
 
     Returns:
-        `average_eval_*`; empty without a validation set.
+        The figures; empty without a validation set.
     """
     dataset: Any = trainer.eval_dataset
     if dataset is None:
         return {}
     weights = load_file(Path(trainer.args.output_dir) / WEIGHTS_FILE)
-    trainer.model.load_state_dict(weights, strict=False)  # a tied tensor is in the file once
+    trainer.model.load_state_dict(weights, strict=False)  # the file has each tied tensor once
     trainer.args.prediction_loss_only = not trainer.args.predict_with_generate
     return trainer.predict(dataset, metric_key_prefix="average_eval").metrics or {}
