@@ -193,11 +193,6 @@ def _num_copies(kept: str, text: str) -> int:
     return len(re.findall(re.escape(kept) + end, text))
 
 
-def language_of(code: str | None) -> str | None:
-    """Return a language code without its region."""
-    return code and re.split("[-_]", code)[0]
-
-
 def _sentences(line: str) -> list[str]:
     """Split a line into sentences. Joined, they are the line."""
     ends = [0]
@@ -291,7 +286,7 @@ class TextReader:
 
     def __init__(self, tokenizer: Any, source_language: str | None, target_language: str | None, splits: bool) -> None:
         self._splits = splits
-        languages = {language_of(source_language), language_of(target_language)}
+        languages = {re.split("[-_]", code)[0] for code in (source_language, target_language) if code}
         self._can_change_case = not {"tr", "az", "ka"} & languages  # Python changes their case wrongly
         self._tokens = set(tokenizer.get_added_vocab())
         if tokenizer.split_special_tokens:
