@@ -4,7 +4,7 @@ import pytest
 
 from vaswani_transformer.files import CARD_MARKER, clear_run, locking, run_files, write_json
 from vaswani_transformer.training.recipes import get_recipe
-from vaswani_transformer.training.run import _has_something_to_resume, _set_aside_scores, check_output_dir
+from vaswani_transformer.training.run import _has_model_or_checkpoint, _set_aside_scores, check_output_dir
 
 RECIPE = get_recipe("quickstart")
 
@@ -127,4 +127,4 @@ def test_clear_run_deletes_only_the_card_it_wrote(tmp_path, text, stays):
 def test_resume_starts_where_no_checkpoint_or_model_is(tmp_path, names, expected):
     for name in names:
         (tmp_path / name).mkdir() if name == "checkpoint-5" else (tmp_path / name).touch()
-    assert _has_something_to_resume(tmp_path) == expected
+    assert _has_model_or_checkpoint(tmp_path) == expected
