@@ -380,9 +380,9 @@ def _translate_in_pieces(sentences: list[Sentence], engine: Any, batching: Batch
     """Replace the translations that lack a kept part by translations of the pieces around the kept parts."""
     pieces_of_each = []
     for sentence in sentences:
-        pieces = sentence.parts[1::2]
+        texts = sentence.parts[1::2]
         is_shouted = sentence.is_shouted
-        pieces_of_each.append([Sentence(piece, _to_source(piece, is_shouted), is_shouted) for piece in pieces])
+        pieces_of_each.append([Sentence(text, _to_source(text, is_shouted), is_shouted) for text in texts])
     _translate([piece for pieces in pieces_of_each for piece in pieces], engine, batching)
     for sentence, pieces in zip(sentences, pieces_of_each, strict=True):
         text = put_together(sentence.parts, [_translation_of_piece(piece) for piece in pieces])
