@@ -1,8 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Averaging of snapshots: a callback that writes them by step, and functions that average weights and folders.
+"""Weight averaging: a callback that writes snapshots, and functions that average snapshots or model folders.
 
-Paper: section 6.1, the published models average the last 5 (base) or 20 (big) checkpoints.
+Paper: section 6.1. The published models average the last 5 (base) or 20 (big) checkpoints.
 """
 
 from __future__ import annotations
@@ -30,15 +30,19 @@ from .checkpoints import checkpoint_step, list_checkpoints
 
 
 def list_snapshots(output_dir: str | Path) -> list[Path]:
-    """Snapshots in the folder of a run, oldest first."""
+    """Return the snapshots in a run's folder, oldest first."""
     return sorted((Path(output_dir) / SNAPSHOT_FOLDER).glob("step-[0-9]*.safetensors"), key=_snapshot_step)
 
 
 class SnapshotCallback(TrainerCallback):
-    """Writes the weights alone to `output_dir/snapshots/step-NNNNNNNN.safetensors` and keeps the newest ones.
+    """Write weights-only snapshots to `output_dir/snapshots/step-NNNNNNNN.safetensors` and keep the newest ones.
 
-    Snapshots count in updates, so hardware does not change the average, and `save_total_limit` does not touch them.
-    Also keeps the snapshots that a resume from the newest checkpoint needs.
+    Snapshots are spaced in updates, so that the average does not depend on the hardware. `save_total_limit` does not
+    apply to them. Older snapshots that a resume from the newest checkpoint needs are kept, too.
+
+    Args:
+        snapshot_steps: Updates between two snapshots.
+        num_kept: Number of newest snapshots to keep.
     """
 
     def __init__(self, snapshot_steps: int, num_kept: int):
@@ -48,7 +52,7 @@ class SnapshotCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Deletes the snapshots of later updates, which another training in this folder made."""
+        """Delete snapshots of later updates, which an earlier training in this folder wrote."""
         if state.is_world_process_zero:
             for path in list_snapshots(str(args.output_dir)):
                 if _snapshot_step(path) > state.global_step:
@@ -57,10 +61,10 @@ class SnapshotCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
     ) -> None:
-        """Writes a snapshot when the number of finished updates is a multiple of `snapshot_steps`."""
+        """Write a snapshot if the number of finished updates is a multiple of `snapshot_steps`."""
         if state.global_step % self.snapshot_steps != 0 or not state.is_world_process_zero:
             return
-        model = getattr(model, "_orig_mod", model)  # of a compiled one
+        model = getattr(model, "_orig_mod", model)  # if it is compiled
         tied = dict(model.named_parameters(remove_duplicate=False)).keys() - dict(model.named_parameters()).keys()
         weights = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items() if name not in tied}
         output_dir = Path(str(args.output_dir))
@@ -69,13 +73,13 @@ class SnapshotCallback(TrainerCallback):
         _save_weights(weights, path)
         snapshots, checkpoints = list_snapshots(output_dir), list_checkpoints(output_dir)
         saved_step = checkpoint_step(checkpoints[-1]) if checkpoints else 0
-        of_checkpoint = [path for path in snapshots if _snapshot_step(path) <= saved_step]
-        for path in {*snapshots[: -self.num_kept]} - {*of_checkpoint[-self.num_kept :]}:
+        up_to_checkpoint = [path for path in snapshots if _snapshot_step(path) <= saved_step]
+        for path in {*snapshots[: -self.num_kept]} - {*up_to_checkpoint[-self.num_kept :]}:
             path.unlink()
 
 
 def average_snapshots(paths: Sequence[str | Path]) -> dict[str, torch.Tensor]:
-    """Mean of several sets of weights, each tensor summed in float64 and returned in its own dtype.
+    """Return the mean of several sets of weights. Tensors are summed in float64 and keep their dtype.
 
     Paper: section 6.1.
 
@@ -93,26 +97,26 @@ def average_snapshots(paths: Sequence[str | Path]) -> dict[str, torch.Tensor]:
     for path, others in zip(files, names, strict=True):
         if others != names[0]:
             raise ValueError(
-                f"`{path}` must hold the same tensors as {files[0]}, got one of them without "
+                f"`{path}` must hold the same tensors as {files[0]}, but one of the two lacks "
                 f"{min(others ^ names[0])}. Average checkpoints of one run."
             )
     return {name: _mean(files, name) for name in sorted(names[0])}
 
 
 def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: str | Path) -> Path:
-    """Writes a model folder whose weights are the mean of several snapshots or model folders.
+    """Write a model folder with the mean weights of several snapshots or model folders.
 
     Args:
-        inputs: Snapshot files and model folders, or one folder of a run, which means the snapshots in it (without
-            snapshots: its resumable checkpoints).
-        output_dir: New or empty folder; receives weights and what the table in files.py marks.
+        inputs: Snapshot files and model folders, or the folder of one run. A run means its snapshots, or its resumable
+            checkpoints if it has no snapshots.
+        output_dir: New or empty folder. It gets the weights and the files that the table in files.py marks as copied.
 
     Returns:
         `output_dir`.
 
     Raises:
         ValueError: If `output_dir` is not empty, or the weights do not fit together.
-        FileNotFoundError: If there is nothing to average, or no folder with a `config.json` beside the weights.
+        FileNotFoundError: If there is nothing to average, or no `config.json` belongs to the weights.
     """
     paths = [Path(path) for path in ([inputs] if isinstance(inputs, (str, Path)) else inputs)]
     if len(paths) == 1 and paths[0].is_dir():
@@ -134,10 +138,10 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
 
 
 def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Path) -> int:
-    """Replaces the weights in `model_dir` by the mean of a run's newest snapshots, atomically.
+    """Replace the weights in `model_dir` by the mean of a run's newest snapshots, atomically.
 
     Returns:
-        Number of snapshots averaged; fewer than `num_averaged` if the run was short, 0 if it wrote none.
+        Number of averaged snapshots: less than `num_averaged` in a short run, 0 without snapshots.
     """
     paths = list_snapshots(output_dir)[-num_averaged:]
     if paths:
@@ -146,7 +150,7 @@ def write_average(output_dir: str | Path, num_averaged: int, model_dir: str | Pa
 
 
 def _save_weights(weights: dict[str, torch.Tensor], path: Path) -> None:
-    """Writes a safetensors file atomically."""
+    """Write a safetensors file atomically."""
     with writing_beside(path) as beside:
         save_file(weights, beside, metadata={"format": "pt"})
 
@@ -156,7 +160,7 @@ def _snapshot_step(path: Path) -> int:
 
 
 def _model_folder(path: Path) -> Path:
-    """Folder with the config.json that belongs to a snapshot file or model folder."""
+    """Return the folder with the config.json of a snapshot file or model folder."""
     run = path.parent.parent
     for folder in [path] if path.is_dir() else [path.parent, run, *reversed(list_checkpoints(run))]:
         if (folder / CONFIG_FILE).is_file():
@@ -168,7 +172,7 @@ def _model_folder(path: Path) -> Path:
 
 
 def _tensor_names(path: Path) -> set[str]:
-    """Names of the tensors in a safetensors file.
+    """Return the names of the tensors in a safetensors file.
 
     Raises:
         ValueError: If the file is damaged.
@@ -184,10 +188,10 @@ def _tensor_names(path: Path) -> set[str]:
 
 
 def _mean(files: list[Path], name: str) -> torch.Tensor:
-    """Mean of one tensor over files, summed in float64."""
+    """Return the mean of one tensor over files, summed in float64."""
     kinds: set[Any] = set()
     for file in files:
-        with safe_open(file, framework="pt") as weights:  # closed at once, which frees what was read
+        with safe_open(file, framework="pt") as weights:  # closing it frees memory
             tensor = weights.get_tensor(name)
         if not kinds:
             total = torch.zeros_like(tensor, dtype=torch.float64)

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks of a training: its log as lines, and counts of tokens and seconds over all its resumes."""
+"""Callbacks that print the log as lines, time updates, and count tokens and seconds across resumes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ logger = logging.get_logger(__name__)
 
 
 class LogLines(PrinterCallback):
-    """Prints each entry of the log as one line on stderr, with the time to go at the mean pace so far."""
+    """Print each log entry as one line on stderr, with the remaining time at the mean pace so far."""
 
     _start: tuple[float, int] | None = None
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Starts the clock."""
+        """Start the clock."""
         self._start = time.perf_counter(), state.global_step
 
     def on_log(
@@ -41,7 +41,7 @@ class LogLines(PrinterCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Prints an entry."""
+        """Print an entry."""
         if not state.is_world_process_zero or not logs:
             return
         figures = [f"{state.global_step:,} of {state.max_steps:,}"]
@@ -58,11 +58,11 @@ class LogLines(PrinterCallback):
 
 
 class PaceCallback(TrainerCallback):
-    """Times updates from the third on, and ends the training after a limit.
+    """Measure the time of an update from the third one on, and stop the training after a limit.
 
     Attributes:
-        limit: Seconds.
-        seconds: Mean time of an update.
+        limit: Seconds after which the training stops.
+        seconds: Mean time of an update; NaN before the third update.
     """
 
     def __init__(self, limit: float) -> None:
@@ -73,7 +73,7 @@ class PaceCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Times an update."""
+        """Record the end of an update."""
         if args.device.type != "cpu":
             torch.accelerator.synchronize(args.device)
         self._times.append(time.perf_counter())
@@ -84,20 +84,20 @@ class PaceCallback(TrainerCallback):
 
 
 class CostCallback(TrainerCallback, ExportableState):
-    """Counts the real tokens and the seconds of a training, over all its resumes.
+    """Count the real tokens and the seconds of a training, including the time before a resume.
 
-    Counts of micro-batches stay on the device until `settle`, which the trainer calls where it synchronises anyway.
-    They are saved in `trainer_state.json`; a resumed training starts with them. Work that was lost after a checkpoint
-    does not count. The clock runs from the first update to the last, with validations, saving and waiting for data,
-    as the paper's does. Devices are accelerators, or processes on CPUs.
+    Counts stay on the device until the trainer calls `settle`, at a moment when it syncs anyway. They are saved in
+    `trainer_state.json`, and a resumed training starts from them. Updates that were lost after the last checkpoint do
+    not count. As in the paper, the time includes validations, saving and waiting for data. A device is an accelerator,
+    or a process on a CPU.
 
     Attributes:
         source_tokens: Real source tokens, with `</s>`, of all processes up to the last `settle`.
         target_tokens: Real target tokens, with `</s>`.
-        seconds: Wall time of the earlier runs of this training.
-        device_seconds: The same times the devices of each run.
-        code_versions: The code of each run, in order and without repeats.
-        bpe_dropout: [update, rate] of each change of BPE-dropout.
+        seconds: Wall time of this training's earlier runs, before each resume.
+        device_seconds: Sum of each run's seconds times its number of devices.
+        code_versions: Package version of each run, in order and without repeats.
+        bpe_dropout: [update, rate] of each change of the BPE-dropout rate.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class CostCallback(TrainerCallback, ExportableState):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Starts the clock, with the figures of the checkpoint that is resumed."""
+        """Start the clock. Keep the figures of a resumed checkpoint, and reset them otherwise."""
         if state.global_step == 0:
             vars(self).update(CostCallback().state()["attributes"])
         self.code_versions = [*dict.fromkeys([*self.code_versions, __version__])]
@@ -127,9 +127,9 @@ class CostCallback(TrainerCallback, ExportableState):
         self._lap_tokens = self.source_tokens + self.target_tokens
 
     def lap(self) -> float | None:
-        """Tokens a second, both sides and all processes, since the last call; None where none was counted.
+        """Return the tokens per second since the last call, or None without tokens. Call `settle` first.
 
-        Call `settle` first.
+        Tokens of both sides and of all processes count.
         """
         now = time.perf_counter()
         num_tokens = self.source_tokens + self.target_tokens
@@ -138,10 +138,10 @@ class CostCallback(TrainerCallback, ExportableState):
         return counted / seconds if counted else None
 
     def count(self, inputs: Mapping[str, torch.Tensor]) -> None:
-        """Adds the tokens of a micro-batch without waiting for the device.
+        """Add the tokens of a micro-batch without a sync.
 
         Args:
-            inputs: Batch of a collator; a row without a label to learn fills a process's batch and does not count.
+            inputs: Batch of a collator. Rows without a label to learn are fill rows and do not count.
         """
         if self._unsettled is None or "input_ids" not in inputs or "labels" not in inputs:
             return
@@ -152,25 +152,25 @@ class CostCallback(TrainerCallback, ExportableState):
         self._unsettled = self._unsettled.to(tokens.device, non_blocking=True) + tokens
 
     def fetch(self) -> None:
-        """Starts to copy the counts to the host; whoever waits for the device before `settle` spares it the wait."""
+        """Start to copy the counts to the host, so that `settle` needs no sync of its own after another one."""
         if self._unsettled is not None:
             self._unsettled = self._unsettled.to("cpu", non_blocking=True)
 
     def settle(self, accelerator: Any) -> None:
-        """Adds what all processes counted since the last time; every process calls it."""
+        """Add the counts of all processes since the last call. Every process calls it."""
         if self._unsettled is not None:
             source, target = accelerator.reduce(self._unsettled, "sum").tolist()
             self.source_tokens, self.target_tokens = self.source_tokens + source, self.target_tokens + target
             self._unsettled = torch.zeros_like(self._unsettled, device=accelerator.device)
 
     def stop(self) -> None:
-        """Stops the clock."""
+        """Stop the clock."""
         figures = self.state()["attributes"]
         self.seconds, self.device_seconds = figures["seconds"], figures["device_seconds"]
         self._start = None
 
     def state(self) -> dict[str, Any]:
-        """Figures up to now, as Trainer saves callbacks."""
+        """Return the figures up to now, in the format in which `Trainer` saves callbacks."""
         elapsed = 0.0 if self._start is None else time.perf_counter() - self._start
         attributes = {
             "source_tokens": self.source_tokens,
@@ -183,7 +183,7 @@ class CostCallback(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": attributes}
 
     def metrics(self) -> dict[str, Any]:
-        """Figures over all resumes under the names of `train_results.json`; empty where no token was counted."""
+        """Return the figures of all runs, named as in `train_results.json`; empty if no token was counted."""
         figures = self.state()["attributes"]
         num_tokens = figures["source_tokens"] + figures["target_tokens"]
         if num_tokens == 0:

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The model card of a run: card_template.md, filled from the recipe, the config and the results in its folder."""
+"""Model card of a run: card_template.md, filled from the recipe, config and results in the run's folder."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _TEMPLATE = Path(__file__).with_name("card_template.md")
 def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
     """Render the card of a finished run from its recipe, config, training results and all test results.
 
-    The name is the repo's, else the folder's; of local paths only the last part is shown. Metadata that were added to
-    an earlier card, such as a license, stay.
+    The card is named after the repo, else after the folder. Local paths are cut to their last part. Metadata that were
+    added to an earlier card, such as a license, are kept.
 
     Args:
         folder: Folder of the run.
-        model_id: Repo on the Hub that the card's example loads; None is a path.
+        model_id: Repo on the Hub that the card's example loads; None means a local path.
 
     Raises:
-        FileNotFoundError: The folder lacks one of these files.
-        ValueError: A file is broken.
-        KeyError: Results lack a figure.
+        FileNotFoundError: If the folder lacks one of these files.
+        ValueError: If a file is broken.
+        KeyError: If results lack a figure.
     """
     folder = Path(folder)
     name = Path(model_id or folder.resolve()).name
@@ -97,7 +97,7 @@ def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
 
 
 def write_card(folder: str | Path, model_id: str | None = None) -> Path | None:
-    """Write the card of a finished run and return its path, or None where README.md is the user's own.
+    """Write the card of a finished run and return its path, or None if README.md is the user's own.
 
     Arguments and errors are those of `make_card`.
     """
@@ -108,7 +108,7 @@ def write_card(folder: str | Path, model_id: str | None = None) -> Path | None:
 
 
 def refresh_card(folder: str | Path, model_id: str | None = None) -> Path | None:
-    """Call `write_card` after work that is done already: an error is a warning."""
+    """Call `write_card`, but warn instead of raising, because the work before the card is done."""
     try:
         return write_card(folder, model_id)
     except (KeyError, OSError, TypeError, ValueError, yaml.YAMLError) as error:
@@ -117,7 +117,7 @@ def refresh_card(folder: str | Path, model_id: str | None = None) -> Path | None
 
 
 def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:
-    """Sets fields in the head of a card; None changes nothing, and tags are added to those it has."""
+    """Set metadata fields of a card. None changes nothing, and tags are added to the card's tags."""
     for field, value in metadata.items():
         if field == "tags" and value:
             value = [*dict.fromkeys([*(card.data.get("tags") or ()), *([value] if isinstance(value, str) else value)])]
@@ -126,7 +126,7 @@ def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:
 
 
 def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of a recipe, corpus or results, local paths cut down to their last part."""
+    """Return values of a recipe, corpus or results with local paths cut to their last part."""
 
     def cut(name: str, value: Any) -> Any:
         if isinstance(value, list):
@@ -144,17 +144,17 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _recipe_file(recipe: Recipe) -> str:
-    """The recipe as a YAML file: what differs from the paper's base model, local paths cut down to their last part."""
+    """Return the recipe as YAML: only fields that differ from the paper's base model, without local folders."""
     default = dataclasses.asdict(Recipe())
     values = dataclasses.asdict(recipe)
-    languages = ("source_language", "target_language")  # else the names of files would tell them
+    languages = ("source_language", "target_language")  # else file suffixes would set them
     own = {name: value for name, value in values.items() if value != default[name] or name in languages}
     text: str = yaml.safe_dump(without_folders(own), sort_keys=False, allow_unicode=True, width=100)
     return text
 
 
 def _data_names(data: Mapping[str, Any]) -> str:
-    """The files of the training data, or its data set and configuration."""
+    """Return the names of the training files, or of the dataset and its configuration."""
     names: list[str] = []
     for key in ("source_file", "target_file", "pairs_file", "dataset", "dataset_config"):
         names += as_list(data.get(key))
@@ -162,14 +162,14 @@ def _data_names(data: Mapping[str, Any]) -> str:
 
 
 def describe_validation(recipe: Recipe, results: Mapping[str, Any], which: str) -> str:
-    """Figures of the validation "last", "best" or "average" in a run's results; "" for none."""
+    """Describe the validation "last", "best" or "average" of a run's results; "" if there is none."""
     figures = {name: results.get(f"{which}_eval_{name}") for name in ("perplexity", "nll", "loss", *METRICS)}
     text = ", ".join(f"{name} {value:,.3f}" for name, value in figures.items() if value is not None)
     return f"{text} ({recipe.validation_search})" if any(figures[name] is not None for name in METRICS) else text
 
 
 def _eval_results(test: Mapping[str, Any]) -> Iterator[EvalResult]:
-    """Yield test results for a card's `model-index`, every figure as it was measured."""
+    """Yield test results for a card's `model-index`, without rounding."""
     corpus, name = test["test_corpus"], test["test_data"]
     for metric, label in metric_names(test).items():
         yield EvalResult(

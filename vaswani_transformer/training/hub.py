@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Pushes to the Hub: in one commit the files that the table in files.py marks, and nothing of the training."""
+"""Push a model folder to the Hub in one commit, with only those files that the table in files.py marks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ..files import (
 from .card import refresh_card, without_folders
 
 _PUBLISHED = tuple(file.name for file in RUN_FILES if file.on_hub)
-_DELETED = (*_PUBLISHED, ".eval_results/vaswani_transformer.yaml")  # 0.2.0 wrote the last one
+_DELETED = (*_PUBLISHED, ".eval_results/vaswani_transformer.yaml")  # the last one is of 0.2.0
 
 
 def push_model(
@@ -42,24 +42,24 @@ def push_model(
     tag: str | None = None,
     token: str | None = None,
 ) -> CommitInfo:
-    """Uploads the model of a folder to the Hub in one commit, with its code, card, recipe and results.
+    """Upload the model of a folder to the Hub in one commit, with its code, card, recipe and results.
 
-    Checkpoints, snapshots and the state of a training never go, and paths lose their folders. Files of an earlier
-    model are deleted from the repo.
+    Checkpoints, snapshots and the training state are never uploaded, and paths in uploaded files lose their folders.
+    Files of an earlier model are deleted from the repo.
 
     Args:
         model: Folder of a model.
-        repo_id: USER/NAME or ORGANISATION/NAME; the repo is made if there is none.
-        private: Whether only you may see a new repo; None is the organisation's default, else public.
-        revision: Branch that receives the commit, made if there is none; None is main.
-        tag: Name for this commit, new in the repo.
-        token: Token of the Hub with the right to write; None is that of `hf auth login` or `HF_TOKEN`.
+        repo_id: USER/NAME or ORGANIZATION/NAME. The repo is created if missing.
+        private: Make a new repo private, and refuse a public one. None means the organization's default, else public.
+        revision: Branch to commit to, created if missing. None means main.
+        tag: Tag for this commit, new in the repo.
+        token: Hub token with write access. None means the token of `hf auth login` or `HF_TOKEN`.
 
     Raises:
-        FileNotFoundError: The folder lacks a file of the model, its code or its card.
-        ValueError: The folder holds no model of this package or a link out of it, its card's metadata are not valid,
-            the repo is public though `private` is asked for, or it has the tag.
-        OSError: The Hub cannot be reached or refuses the push.
+        FileNotFoundError: If the folder lacks a file of the model, its code or its card.
+        ValueError: If the folder holds no model of this package or a link out of it, its card has invalid metadata,
+            the repo is public in spite of `private`, or the repo has the tag already.
+        OSError: If the Hub cannot be reached or refuses the push.
 
     Example:
         >>> push_model("runs/quickstart", "me/quickstart-en-de", tag="v1")
@@ -101,11 +101,11 @@ def push_model(
 
 
 def published_files(folder: Path) -> list[Path]:
-    """Lists the files of a folder that are pushed.
+    """List the files of a folder that a push uploads.
 
     Raises:
-        FileNotFoundError: The config names code that the folder lacks.
-        ValueError: A file is a link out of the folder, or names a base model that is not on the Hub.
+        FileNotFoundError: If the config names code that the folder lacks.
+        ValueError: If a file is a link out of the folder, or names a base model that is not on the Hub.
     """
     files = _code(folder).union(*(folder.glob(pattern) for pattern in _PUBLISHED if pattern != CODE_FILES))
     for path in sorted(files):
@@ -130,9 +130,9 @@ def _check_base_model(path: Path) -> None:
 
 
 def upload(api: HfApi, folder: Path, repo_id: str, message: str | None, revision: str | None) -> CommitInfo:
-    """Commit the published files of a folder, and delete from the repo those that the folder lacks.
+    """Commit the published files of a folder, and delete published files that the folder lacks from the repo.
 
-    A generated card is written again: its example loads the model from the repo.
+    A generated card is written again first, because its example must load the model from the repo.
     """
     refresh_card(folder, repo_id)
     added = [_addition(path) for path in published_files(folder)]
@@ -154,18 +154,18 @@ def upload(api: HfApi, folder: Path, repo_id: str, message: str | None, revision
 
 
 def _code(folder: Path) -> set[Path]:
-    """The files of code that a folder's config names, and those that they import; not those of an earlier version."""
+    """Return the code files that a folder's config names, and the files that they import."""
     config = read_json(folder / CONFIG_FILE) if (folder / CONFIG_FILE).is_file() else {}
-    places = [
+    references = [
         *(config.get("auto_map") or {}).values(),
         *(pipeline["impl"] for pipeline in (config.get("custom_pipelines") or {}).values()),
     ]
-    files = {folder / f"{place.split('.')[0]}.py" for place in places}
+    files = {folder / f"{reference.split('.')[0]}.py" for reference in references}
     return files.union(*(map(Path, get_relative_import_files(path)) for path in files))
 
 
 def _addition(path: Path) -> CommitOperationAdd:
-    """A file as part of a commit, without your folders."""
+    """Return a file as part of a commit, with local folders removed from its content."""
     content: Path | bytes = path
     if any(fnmatch(path.name, name) for name in (RECIPE_FILE, TRAIN_RESULTS_FILE, TEST_RESULTS_PATTERN)):
         content = json_text(without_folders(read_json(path))).encode()

@@ -1,8 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Starting, stopping, saving and resuming inside the trainer, so that a resumed training is the uninterrupted one.
+"""Trainer with exact resume: a resumed training gives the same weights and logs as an uninterrupted one.
 
-The methods are hooks of `Trainer`'s loop, in the order in which it calls them.
+The methods override hooks of `Trainer`'s loop, in the order in which the loop calls them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _UPDATES_BETWEEN_AGREEMENTS = 10
 
 
 class ResumableTrainer(Seq2SeqTrainer):
-    """`Seq2SeqTrainer` that stops, saves and resumes without a trace in weights and logs.
+    """`Seq2SeqTrainer` with exact resume: stopping and resuming change neither weights nor logs.
 
-    It keeps what `Trainer` loses at a resume: the sums between two log lines, what callbacks counted, the end of an
-    epoch, and the place of a stream. A checkpoint appears under its name only when every process has written its part.
+    It keeps what `Trainer` loses at a resume: the sums between two log lines, the counts of callbacks, the end of an
+    epoch, and the position in a stream. A checkpoint gets its name only after every process has written its part.
     """
 
     args: VaswaniTransformerTrainingArguments
@@ -53,7 +53,7 @@ class ResumableTrainer(Seq2SeqTrainer):
     hub_model_id: str | None  # type: ignore[assignment]  # transformers annotates its first values
     push_in_progress: PushInProgress | None  # type: ignore[assignment]
     train_batches: TokenBatchSampler | None = None  # micro-batches of a training set with a length
-    _train_loader: StreamLoader | None = None  # of a stream, whose place lies in the checkpoint
+    _train_loader: StreamLoader | None = None  # loader of a stream; checkpoints have its position
 
     def __init__(self, *args: Any, **kwargs: Any):
         self._is_saving = False
@@ -61,28 +61,28 @@ class ResumableTrainer(Seq2SeqTrainer):
         super().__init__(*args, **kwargs)
 
     def _start_counting(self) -> None:
-        """Forgets the sums of another training."""
+        """Reset the sums and flags of an earlier training."""
         self._stop_requested = False
         self._resumed_from: Path | None = None  # until its sums are restored
         self._last_checkpoint: Path | None = None
         self._last_epoch_end: int | None = None
         self._nll_since_log: float | torch.Tensor = 0.0
-        self._grad_norms: float | torch.Tensor = 0.0  # their sum, to find one that is not finite
+        self._grad_norms: float | torch.Tensor = 0.0  # a sum, which is finite only if all are
         self._step_of_last_log = self._first_step = 0
 
     # ---- beginning a training, perhaps at a checkpoint ----
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> TrainOutput:
-        """Trains as `Trainer` does, from a checkpoint's folder, or with True from the newest undamaged one.
+        """Train as `Trainer` does, from a checkpoint's folder, or with True from the newest undamaged one.
 
         Raises:
-            KeyboardInterrupt: After SIGINT or SIGTERM, when a resumable checkpoint is written.
+            KeyboardInterrupt: After SIGINT or SIGTERM, once a resumable checkpoint is saved.
             FileNotFoundError: If there is no undamaged checkpoint.
-            ValueError: If the loss or a gradient is no finite number.
+            ValueError: If the loss or a gradient is not finite.
         """
         self._start_counting()
         if hasattr(self.model, "_loading_info"):
-            vars(self.model)["_loading_info"] = {}  # weights that its checkpoint lacked are about to be trained
+            vars(self.model)["_loading_info"] = {}  # weights that were missing get trained now
         if resume_from_checkpoint:
             is_newest = resume_from_checkpoint is True
             self._resumed_from = take_up_checkpoint(self.args) if is_newest else Path(str(resume_from_checkpoint))
@@ -94,9 +94,9 @@ class ResumableTrainer(Seq2SeqTrainer):
 
     @contextlib.contextmanager
     def _catching_stop_signals(self) -> Iterator[None]:
-        """Turns SIGINT and SIGTERM into requests to stop; a second one has its usual effect on a single process.
+        """Turn SIGINT and SIGTERM into requests to stop. A second signal ends a single process at once.
 
-        Launchers repeat a signal to each of several processes, so there a repeated one changes nothing.
+        With several processes a second signal changes nothing, because launchers repeat signals.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -105,7 +105,7 @@ class ResumableTrainer(Seq2SeqTrainer):
         def request_stop(number: int, frame: FrameType | None) -> None:
             again = " A second signal stops at once, unsaved." if self.args.world_size == 1 else ""
             if not self._stop_requested:
-                logger.warning(f"Stopping: the running update is finished and a checkpoint saved first.{again}")
+                logger.warning(f"Stopping after the running update and a checkpoint.{again}")
             self._stop_requested = True
             if self.args.world_size == 1:
                 restore()
@@ -121,25 +121,25 @@ class ResumableTrainer(Seq2SeqTrainer):
             restore()
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """Warns as `Trainer` does, but of no tied weight, which a checkpoint holds once."""
+        """Warn as `Trainer` does, except of tied weights, which a checkpoint stores once."""
         tied = getattr(self.model, "all_tied_weights_keys", None) or {}
         missing = [name for name in load_result.missing_keys if name not in tied]
         super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
 
     def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
-        """Reads the state as `Trainer` does, but for two values.
+        """Read the state as `Trainer` does, with two exceptions.
 
-        The best checkpoint is looked for in the run's folder, which may have been moved; the intervals of logs,
-        evaluations and checkpoints are this run's.
+        The best checkpoint is looked up in the run's folder, because the folder may have moved. The intervals of logs,
+        evaluations and checkpoints come from the current arguments.
         """
-        place: tuple[int, int] = super()._init_training_state(*args, **kwargs)
+        position: tuple[int, int] = super()._init_training_state(*args, **kwargs)
         if self._resumed_from is not None:
             self.state.best_model_checkpoint = best_checkpoint(self._resumed_from)
             self.state.compute_steps(self.args, self.state.max_steps)
-        return place
+        return position
 
     def _load_callback_state(self) -> None:
-        """Restores what callbacks counted; unlike in `Trainer`, their arguments stay this run's."""
+        """Restore what callbacks counted. Unlike in `Trainer`, they keep their current arguments."""
         super()._load_callback_state()
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, ExportableState):
@@ -147,7 +147,7 @@ class ResumableTrainer(Seq2SeqTrainer):
                 vars(callback).update(saved.get("attributes", {}) if isinstance(saved, dict) else {})
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
-        """Runs an epoch; the first one after a resume makes no batches before its start."""
+        """Run an epoch. After a resume, the first epoch does not load the batches that it skips."""
         if self._resumed_from is None:
             super()._run_epoch(*args, **kwargs)
             return
@@ -155,24 +155,24 @@ class ResumableTrainer(Seq2SeqTrainer):
         if self.control.should_training_stop:
             return
         module: Any = transformers.trainer
-        own = module.skip_first_batches  # makes every batch that it skips
+        original = module.skip_first_batches  # it would load every batch that it skips
         module.skip_first_batches = self._start_loader_at
         try:
             super()._run_epoch(*args, **kwargs)
         finally:
-            module.skip_first_batches = own
+            module.skip_first_batches = original
 
     def _start_loader_at(self, loader: Any, num_batches: int) -> Any:
-        """Skips the first batches of each process."""
+        """Skip the first batches of this process."""
         if self._train_loader is not None:
-            return loader  # which knows its place
+            return loader  # the stream restores its position
         if self.train_batches is None:
             return skip_first_batches(loader, num_batches)
         self.train_batches.start_at(num_batches // self.args.gradient_accumulation_steps)
         return loader
 
     def _restore_progress(self, checkpoint: Path) -> None:
-        """Restores, once, what a checkpoint holds in addition to the state of transformers."""
+        """Restore the sums of a checkpoint once, and stop the training if it has ended already."""
         self._load_sums(checkpoint)
         self._resumed_from = None
         stoppers = [each for each in self.callback_handler.callbacks if isinstance(each, EarlyStoppingCallback)]
@@ -181,9 +181,9 @@ class ResumableTrainer(Seq2SeqTrainer):
         )
 
     def _load_sums(self, checkpoint: Path) -> None:
-        """Restore the sums and the stream of a checkpoint.
+        """Restore the sums of a checkpoint and its position in the stream.
 
-        The sums start at a checkpoint of transformers' own trainer, or of another number of processes.
+        The sums restart from zero if the checkpoint is of another trainer or another number of processes.
         """
         num_processes = len(list(checkpoint.glob(PROGRESS_FILES)))
         if num_processes != self.args.world_size:
@@ -193,9 +193,7 @@ class ResumableTrainer(Seq2SeqTrainer):
                     f"{self.args.world_size}. Start {num_processes}."
                 )
             self._step_of_last_log = self._first_step = self.state.global_step
-            logger.warning(
-                f"The next line of the log and `train_loss` are means of updates after {self._first_step:,}."
-            )
+            logger.warning(f"The next log line and `train_loss` are means of the updates after {self._first_step:,}.")
             return
         sums = read_json(checkpoint / self._sums_file())
         if sums.get("bf16", self.args.bf16) != self.args.bf16:
@@ -218,27 +216,27 @@ class ResumableTrainer(Seq2SeqTrainer):
             return super().training_step(model, inputs, *args, **kwargs)
         except torch.OutOfMemoryError as error:
             if self.train_batches is None and self._train_loader is None:
-                raise  # batches are of sentences
+                raise  # batched by sentences, not tokens
             num_tokens = inputs["input_ids"].numel() + inputs["labels"].numel()
             raise ValueError(
                 f"`max_padded_tokens_per_device` must fit the device's memory, got {num_tokens} padded tokens that do "
-                f"not. Pass {num_tokens // 2}, which accumulates more gradients, and resume, or start again with a "
-                "stream or without a checkpoint."
+                f"not. Pass {num_tokens // 2}, which accumulates more gradients, and resume. With a stream or without "
+                "a checkpoint, start again."
             ) from error
 
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
-        """Norm of an update's gradients; on CPUs it is checked before it changes the weights."""
+        """Return the gradient norm of an update. On CPUs, check it before the weights change."""
         grad_norm = super()._get_grad_norm(model, grad_norm)
-        if not self.args.fp16:  # whose loss scaler skips updates that overflow
+        if not self.args.fp16:  # its loss scaler skips updates that overflow
             self._grad_norms = self._grad_norms + grad_norm
         if self.args.device.type == "cpu":
             self._check_finite()
         return grad_norm
 
     def _check_finite(self) -> None:
-        """Raises ValueError when a loss or gradient since the last check is NaN or infinite; it waits for the device.
+        """Raise ValueError if the loss or a gradient is NaN or infinite. This syncs with the device.
 
-        On accelerators this is done at each log, evaluation and checkpoint, so that none comes from diverged weights.
+        Accelerators are checked before each log, evaluation and checkpoint, so that none comes from diverged weights.
         """
         if self.args.logging_nan_inf_filter:
             return
@@ -254,15 +252,15 @@ class ResumableTrainer(Seq2SeqTrainer):
     def _maybe_log_save_evaluate(
         self, tr_loss: Any, grad_norm: Any, model: Any, trial: Any, epoch: float, *args: Any, **kwargs: Any
     ) -> None:
-        """Logs, evaluates and saves, then stops if that was asked for.
+        """Log, evaluate and save, then stop if a signal asked for it.
 
-        After the last update of an epoch it waits for the epoch's end, as a resumed training begins with the next one.
+        After the last update of an epoch, do so at the epoch's end, because a resumed training starts the next epoch.
         """
         if self.state.epoch == epoch + 1 and self._last_epoch_end != self.state.global_step:
             self._last_epoch_end = self.state.global_step
             return
         if self.control.should_log or self.control.should_evaluate or self.control.should_save:
-            is_gathered = self.args.parallel_mode == ParallelMode.DISTRIBUTED  # on the devices, of one process, too
+            is_gathered = self.args.parallel_mode == ParallelMode.DISTRIBUTED  # on devices, even for one process
             if self.args.device.type != "cpu" and not is_gathered:
                 grad_norm = self._bring_sums(grad_norm)
             self._check_finite()
@@ -279,32 +277,32 @@ class ResumableTrainer(Seq2SeqTrainer):
             raise KeyboardInterrupt
 
     def _bring_sums(self, grad_norm: Any) -> Any:
-        """Brings the sums since the last log to the host with one wait, and returns the norm of the last gradients."""
+        """Copy the sums since the last log to the host in one sync, and return the last gradient norm."""
         values: tuple[Any, ...] = (self._tr_loss, grad_norm, self._grad_norms, self._nll_since_log)
-        brought = iter(torch.stack([value.to(self.args.device) for value in values if torch.is_tensor(value)]).cpu())
+        copied = iter(torch.stack([value.to(self.args.device) for value in values if torch.is_tensor(value)]).cpu())
         self._tr_loss, grad_norm, self._grad_norms, self._nll_since_log = (
-            next(brought) if torch.is_tensor(value) else value for value in values
+            next(copied) if torch.is_tensor(value) else value for value in values
         )
         return grad_norm
 
     def _agree_to_stop(self) -> bool:
-        """Returns True if a signal asked to stop; processes agree on it every 10 updates, to stop after the same."""
+        """Return True if a signal asked to stop. Processes agree every 10 updates, to stop after the same one."""
         if self.args.world_size == 1:
             return self._stop_requested
         if self.state.global_step % _UPDATES_BETWEEN_AGREEMENTS != 0:
             return False
-        requests = torch.full((), int(self._stop_requested), device=self.args.device)  # a tensor's copy would wait
+        requests = torch.full((), int(self._stop_requested), device=self.args.device)  # torch.tensor would sync
         return bool(self.accelerator.reduce(requests, "sum").item())
 
     def _evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Evaluates without drawing from the training's random numbers."""
+        """Evaluate without changing the training's random state."""
         with torch.random.fork_rng(devices=[]):
             return super()._evaluate(*args, **kwargs)
 
     # ---- saving ----
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Saves a resumable checkpoint aside; it is moved to its place when every process is done."""
+        """Save a resumable checkpoint in the staging folder, and publish it when every process is done."""
         output_dir, name = Path(self._get_output_dir(trial)), f"checkpoint-{self.state.global_step}"
         staged, checkpoint = output_dir / STAGING_FOLDER / name, output_dir / name
         try:
@@ -316,16 +314,16 @@ class ResumableTrainer(Seq2SeqTrainer):
                 publish_checkpoint(staged, output_dir)
             self.accelerator.wait_for_everyone()
         finally:
-            if self.args.should_save:  # alone: two processes would delete under each other's hands
+            if self.args.should_save:  # one process alone: two would race
                 clear_staging(output_dir)
         self._last_checkpoint = checkpoint
         if self.args.should_save:
             rotate_checkpoints(checkpoint, self.args.save_total_limit, self.state.best_model_checkpoint)
 
     def _write_checkpoint(self, model: nn.Module, trial: Any, staged: Path, checkpoint: Path) -> None:
-        """Lets `Trainer` write all parts into a folder, as those of a checkpoint at another place."""
+        """Let `Trainer` write a checkpoint to the staging folder, with its final path in the state."""
         for callback in self.callback_handler.callbacks:
-            if isinstance(callback, ExportableState):  # `Trainer` saves only those that the state knows
+            if isinstance(callback, ExportableState):  # `Trainer` saves only callbacks in the state
                 vars(self.state)["stateful_callbacks"].setdefault(type(callback).__name__, {})
         self._is_saving = True
         try:
@@ -340,28 +338,28 @@ class ResumableTrainer(Seq2SeqTrainer):
         self.accelerator.wait_for_everyone()
 
     def _save_sums(self, checkpoint: Path) -> None:
-        """Adds to a checkpoint what `_load_sums` reads from it, a file for each process."""
+        """Write what `_load_sums` reads, one file for each process."""
         sums = {
             "loss_since_log": self._tr_loss.item(),
             "nll_since_log": float(self._nll_since_log),
             "step_of_last_log": self._globalstep_last_logged,
-            "logged_loss": self._total_loss_scalar,  # of all updates up to that line of the log
-            "first_step": self._first_step,  # before the first update that it counts
+            "logged_loss": self._total_loss_scalar,  # sum up to the last log line
+            "first_step": self._first_step,  # the update before logged_loss begins
             "bf16": self.args.bf16,
             "data": None if self._train_loader is None else self._train_loader.state_dict(),
         }
-        checkpoint.mkdir(parents=True, exist_ok=True)  # where no process has written anything yet
+        checkpoint.mkdir(parents=True, exist_ok=True)  # another process may be later
         write_json(checkpoint / self._sums_file(), sums)
 
     def _get_output_dir(self, trial: Any) -> str:
-        """Folder of the run; while a checkpoint is being saved, the one where that is done."""
+        """Return the run's folder, or its staging folder while a checkpoint is saved."""
         folder = super()._get_output_dir(trial)
         return os.path.join(folder, STAGING_FOLDER) if self._is_saving else folder
 
     # ---- the end ----
 
     def _finalize_training(self, *args: Any, **kwargs: Any) -> TrainOutput:
-        """Ends the training as `Trainer` does; the loss since the last line of the log is that of all processes."""
+        """End the training as `Trainer` does, with the remaining loss averaged over all processes."""
         if self._resumed_from is not None:
             self._restore_progress(self._resumed_from)
         self._check_finite()
