@@ -19,9 +19,9 @@ from .cpu_kernels_vaswani_transformer import Linear, linear, multiply, runs_on_o
 
 IGNORE_INDEX = -100
 
-# Chunks of the fused loss: at most 256 MiB of fp32 logits, and on CPUs those of 512 tokens. Smaller ones would stay in
-# a CPU's cache, but each passes over the whole weight and its gradient, which costs more. oneDNN makes new memory for
-# every product; beyond 32 MiB the C library gets it from the system each time.
+# Limits of a chunk of the fused loss: 256 MiB of fp32 logits, and 512 tokens on CPUs. Smaller chunks would fit a CPU's
+# cache, but each chunk reads the whole weight and its gradient, and that costs more. oneDNN allocates memory for every
+# product. Above 32 MiB the C library requests it from the system each time.
 _CHUNK_LOGITS = 2**26
 _CHUNK_TOKENS_ON_CPU = 512
 _CHUNK_LOGITS_OF_ONEDNN = 2**23
@@ -29,7 +29,7 @@ _CHUNK_LOGITS_OF_ONEDNN = 2**23
 
 @dataclass
 class VaswaniTransformerLMOutput(Seq2SeqLMOutput):
-    """`Seq2SeqLMOutput` with `nll`, the loss before label smoothing; None where nothing was smoothed."""
+    """`Seq2SeqLMOutput` with `nll`, the loss before label smoothing; None without smoothing."""
 
     nll: torch.Tensor | None = None
 
@@ -40,7 +40,7 @@ def translation_loss(
     label_smoothing_factor: float = 0.0,
     num_items_in_batch: torch.Tensor | int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Cross-entropy over the real target tokens, with the paper's label smoothing.
+    """Return the cross-entropy over the real target tokens, with the paper's label smoothing.
 
     The smoothing mass is spread over the whole vocabulary, the right token included.
 
@@ -48,12 +48,12 @@ def translation_loss(
         logits: (B, T, V) scores before the softmax.
         labels: (B, T) token ids; -100 is ignored.
         label_smoothing_factor: Probability mass taken from the right token, in [0, 1].
-        num_items_in_batch: Divides the sum over tokens: the real target tokens of the whole effective batch, over all
-            processes and accumulation steps. None means those of `labels`.
+        num_items_in_batch: Divisor of the sum over tokens: the real target tokens of the whole effective batch, over
+            all processes and accumulation steps. None means the real tokens of `labels`.
 
     Returns:
-        The loss in nats per token, and the unsmoothed loss under the same division without gradient, None when nothing
-        is smoothed.
+        The loss in nats per token, and the unsmoothed loss with the same divisor. The unsmoothed loss has no gradient,
+        and is None without smoothing.
 
     Paper: section 5.4.
     """
@@ -65,7 +65,7 @@ def translation_loss(
     if not label_smoothing_factor:
         nll = nn.functional.cross_entropy(flat_logits, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum")
         return nll / num_items_in_batch, None
-    # As `cross_entropy(label_smoothing=...)` does it, written out so that one log-softmax serves both figures.
+    # The same as `cross_entropy(label_smoothing=...)`, written out so that both losses share one log-softmax.
     log_probs = flat_logits.log_softmax(dim=1)
     nll = nn.functional.nll_loss(log_probs, flat_labels, ignore_index=IGNORE_INDEX, reduction="sum")
     uniform = -log_probs.mean(dim=1).masked_fill(flat_labels == IGNORE_INDEX, 0.0).sum()
@@ -74,10 +74,10 @@ def translation_loss(
 
 
 def can_fuse(head: nn.Module) -> bool:
-    """True if `fused_translation_loss` computes what this output projection would.
+    """Return True if `fused_translation_loss` gives the same result as calling this output projection.
 
-    It does for a plain `Linear` without bias. Adapters, quantisation, parametrisations, hooks and offloading change
-    what calling the module means.
+    It does for a plain `Linear` without bias. Adapters, quantization, parametrizations, hooks and offloading change
+    the result of a call.
     """
     hooks = head._forward_pre_hooks, head._forward_hooks, head._backward_pre_hooks, head._backward_hooks
     return (
@@ -96,10 +96,16 @@ def fused_translation_loss(
     label_smoothing_factor: float = 0.0,
     num_items_in_batch: torch.Tensor | int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """`translation_loss(states @ weight.T, labels, ...)` without ever holding all logits, nor any of padding.
+    """Return `translation_loss(states @ weight.T, labels, ...)` without ever holding all logits.
 
-    The gradients are computed chunk by chunk in the forward pass, from a chunk's logits. `states` (B, T, D) is the
-    decoder's output, `weight` (V, D) of the output projection; all else is as for `translation_loss`.
+    The forward pass computes the gradients chunk by chunk, from a chunk's logits. On CPUs it skips padding.
+
+    Args:
+        states: (B, T, D) output of the decoder.
+        weight: (V, D) weight of the output projection.
+        labels: As for `translation_loss`.
+        label_smoothing_factor: As for `translation_loss`.
+        num_items_in_batch: As for `translation_loss`.
 
     Paper: sections 3.4 and 5.4.
     """
@@ -108,7 +114,7 @@ def fused_translation_loss(
     divisor, weight = _divisor(num_items_in_batch, labels), weight if torch.is_grad_enabled() else weight.detach()
     if states.device.type == "cpu" and not torch.compiler.is_compiling():
         states, labels = states[is_real], labels[is_real]  # (N, D), (N,)
-    else:  # the host would wait for N: all B * T tokens are computed, and the ignored ones weigh nothing
+    else:  # to learn N would sync: all B * T tokens are computed, and ignored ones do not count
         states = states.masked_fill(~is_real.unsqueeze(-1), 0.0)
     loss, nll = _FusedLoss.apply(
         states.reshape(-1, states.shape[-1]), weight, labels.reshape(-1), label_smoothing_factor
@@ -117,7 +123,7 @@ def fused_translation_loss(
 
 
 def _divisor(num_items_in_batch: torch.Tensor | int | None, labels: torch.Tensor) -> torch.Tensor | int:
-    """Divisor of sums over tokens, on the device of the labels."""
+    """Return the divisor of sums over tokens, on the device of the labels."""
     if num_items_in_batch is None:
         return (labels != IGNORE_INDEX).sum().clamp(min=1)
     return num_items_in_batch.to(labels.device) if torch.is_tensor(num_items_in_batch) else num_items_in_batch
@@ -126,7 +132,7 @@ def _divisor(num_items_in_batch: torch.Tensor | int | None, labels: torch.Tensor
 class _FusedLoss(torch.autograd.Function):
     """Sums over N tokens of the smoothed and the plain cross-entropy of `states @ weight.T`.
 
-    Tokens whose label is ignored must have states of zero; their gradient is not zero, as that of a mask is.
+    Ignored tokens must have states of zero. Their gradient is not zero here; the caller's mask makes it zero.
     """
 
     @staticmethod
@@ -158,7 +164,7 @@ def _loss_and_gradients(
     label_smoothing_factor: float,
     needs_grad: tuple[bool, ...],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-    """Sums of smoothed and plain loss, at least in fp32, and the former's gradients for states and weight.
+    """Return the sums of smoothed and plain loss, at least in fp32, and the gradients of the smoothed one.
 
     d loss / d logits is softmax - target distribution. The target distribution has a uniform part,
     label_smoothing_factor / V for all tokens and words. This part enters only as sums: of the weight's rows for
@@ -172,13 +178,13 @@ def _loss_and_gradients(
     weight_grad = torch.empty_like(weight, dtype=precise) if needs_grad[1] else None
     mean_row = weight.mean(dim=0, dtype=precise)  # its product with a state is the mean of the state's logits
     loss, nll = states.new_zeros(2, dtype=precise)
-    # Every chunk's logits, in the same memory; oneDNN makes its own.
+    # All chunks write their logits here; oneDNN allocates its own.
     buffer = states.new_empty(0 if is_onednn else chunk, vocab_size)
-    for start in range(0, max(1, num_tokens), chunk):  # once without tokens, too: the gradients are then zero
+    for start in range(0, max(1, num_tokens), chunk):  # once even without tokens, for gradients of zero
         rows = slice(start, start + chunk)
         part, right = states[rows], labels[rows].clamp(min=0).unsqueeze(1)  # (C, D), (C, 1)
         logits = multiply(part, weight) if is_onednn else torch.mm(part, weight.T, out=buffer[: part.shape[0]])
-        logits = logits.to(precise)  # (C, D) -> (C, V)
+        logits = logits.to(precise)  # (C, V)
         right_logits, mean_logits = logits.gather(1, right), part.to(precise) @ mean_row
         largest = logits.amax(dim=1, keepdim=True)
         exps = logits.sub_(largest).exp_()
@@ -191,9 +197,10 @@ def _loss_and_gradients(
         loss = loss + (1.0 - label_smoothing_factor) * part_nll + label_smoothing_factor * uniform
         if not any(needs_grad):
             continue
-        if states.dtype != precise:  # else it is cheaper to divide the narrower sides of the products
+        if states.dtype != precise:  # in fp32 it is cheaper to divide the narrower factors
             exps, exp_sums = exps.div_(exp_sums), torch.ones_like(exp_sums)
-        slope = exps.scatter_add_(1, right, exp_sums * (label_smoothing_factor - 1.0))  # times exp_sums
+        # softmax - target distribution, times exp_sums; the uniform part of the target is subtracted below
+        slope = exps.scatter_add_(1, right, exp_sums * (label_smoothing_factor - 1.0))
         slope = slope.to(states.dtype)
         if states_grad is not None:
             states_grad[rows] = linear(slope, weight.T).div_(exp_sums).sub_(mean_row * label_smoothing_factor)
@@ -210,7 +217,7 @@ def _loss_and_gradients(
     return loss, nll, states_grad, weight_grad
 
 
-# The name is that of the module, whose copies travel with checkpoints.
+# The operator is named after its module, because checkpoints bring copies of the module.
 @torch.library.custom_op("vaswani_transformer::" + re.sub(r"\W", "_", __name__, flags=re.ASCII), mutates_args=())
 def _opaque_loss_and_gradients(
     states: torch.Tensor,
@@ -219,9 +226,9 @@ def _opaque_loss_and_gradients(
     label_smoothing_factor: float,
     needs_grad: Sequence[bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`_loss_and_gradients` as one operator of a compiled graph, in which its loop would be unrolled for each length.
+    """Run `_loss_and_gradients` as one operator of a compiled graph, which would unroll its loop for each length.
 
-    Gradients that are not needed are empty.
+    Gradients that are not needed are returned empty.
     """
     loss, nll, *grads = _loss_and_gradients(states, weight, labels, label_smoothing_factor, tuple(needs_grad))
     states_grad, weight_grad = (states.new_empty(0) if grad is None else grad for grad in grads)
@@ -237,7 +244,7 @@ def _(states: torch.Tensor, weight: torch.Tensor, labels: Any, label_smoothing_f
 
 
 def _chunk_size(states: torch.Tensor, vocab_size: int, is_onednn: bool) -> int:
-    """Number of tokens whose logits the fused loss holds at a time."""
+    """Return the number of tokens in a chunk of the fused loss."""
     sizes = [states.shape[0], _CHUNK_LOGITS // vocab_size]
     if states.device.type == "cpu":
         sizes.append(_CHUNK_TOKENS_ON_CPU)

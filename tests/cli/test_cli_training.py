@@ -106,8 +106,8 @@ def test_train_ends_with_a_summary_on_stdout_and_reports_progress_on_stderr(corp
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_target": None}, "`target_file` must be given beside train.en, got none"),
-        ({"validation_target": "train.de"}, "`source_file` must be given beside train.de, got none"),
+        ({"train_target": None}, "`target_file` must be given with train.en, got none"),
+        ({"validation_target": "train.de"}, "`source_file` must be given with train.de, got none"),
         ({"train_pairs": "train.jsonl"}, "`pairs_file` or `--dataset`, got source_file, pairs_file"),
         ({"train_source": "nothing.en"}, "`source_file` must be an existing file, got nothing.en"),
         (

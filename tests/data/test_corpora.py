@@ -269,8 +269,8 @@ def test_dataset_without_text_in_every_row_is_refused(load, tmp_path, target):
     [
         ({}, "must be exactly one of .*, got none"),
         ({"dataset": "builtin", "pairs_file": "x.csv"}, "got pairs_file, dataset"),
-        ({"source_file": "x.en"}, "`target_file` must be given beside x.en, got none"),
-        ({"target_file": "x.de", "dataset": "builtin"}, "`source_file` must be given beside x.de, got none"),
+        ({"source_file": "x.en"}, "`target_file` must be given with x.en, got none"),
+        ({"target_file": "x.de", "dataset": "builtin"}, "`source_file` must be given with x.de, got none"),
     ],
 )
 def test_corpus_needs_exactly_one_origin(load, options, message):

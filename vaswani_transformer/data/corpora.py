@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Corpora of sentence pairs from text files, files of pairs, `datasets` and the built-in file: stored or streamed."""
+"""Corpora of sentence pairs from text files, pair files, `datasets` and the built-in file, stored or streamed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ..files import decode_lines, open_text, text_suffix
 from . import builtin
 
 BUILTIN = "builtin"
-MAX_BYTES_PER_LINE = 2**20  # to split a longer text into tokens takes gigabytes
+MAX_BYTES_PER_LINE = 2**20  # tokenizing a longer line takes gigabytes
 
 _TEXT = datasets.Features({"source": datasets.Value("string"), "target": datasets.Value("string")})
 _STREAMED = (".jsonl", ".parquet")
 _LINES_PER_SHARD = 50_000
 _SHARDS_OF_STORED = 64
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can name one, UTF-8 cannot
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")  # JSON can escape a lone surrogate, UTF-8 has none
 
 
 def load_corpus(
@@ -39,14 +39,14 @@ def load_corpus(
     target_language: str | None = None,
     cache_dir: str | Path | None = None,
 ) -> datasets.Dataset:
-    """Sentence pairs as a memory-mapped dataset with the string columns `source` and `target`.
+    """Return sentence pairs as a memory-mapped dataset with the string columns `source` and `target`.
 
-    Exactly one origin is given: two aligned text files with one sentence a line, one file of pairs, or a dataset.
-    Files are read once into an Arrow file in the cache, and again when they change.
+    Give exactly one origin: two aligned text files with one sentence per line, one file of pairs, or a dataset. Files
+    are read into an Arrow file in the cache, and read again only when they change.
 
     Files and datasets of pairs have the columns `source` and `target`, or columns named by the two languages, or a
-    column `translation` like `{"en": "...", "de": "..."}`. CSV and TSV files have a header; quotation marks in TSV are
-    part of the text.
+    column `translation` like `{"en": "...", "de": "..."}`. CSV and TSV files need a header. In TSV files quotation
+    marks are part of the text.
 
     Args:
         source_file: Source sentences.
@@ -54,19 +54,19 @@ def load_corpus(
         pairs_file: A .jsonl, .json, .csv, .tsv or .parquet file of pairs.
         dataset: Hub name, local folder, or "builtin" for the built-in short sentences of Tatoeba, English to German.
         dataset_config: Configuration of the dataset, for example "de-en".
-        split: Split of the dataset; "builtin" has "train", "validation" and "test", the latter two with the first
-            translation of each sentence (`evaluation.report.load_evaluation_set` has all).
+        split: Split of the dataset. "builtin" has "train", "validation" and "test". Its "validation" and "test" have
+            only the first translation of each sentence (`evaluation.report.load_evaluation_set` has all).
         source_language: Language code that names the source column or key.
         target_language: Language code that names the target column or key.
-        cache_dir: Folder of the Arrow files; None is the cache of `datasets`.
+        cache_dir: Folder of the Arrow files. None means the cache of `datasets`.
 
     Returns:
         The pairs in the order of their origin, blank sentences included.
 
     Raises:
-        ValueError: Not exactly one origin is given, a file is empty or not UTF-8, text files differ in lines, or
-            columns or texts are missing.
-        FileNotFoundError: A file does not exist.
+        ValueError: If not exactly one origin is given, a file is empty or not UTF-8, text files have different
+            numbers of lines, or columns or texts are missing.
+        FileNotFoundError: If a file does not exist.
 
     Example:
         >>> corpus = load_corpus(source_file="train.en", target_file="train.de")
@@ -104,11 +104,12 @@ def stream_corpus(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> datasets.IterableDataset:
-    """Sentence pairs as a stream with the string columns `source` and `target`; nothing is written.
+    """Return sentence pairs as a stream with the string columns `source` and `target`, without storing them.
 
-    The arguments are those of `load_corpus`, and so are the errors; files of pairs are JSON lines or Parquet. Text
-    files are divided into shards of 50,000 lines, Parquet files into their row groups, so that processes and workers
-    read different parts and a resumed training skips what lies before; a JSON lines file is one shard.
+    The arguments are those of `load_corpus`, and so are the errors. Files of pairs must be JSON lines or Parquet. Text
+    files have shards of 50,000 lines, and Parquet files have their row groups as shards. JSON lines and compressed
+    text files are one shard. Processes and workers read different shards, and a resume skips earlier shards. Only
+    "builtin" is stored in the cache.
 
     Example:
         >>> stream = stream_corpus(dataset="wmt/wmt14", dataset_config="de-en", source_language="en",
@@ -154,19 +155,21 @@ def find_origin(
     dataset: str | Path | None = None,
     languages: Sequence[str | None] = (),
 ) -> str | list[Path]:
-    """Return the dataset, the two aligned text files or the file of pairs that arguments name.
+    """Return the origin that the arguments name: a dataset, two aligned text files, or a file of pairs.
 
     Args:
         files: Paths or None, under `source_file`, `target_file` and `pairs_file`.
+        dataset: Name or folder of a dataset, or None.
+        languages: Source and target language, to notice files that are swapped.
 
     Raises:
-        ValueError: Not exactly one origin is given, a side is missing, or a file's suffix is the other language.
-        FileNotFoundError: A file does not exist.
+        ValueError: If not exactly one origin is given, a side is missing, or a file's suffix is the other language.
+        FileNotFoundError: If a file does not exist.
     """
     source, target, pairs = (files[name] for name in ("source_file", "target_file", "pairs_file"))
     if (source is None) != (target is None):
         missing = "source_file" if source is None else "target_file"
-        raise ValueError(f"`{missing}` must be given beside {source or target}, got none. Name the other side's file.")
+        raise ValueError(f"`{missing}` must be given with {source or target}, got none. Name the other side's file.")
     origins = {"source_file": source, "pairs_file": pairs, "dataset": dataset}
     given = [name for name, value in origins.items() if value is not None]
     if len(given) != 1:
@@ -190,7 +193,7 @@ def find_origin(
 
 
 def existing_file(path: str | Path, name: str) -> Path:
-    """Return the path of a file that exists and is not empty. Errors call it `name`."""
+    """Return the path, if its file exists and is not empty. Errors call the file `name`."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"`{name}` must be an existing file, got {path}. Check the path.")
@@ -201,7 +204,7 @@ def existing_file(path: str | Path, name: str) -> Path:
 
 
 def _load_split(name: str, config: str | None, split: str, cache_dir: str | Path | None) -> datasets.Dataset:
-    """Load one split of a dataset of the Hub, of a folder of data files or of a folder written by `save_to_disk`."""
+    """Load one split of a dataset from the Hub, a folder of data files, or a folder of `save_to_disk`."""
     if not _is_saved_to_disk(name):
         return datasets.load_dataset(name, config, split=split, cache_dir=cache_dir and str(cache_dir))
     saved = datasets.load_from_disk(name)
@@ -222,7 +225,7 @@ def _is_saved_to_disk(name: str) -> bool:
 
 
 def _find_columns(columns: Sequence[str], languages: tuple[str | None, str | None], origin: str) -> list[str]:
-    """Return the names of the source and the target column, or key of `translation`."""
+    """Return the names of the source and target columns, or of these keys of `translation`."""
     for names in (("source", "target"), languages):
         if len(set(names)) == 2 and set(names) <= set(columns):
             return [str(name) for name in names]
@@ -236,7 +239,7 @@ def _find_columns(columns: Sequence[str], languages: tuple[str | None, str | Non
 def _select(
     load: Callable[[], datasets.Dataset], languages: tuple[str | None, str | None], origin: str
 ) -> datasets.Dataset:
-    """The two columns of text of what `datasets` loads, without missing texts."""
+    """Load a dataset and return its two text columns. Raise ValueError if texts are missing."""
     try:
         loaded = load()
         for column in loaded.data.columns:  # JSON and Parquet may hold any bytes
@@ -244,10 +247,9 @@ def _select(
     except (datasets.exceptions.DatasetGenerationError, ValueError) as error:
         cause = " ".join(str(error.__cause__ or error).split())
         raise ValueError(
-            f"`{origin}` must hold pairs that can be read, got an error: {cause} Correct its files, or what was asked "
-            "of them."
+            f"`{origin}` must hold pairs that can be read, got an error: {cause} Correct its files, or the arguments."
         ) from error
-    if isinstance(loaded.features.get("translation"), datasets.Json):  # rows with different languages
+    if isinstance(loaded.features.get("translation"), datasets.Json):  # rows have different languages
         return _pick(loaded, languages, origin)
     if isinstance(loaded.features.get("translation"), (dict, datasets.Translation)):
         loaded = loaded.select_columns("translation").flatten()
@@ -265,28 +267,28 @@ def _select(
 
 
 def _pick(corpus: Any, languages: tuple[str | None, str | None], origin: str) -> Any:
-    """Return a dataset or a stream with the columns `source` and `target` alone."""
+    """Return a dataset or a stream with only the columns `source` and `target`."""
     row = _first_of(corpus, origin)
     options = {"names": _find_columns(list(_columns(row)), languages, origin), "origin": origin}
     return corpus.map(_pick_columns, batched=True, fn_kwargs=options, remove_columns=list(row), features=_TEXT)
 
 
 def _first_of(pairs: Iterable[dict[str, Any]], origin: str) -> dict[str, Any]:
-    """Return the first row, which has the right columns; ValueError if there is none."""
+    """Return the first row. Raise ValueError if there is none."""
     for row in pairs:
         return row
     raise ValueError(f"`{origin}` must hold at least one pair, got none. Check how it was written.")
 
 
 def _pick_columns(rows: dict[str, list[Any]], names: list[str], origin: str) -> dict[str, list[str]]:
-    """Return both sides of some rows."""
+    """Return both sides of a batch of rows."""
     values = zip(*rows.values(), strict=True)
     pairs = [_pick_pair(dict(zip(rows, row, strict=True)), names, origin, "a row") for row in values]
     return {side: [pair[side] for pair in pairs] for side in _TEXT}
 
 
 def _pick_pair(row: Any, names: list[str], origin: str, place: str) -> dict[str, str]:
-    """Return both sides of a row; ValueError names its place if one is not text."""
+    """Return both sides of a row. Raise ValueError, naming `place`, if a side is not text."""
     columns = _columns(row)
     texts = [columns.get(name) for name in names]
     for name, text in zip(names, texts, strict=True):
@@ -299,7 +301,7 @@ def _pick_pair(row: Any, names: list[str], origin: str, place: str) -> dict[str,
 
 
 def _columns(row: Any) -> dict[str, Any]:
-    """Return the columns of a row, or the keys of its `translation`; none if it is no object."""
+    """Return the columns of a row, or the keys of its `translation`. Return {} if it is not an object."""
     if not isinstance(row, dict):
         return {}
     inside = row.get("translation")
@@ -312,7 +314,7 @@ def _columns(row: Any) -> dict[str, Any]:
 def _store(
     read: Callable[..., Iterator[dict[str, str]]], files: Sequence[Path], cache_dir: str | Path | None, **options: Any
 ) -> datasets.Dataset:
-    """The pairs that `read` yields from files, read again only if the files change."""
+    """Return the pairs that `read` yields from files, from the cache unless the files have changed."""
     known = tuple((str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
     arguments, folder = {"paths": tuple(map(str, files)), "known": known, **options}, cache_dir and str(cache_dir)
     try:
@@ -322,26 +324,26 @@ def _store(
 
 
 def _read_builtin(split: str, **_: Any) -> Iterator[dict[str, str]]:
-    """Pairs of the built-in corpus: all translations of the training sentences, the first one of the others."""
+    """Yield the built-in pairs: all translations of training sentences, else the first translation."""
     for english, translations in builtin.read_builtin(split):
         for german in translations if split == "train" else translations[:1]:
             yield {"source": english, "target": german}
 
 
 def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[str]:
-    r"""Lines of a UTF-8 text file, one at a time, without their line ends.
+    r"""Yield the lines of a UTF-8 text file, without their line ends.
 
     Lines end in `\n` or `\r\n`, not in U+2028 and the like. A byte order mark at the start is skipped.
 
     Args:
         path: The text file.
-        offset: Byte at which to begin, the first of a line.
-        line: Number of this line, from 1.
+        offset: Byte to start at, the first byte of a line.
+        line: Number of that line, from 1, for error messages.
 
     Raises:
-        FileNotFoundError: There is no such file.
-        ValueError: The file is empty, has a line of more than a mebibyte or holds bytes that are not UTF-8; names
-            file, line and byte offset.
+        FileNotFoundError: If there is no such file.
+        ValueError: If the file is empty, has a line of more than a mebibyte or holds bytes that are not UTF-8. The
+            message names file, line and byte offset.
     """
     path = existing_file(path, "path")
     with open_text(path) as file:
@@ -350,7 +352,7 @@ def read_lines(path: str | Path, *, offset: int = 0, line: int = 1) -> Iterator[
 
 
 def _read_text(paths: tuple[str, str], **_: Any) -> Iterator[dict[str, str]]:
-    """Pairs of two text files, whose line counts are compared first."""
+    """Yield the pairs of two text files, after comparing their line counts."""
     yield from _read_shards(*paths, index_aligned(*paths, sys.maxsize))
 
 
@@ -363,23 +365,23 @@ def _read_table(paths: tuple[str], languages: tuple[str | None, str | None], **_
     header: list[str] = []
     number = 0
     try:
-        for number, row in enumerate(rows, start=1):  # noqa: B007  # it is the error's
+        for number, row in enumerate(rows, start=1):  # noqa: B007  # the error needs it
             if not row:  # a blank line
                 continue
             if not header:
                 header = row
-                places = [row.index(name) for name in _find_columns(row, languages, path)]
+                columns = [row.index(name) for name in _find_columns(row, languages, path)]
             elif len(row) != len(header):
                 raise csv.Error(f"{len(row)} columns instead of {len(header)}")
             else:
-                yield dict(zip(_TEXT, (row[place] for place in places), strict=True))
+                yield dict(zip(_TEXT, (row[column] for column in columns), strict=True))
     except csv.Error as error:
         line = getattr(rows, "line_num", number)
         raise ValueError(f"`{path}` must be a table, got an error in line {line}: {error}. Correct it.") from error
 
 
 def _read_json(paths: tuple[str], languages: tuple[str | None, str | None], **_: Any) -> Iterator[dict[str, str]]:
-    """Pairs of a JSON file; the first row decides which columns hold them, others may have more."""
+    """Yield the pairs of a JSON file, by the columns of its first row. Other rows may have more columns."""
     (path,) = paths
     names: list[str] = []
     for place, row in _read_json_rows(path):
@@ -388,7 +390,7 @@ def _read_json(paths: tuple[str], languages: tuple[str | None, str | None], **_:
 
 
 def _read_json_rows(path: str) -> Iterator[tuple[str, Any]]:
-    """Rows of a file of JSON lines or of one list, each with its place in the file."""
+    """Yield the rows of a file of JSON lines or of one list, each with its place for error messages."""
     with open_text(path) as file:
         if file.read(100).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
             file.seek(0)
@@ -401,7 +403,7 @@ def _read_json_rows(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _parse_json(content: str | bytes, path: str, place: str) -> Any:
-    """Return the value of JSON; ValueError names its place if it is broken."""
+    """Return a parsed JSON value. Raise ValueError, naming `place`, if it is broken."""
     try:
         return json.loads(content)
     except (RecursionError, ValueError) as error:
@@ -411,7 +413,7 @@ def _parse_json(content: str | bytes, path: str, place: str) -> Any:
 
 
 def _read_shards(source: str, target: str, shards: Sequence[tuple[int, int, int, int]]) -> Iterator[dict[str, str]]:
-    """Pairs of parts of two text files."""
+    """Yield the pairs in parts of two text files."""
     for line, num_lines, source_offset, target_offset in shards:
         sources = read_lines(source, offset=source_offset, line=line)
         targets = read_lines(target, offset=target_offset, line=line)
@@ -420,14 +422,14 @@ def _read_shards(source: str, target: str, shards: Sequence[tuple[int, int, int,
 
 
 def index_aligned(source: str | Path, target: str | Path, lines_per_part: int) -> list[tuple[int, int, int, int]]:
-    """Parts of two text files: first line (from 1), number of lines, and byte offset in both files, of each.
+    """Return the first line (from 1), number of lines and byte offsets in both files, of each part.
 
     Raises:
-        ValueError: The files differ in lines.
+        ValueError: If the files have different numbers of lines.
     """
     counts, offsets = [], []
     for path in (source, target):
-        next(read_lines(path))  # refuses what is no text
+        next(read_lines(path))  # refuses a file that is not text
         offset, starts, number = 0, [], -1
         with open_text(path) as file:
             for number, raw in enumerate(file):

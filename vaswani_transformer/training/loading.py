@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Data of a training: read, tokenised and cleaned, then loaded in batches that are bounded by tokens."""
+"""Data of a training: read, tokenized, cleaned, and loaded in token-bounded batches."""
 
 from __future__ import annotations
 
@@ -53,23 +53,22 @@ logger = logging.get_logger(__name__)
 _CPU_BUDGET = 4096  # padded tokens of a micro-batch, both sides together
 
 
-# ---- from a recipe to tokenised pairs ----
+# ---- from a recipe to tokenized pairs ----
 
 
 @dataclass(frozen=True)
 class RunData:
-    """Tokenizer and tokenised data of a run."""
+    """Tokenizer and tokenized data of a run."""
 
     tokenizer: PreTrainedTokenizerBase
     train: Any  # cleaned pairs, or a stream of text
     validation: Any
-    corpora: list[dict[str, Any]] = field(
-        default_factory=list
-    )  # of each training corpus its name, weight and `CleaningReport`, if there is one
+    # Name, weight and report of each training corpus; the report is None for a stream.
+    corpora: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def report(self) -> CleaningReport | None:
-        """Report on all training corpora; None for a stream, which is cleaned while it is read."""
+        """Sum of all corpora's reports; None for a stream, because it is cleaned while it is read."""
         reports = [corpus["report"] for corpus in self.corpora]
         return None if not reports or None in reports else sum(reports, CleaningReport(0, {}))
 
@@ -77,9 +76,9 @@ class RunData:
 def prepare_data(
     recipe: Recipe, arguments: VaswaniTransformerTrainingArguments, checkpoint: Path | None, num_proc: int | None
 ) -> RunData:
-    """Loads, tokenises and cleans the data; the main process calls it before the others, which read its cache.
+    """Load, tokenize and clean the data. The main process calls it first, and the others read its cache.
 
-    A resumed run takes the tokenizer of its checkpoint, which is known to be as it was saved.
+    A resumed run uses the tokenizer of its checkpoint, because checkpoints are checked for damage.
     """
     validation_arguments = recipe.data_arguments("validation")
     validation = load_corpus(**validation_arguments) if validation_arguments else None
@@ -89,19 +88,19 @@ def prepare_data(
         texts.append((stream_corpus if recipe.streaming else load_corpus)(**origin))
         files = [Path(value).name for name, value in origin.items() if name.endswith("_file")]
         corpora.append({"name": ", ".join(files) or recipe.dataset, "weight": weight, "report": None})
-    place: str | Path | None = recipe.tokenizer
+    folder: str | Path | None = recipe.tokenizer
     if checkpoint is not None or arguments.process_index > 0:
-        place = Path(arguments.output_dir)
+        folder = Path(arguments.output_dir)
         if checkpoint is not None and (checkpoint / "tokenizer.json").is_file():
-            place = checkpoint
-    if place is None:
+            folder = checkpoint
+    if folder is None:
         logger.info(f"Training a vocabulary of {recipe.vocab_size:,} entries.")
         tokenizer: PreTrainedTokenizerBase = train_tokenizer(
             sentences=itertools.chain.from_iterable(map(corpus_sentences, texts)), vocab_size=recipe.vocab_size
         )
     else:
-        tokenizer = load_tokenizer(place)
-        for name in ("is_local", "local_files_only"):  # transformers would save how it was loaded
+        tokenizer = load_tokenizer(folder)
+        for name in ("is_local", "local_files_only"):  # else saved with the tokenizer
             tokenizer.init_kwargs.pop(name, None)
     if (ids := (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id)) != (0, 1, 2):
         raise ValueError(
@@ -122,7 +121,7 @@ def prepare_data(
 
 
 def cleaning_rules(recipe: Recipe) -> CleaningRules:
-    """Limits on training pairs; a pair never exceeds one batch or one device's budget."""
+    """Return the limits on training pairs. A pair never exceeds one batch or one device's budget."""
     return CleaningRules(
         max_source_tokens=recipe.max_tokens_per_sentence,
         max_target_tokens=recipe.max_tokens_per_sentence,
@@ -133,28 +132,29 @@ def cleaning_rules(recipe: Recipe) -> CleaningRules:
     )
 
 
-# ---- from tokenised pairs to batches ----
+# ---- from tokenized pairs to batches ----
 
 
 def limit_shape_caches() -> None:
     """Let oneDNN and torch cache 64 shapes of matrix products instead of 1,024 each.
 
-    Token-bounded batches have ever new shapes: a CPU training would grow by a gigabyte. The limits are read at the
-    first product; a value that is set stays.
+    Token-bounded batches keep bringing new shapes, so that a CPU training would grow by a gigabyte. Call this before
+    the first product. Variables that are set already do not change.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "64")
 
 
 def padded_tokens_that_fit(config: VaswaniTransformerConfig, free_bytes: int, in_half_precision: bool) -> int:
-    """Return how many padded tokens, both sides together, train in three quarters of a GPU's free memory.
+    """Return how many padded tokens, both sides together, fit into three quarters of a GPU's free memory.
 
-    The number is rounded down to a power of two, so that a resumed run finds the same. It counts 18 bytes for each
-    weight of a model that is on the GPU (gradient, Adam, DDP's copy, half precision), 1 GiB for the loss, and what a
-    token keeps for the backward pass. Attention weights do not count, because sdpa does not keep them.
+    The number is rounded down to a power of two, so that a resumed run finds the same. The weights are on the GPU
+    already. The estimate adds 18 bytes for each weight (gradient, Adam, DDP's copy, half precision), 1 GiB for the
+    loss, and what each token keeps for the backward pass. sdpa keeps no attention weights.
     """
-    # A target token keeps 3 inputs of LayerNorm in a layer, as many bytes of projections' inputs, 3 dropout masks, and
-    # q, k, v, heads and ReLU in the products' precision. A source token keeps less. Embedding and loss add 5 D to it.
+    # Bytes that a target token keeps in a layer: 3 inputs of LayerNorm and as many of projections (12 D each),
+    # 3 dropout masks (3 D), and q, k, v, heads and ReLU in the products' precision. Embedding and loss add 5 D.
+    # A source token keeps less.
     width = 2 if in_half_precision else 4
     layer = 27 * config.d_model + width * (3 * config.num_heads * (config.d_k + config.d_v) + config.d_ff)
     if config.activation_dropout > 0:
@@ -166,7 +166,7 @@ def padded_tokens_that_fit(config: VaswaniTransformerConfig, free_bytes: int, in
 
 
 def make_bpe_dropout(args: VaswaniTransformerTrainingArguments, tokenizer: Any) -> BpeDropout | None:
-    """Makes what draws other subwords in every epoch, if that is asked for."""
+    """Return the BPE-dropout that the arguments ask for, or None."""
     if args.bpe_dropout == 0:
         return None
     if not 0 < args.bpe_dropout < 1 or args.bpe_dropout_side not in SIDES or tokenizer is None:
@@ -184,9 +184,10 @@ def _data_seed(args: VaswaniTransformerTrainingArguments) -> int:
 def plan_batches(
     args: VaswaniTransformerTrainingArguments, dataset: Any, config: Any = None, bpe_dropout: BpeDropout | None = None
 ) -> TokenBatchSampler:
-    """Plans the batches, and raises `gradient_accumulation_steps` to what `max_padded_tokens_per_device` needs.
+    """Plan the batches, and raise `gradient_accumulation_steps` as far as `max_padded_tokens_per_device` needs.
 
-    Where that is None, the memory of the GPU with the least decides, if the model's config is given.
+    If `max_padded_tokens_per_device` is None, it is set from the GPU with the least free memory, for a model of this
+    package's config.
     """
     source_lengths, target_lengths = (bpe_dropout.mean_lengths if bpe_dropout else pair_lengths)(dataset)
     longest = int((source_lengths + target_lengths).max(initial=0))
@@ -211,7 +212,7 @@ def plan_batches(
 
 
 def plan_stream(args: VaswaniTransformerTrainingArguments) -> None:
-    """Raises `gradient_accumulation_steps` until a process's share of real tokens fits the padded budget."""
+    """Raise `gradient_accumulation_steps` until a process's share of real tokens fits the padded budget."""
     _set_cpu_budget(args, longest=1)
     if args.max_padded_tokens_per_device is not None:
         num_tokens = args.max_source_tokens_per_batch + args.max_target_tokens_per_batch
@@ -236,8 +237,9 @@ def load_batches(
     args: VaswaniTransformerTrainingArguments,
     accelerator: Accelerator,
 ) -> DataLoader[Any]:
-    """Makes this process's loader of planned batches."""
-    fill = {**(first := dataset[0]), "labels": [IGNORE_INDEX]}
+    """Return this process's loader of planned batches."""
+    first = dataset[0]
+    fill = {**first, "labels": [IGNORE_INDEX]}
     fill |= {name: first[name][-1:] for name in ("input_ids", "attention_mask") if name in first}
     loader: DataLoader[Any] = accelerator.prepare(
         DataLoader(
@@ -247,7 +249,7 @@ def load_batches(
             num_workers=args.dataloader_num_workers,
             **_loader_options(args),
         ),
-        device_placement=[False],  # which waits for each copy; the trainer does not
+        device_placement=[False],  # accelerate would sync for each copy
     )
     if (shard := loader.batch_sampler) is not batches:
         # accelerate's shard has no set_epoch of its own, so a resumed epoch would replay the order of epoch 0
@@ -256,7 +258,7 @@ def load_batches(
 
 
 def _collate(collator: Callable[[list[Any]], Any], fill: dict[str, Any], rows: list[Any]) -> Any:
-    """Batch of rows; of none, as `TokenBatchSampler` deals them to spare processes, of a row that counts nowhere."""
+    """Collate rows. Spare processes get no rows from `TokenBatchSampler`, so they collate a fill row."""
     return collator(rows or [fill])
 
 
@@ -270,7 +272,7 @@ def load_stream(
     vocab_size: int,
     bpe_dropout: BpeDropout | None = None,
 ) -> StreamLoader:
-    """Makes this process's loader of a stream, which deals the stream out to processes and keeps its place."""
+    """Return this process's loader of a stream. It reads its share and can save its position."""
     parts = args.world_size * args.gradient_accumulation_steps
     settings = StreamSettings(
         max_source_tokens=args.max_source_tokens_per_batch // parts,
@@ -287,38 +289,38 @@ def load_stream(
 
 
 def _set_cpu_budget(args: VaswaniTransformerTrainingArguments, longest: int) -> None:
-    """Sets `max_padded_tokens_per_device` on CPUs where it is None: small micro-batches pad little, at no cost."""
+    """On CPUs, replace a `max_padded_tokens_per_device` of None: small micro-batches pad less, at no cost."""
     if args.max_padded_tokens_per_device is None and args.device.type == "cpu":
         args.max_padded_tokens_per_device = max(_CPU_BUDGET, longest)
 
 
 def _loader_options(args: VaswaniTransformerTrainingArguments) -> dict[str, Any]:
-    """Arguments of the `DataLoader` of any training set."""
+    """Return the `DataLoader` arguments that all training sets share."""
     return {
         "pin_memory": args.dataloader_pin_memory,
         "persistent_workers": args.dataloader_persistent_workers,
         "prefetch_factor": args.dataloader_prefetch_factor,
-        "multiprocessing_context": getattr(args, "dataloader_multiprocessing_context", None),  # of late versions
+        "multiprocessing_context": getattr(args, "dataloader_multiprocessing_context", None),  # newer versions
         "worker_init_fn": ignore_signals,
     }
 
 
 def ignore_signals(worker: int) -> None:
-    """Leave SIGINT and SIGTERM to the main process; each worker of a data loader calls it."""
+    """Ignore SIGINT and SIGTERM in a data loader's worker, because the main process handles them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def end_workers() -> None:
-    """End the workers that an error has left: Python would send the SIGTERM that they ignore, and wait for ever.
+    """Kill data workers that are left after an error. It runs at the exit of the process.
 
-    It runs at the exit of a process that trains with data workers.
+    Python itself would send them SIGTERM, which they ignore, and wait forever.
     """
     if hasattr(signal, "SIGCHLD"):
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else torch reports each of them as killed
     left = [process for process in multiprocessing.active_children() if process.daemon]
     for process in left:
-        process.terminate()  # daemons of the user's may end in their own way
+        process.terminate()  # other daemons may end in their own way
     for process in left:
         process.join(0.5)  # seconds
         process.kill()
@@ -328,9 +330,9 @@ def end_workers() -> None:
 
 
 class SortedByLength(Dataset[dict[str, Any]]):
-    """View of a tokenised data set from the longest source to the shortest, filled up to a multiple of rows.
+    """View of a tokenized dataset, from the longest source to the shortest, filled up to a multiple of rows.
 
-    Processes need the same number of rows. Fill rows have no label, so they count nowhere; `in_data_order` drops them.
+    All processes need the same number of rows. Fill rows have no label and do not count. `in_data_order` drops them.
     """
 
     def __init__(self, dataset: Any, multiple: int):
@@ -348,9 +350,9 @@ class SortedByLength(Dataset[dict[str, Any]]):
 
 
 def in_data_order(dataset: Any, rows: Any, pad_id: int | None = None) -> Any:
-    """Rows that an evaluation gathered, an array or a tuple of arrays, in the order of its data.
+    """Return the rows that an evaluation gathered, an array or a tuple of arrays, in the order of its data.
 
-    Of generated ids `pad_id` replaces the -100 that joins batches of different lengths.
+    `pad_id` replaces the -100 with which `Trainer` pads generated ids of different lengths.
     """
     if isinstance(rows, tuple):
         return tuple(in_data_order(dataset, part) for part in rows)
