@@ -1,12 +1,12 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding of section 6.1 inside transformers' `generate`: GNMT length penalty, provable stop, input + 50.
+"""Decoding of section 6.1 inside transformers' `generate`: GNMT length penalty, exact stop, input + 50 tokens.
 
 `generate` calls `_prepare_generation_config` and `_prepare_generated_length`, then `_sample` or `_beam_search`. These
-two run our own search (fast_search) where it covers what is asked, else the loops of transformers, both by the same
-rule (search).
+two run the search of this package (fast_search) if it supports the call, otherwise the loops of transformers. Both use
+the same rule (search).
 
-Shapes: B sentences, N beams, T target length.
+Shapes: B sentences, N beams, T target length, V vocabulary; rows are B, or B * N with a sentence's beams adjacent.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ logger = logging.get_logger(__name__)
 
 @contextlib.contextmanager
 def without_cudnn_attention(device: torch.device) -> Iterator[None]:
-    """Switch cuDNN's attention off for a while: on a GPU it plans for every new shape, which takes 0.4 s and more."""
+    """Disable cuDNN's attention within the context: on a GPU it plans each new shape for 0.4 s or more."""
     was_enabled = device.type != "cpu" and torch.backends.cuda.cudnn_sdp_enabled()
     if was_enabled:
         torch.backends.cuda.enable_cudnn_sdp(False)
@@ -53,64 +53,66 @@ def without_cudnn_attention(device: torch.device) -> Iterator[None]:
 
 
 class SourceLengthCriteria(StoppingCriteria):
-    """Ends each sentence at its own limit (B,) of tokens behind the prompt, which is `<s>` and a forced prefix."""
+    """Ends each sentence at its own limit (B,) of tokens after the prompt, which is `<s>` and a forced prefix."""
 
     def __init__(self, limits: torch.Tensor, prompt_length: int) -> None:
-        self.limits, self.prompt_length = limits, prompt_length
+        self.limits = limits
+        self.prompt_length = prompt_length
 
     def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
-        """(rows,) True where the row's sentence has reached its limit; rows of one sentence are neighbours."""
+        """Return a (rows,) mask: True for the rows of sentences that have reached their limit."""
         generated = input_ids.shape[1] - self.prompt_length
         return (self.limits <= generated).repeat_interleave(input_ids.shape[0] // self.limits.shape[0])
 
 
 class CheckedScores(LogitsProcessor):
-    """Refuses a model's scores that are no numbers."""
+    """Raises an error if a model returns NaN scores."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """(rows, V) scores, unchanged."""
+        """Return the (rows, V) scores, unchanged."""
         check_scores(scores.amax(dim=-1).isnan().any())
         return scores
 
 
 class ExactLogits(LogitsProcessor):
-    """Puts the logits of this thread's last forward pass, unrounded, in the place of the scores it is given."""
+    """Replaces the scores by the unrounded logits of the last forward pass in this thread."""
 
     def __init__(self, normalize: torch.nn.Module | None) -> None:
         self.normalize = normalize or torch.nn.Identity()
         self._kept = threading.local()
 
     def record(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        """Forward hook that keeps the logits (rows, V) of the last position."""
+        """Keep the (rows, V) logits of the last position; a forward hook."""
         self._kept.logits = output.logits[:, -1]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """(rows, V) logits, or log-probabilities, in the model's own precision."""
+        """Return (rows, V) logits, or log-probabilities if `normalize` is set, in the precision of the model."""
         exact: torch.Tensor = self.normalize(self._kept.logits)
         return exact
 
 
 class VaswaniTransformerGenerationMixin(GenerationMixin):
-    """`generate` with the paper's score, stop and limit.
+    """`generate` with the paper's score, stopping rule and output limit.
 
-    The generation config's key `max_new_tokens_over_source` (50) limits the output of each sentence to its source
-    length plus that many tokens, `</s>` included. A `max_new_tokens` takes its place wherever it stands, and a
-    `max_length` of the call or of a GenerationConfig passed to it. A `max_length` in the model's own generation config
-    is ignored while the key is set, because evaluation with `Seq2SeqTrainer` writes its default there.
+    The key `max_new_tokens_over_source` (50) of the generation config limits the output of each sentence to the length
+    of its source plus that many tokens, `</s>` included. Any `max_new_tokens` replaces this limit. So does a
+    `max_length` that is passed to the call or is in a GenerationConfig passed to the call. A `max_length` in the
+    model's own generation config is ignored while the key is set, because evaluation with `Seq2SeqTrainer` writes its
+    default there.
 
-    The key `length_penalty_offset` (5) is c of the length penalty ((c + length) / (c + 1))^`length_penalty`; 0 gives
-    length^`length_penalty`, the score of fairseq and of transformers' own search.
+    The key `length_penalty_offset` (5) is c of the length penalty ((c + length) / (c + 1))^`length_penalty`. With 0
+    the penalty is length^`length_penalty`, as in fairseq and transformers.
 
     Paper: section 6.1.
     """
 
-    # transformers types its mixin's `self` as a protocol that none of its models fulfils, and tensors of ids as
-    # torch.LongTensor, which nothing in torch returns: hence the ignored [misc] and [arg-type] below.
+    # The types of transformers need [misc] and [arg-type] ignored below: none of its models fulfills its protocol for
+    # `self`, and no function of torch returns the torch.LongTensor of its token ids.
     config: VaswaniTransformerConfig
-    generation_config: Any  # with our keys
+    generation_config: Any  # with the keys of this package
 
     def _set_default_generation(self) -> None:
-        """Sets section 6.1's scores and limit; the search stays greedy, as in any model made from a configuration."""
+        """Set section 6.1's penalty and limit. The search stays greedy, as in any model built from a config."""
         self.generation_config.update(
             length_penalty_offset=GNMT_OFFSET, max_new_tokens_over_source=PAPER_OVER_SOURCE, allow_custom_entries=True
         )
@@ -118,17 +120,18 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         self.generation_config._from_model_config = False
 
     @functools.wraps(GenerationMixin.generate)
-    def generate(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]  # it has the same signature
-        """Generate as transformers does, without cuDNN's attention."""
+    def generate(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        """Generate as in transformers, without cuDNN's attention."""
         model: Any = self
         with without_cudnn_attention(model.device):
             return super().generate(*args, **kwargs)  # type: ignore[misc]
 
     def set_default_search(self) -> None:
-        """Makes section 6.1's beam search, beam 4 and alpha 0.6, the default of `generate` unless another was chosen.
+        """Make section 6.1's beam search, beam 4 and alpha 0.6, the default of `generate` unless a search was chosen.
 
-        Our trainer calls it, saving writes it, and loading calls it where there is no generation_config.json. Call it
-        before you train a new model with transformers' own trainer. A generation config without our keys stays.
+        The trainer of this package calls this method, and so does loading without a generation_config.json. Call it
+        before you train a new model with the trainer of transformers. Saving keeps the result. A generation config
+        without the keys of this package is left unchanged.
         """
         own = self.generation_config
         if hasattr(own, "max_new_tokens_over_source") and own.num_beams is None and not own.do_sample:
@@ -136,24 +139,25 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             own.length_penalty = PAPER_ALPHA if own.length_penalty is None else own.length_penalty
 
     def _prepare_generation_config(self, generation_config: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """Decides whether the limit over the source holds for this call; checks it and the length penalty."""
-        is_given = "max_new_tokens_over_source" in kwargs
+        """Prepare the config of a call: choose between the limits, and check limit and length penalty."""
+        is_limit_given = "max_new_tokens_over_source" in kwargs
         over_source = kwargs.pop("max_new_tokens_over_source", None)
         offset = kwargs.pop("length_penalty_offset", None)
-        own, passed = self.generation_config, {} if generation_config is None else generation_config.to_dict()
+        own = self.generation_config
+        passed = {} if generation_config is None else generation_config.to_dict()
         if generation_config is not None and (_holds_trainers_defaults(generation_config) or passed == own.to_dict()):
-            passed["max_length"] = None  # nobody chose it for this call
+            passed["max_length"] = None  # a default, not a choice for this call
         given = {**passed, **kwargs}
         prepared: Any
         prepared, model_kwargs = super()._prepare_generation_config(  # type: ignore[misc]
             generation_config, **kwargs
         )
-        if not is_given:
+        if not is_limit_given:
             over_source = getattr(prepared, "max_new_tokens_over_source", None)
-        chosen = kwargs if is_given else {**given, "max_new_tokens": prepared.max_new_tokens}
+        chosen = kwargs if is_limit_given else {**given, "max_new_tokens": prepared.max_new_tokens}
         if chosen.get("max_length") is not None or chosen.get("max_new_tokens") is not None:
             over_source = None
-        if given.get("length_penalty") is None and own.length_penalty is None:  # 1.0 is transformers' own default
+        if given.get("length_penalty") is None and own.length_penalty is None:  # transformers would set 1.0
             prepared.length_penalty = PAPER_ALPHA if hasattr(own, "max_new_tokens_over_source") else 1.0
         if offset is None:
             offset = getattr(prepared, "length_penalty_offset", None)
@@ -175,7 +179,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         return prepared, model_kwargs
 
     def _prepare_generated_length(self, generation_config: Any, *args: Any, **kwargs: Any) -> Any:
-        """Sizes the buffers for the longest limit in the batch; each sentence still ends at its own."""
+        """Size the buffers for the longest limit of the batch. Each sentence still ends at its own limit."""
         over_source = generation_config.max_new_tokens_over_source
         if over_source is not None:
             generation_config.max_new_tokens = kwargs["inputs_tensor"].shape[1] + over_source
@@ -184,7 +188,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                 generation_config.max_new_tokens = min(generation_config.max_new_tokens, room)
         return super()._prepare_generated_length(generation_config, *args, **kwargs)  # type: ignore[misc]
 
-    def _sample(  # type: ignore[override]  # the rest comes by name
+    def _sample(  # type: ignore[override]  # other arguments are passed by name
         self,
         input_ids: torch.LongTensor,
         logits_processor: LogitsProcessorList,
@@ -192,13 +196,14 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         generation_config: Any,
         **kwargs: Any,
     ) -> Any:
-        """Greedy search and sampling, each row ending at its own limit."""
+        """Run greedy search or sampling. Each row ends at its own limit."""
         limits, logits_processor = self._own_limits(input_ids, logits_processor, generation_config, kwargs)
         if can_search(self, stopping_criteria, generation_config, kwargs):
-            with torch.inference_mode(input_ids.device.type == "cpu"), torch.no_grad():  # the former saves time
+            # On a CPU, inference mode saves time.
+            with torch.inference_mode(input_ids.device.type == "cpu"), torch.no_grad():
                 task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
                 found = GreedySearch(task, self._padding(generation_config)).run()
-            sequences: Any = found.clone()  # no tensor of inference mode
+            sequences: Any = found.clone()  # a normal tensor, outside of inference mode
             if not generation_config.return_dict_in_generate:
                 return sequences
             return GenerateEncoderDecoderOutput(sequences)
@@ -212,7 +217,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                 **kwargs,
             )
 
-    def _beam_search(  # type: ignore[override]  # the rest comes by name
+    def _beam_search(  # type: ignore[override]  # other arguments are passed by name
         self,
         input_ids: torch.LongTensor,
         logits_processor: LogitsProcessorList,
@@ -220,7 +225,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         generation_config: Any,
         **kwargs: Any,
     ) -> Any:
-        """Beam search under the paper's rule; rows (B * N, T) of one sentence are neighbours."""
+        """Run beam search by the paper's rule on (B * N, T) rows."""
         limits, logits_processor = self._own_limits(input_ids, logits_processor, generation_config, kwargs)
         rule = SearchRule(
             alpha=generation_config.length_penalty,
@@ -230,11 +235,12 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             is_bounded=all(type(processor) in NEVER_POSITIVE for processor in logits_processor),
         )
         if can_search(self, stopping_criteria, generation_config, kwargs):
-            with torch.inference_mode(input_ids.device.type == "cpu"), torch.no_grad():  # the former saves time
+            # On a CPU, inference mode saves time.
+            with torch.inference_mode(input_ids.device.type == "cpu"), torch.no_grad():
                 task = SearchTask.of(self, input_ids, limits, logits_processor, generation_config, kwargs)
                 search = BeamSearch(task, rule, generation_config.num_beams, generation_config.early_stopping is True)
                 found = search.run(self._padding(generation_config))
-            sequences, beams, scores = (each.clone() for each in found)  # no tensors of inference mode
+            sequences, beams, scores = (each.clone() for each in found)  # normal tensors, outside of inference mode
             if not generation_config.return_dict_in_generate:
                 return sequences
             return GenerateBeamEncoderDecoderOutput(sequences, scores, beam_indices=beams)  # type: ignore[arg-type]
@@ -244,20 +250,23 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def _beam_search_of_transformers(
         self, rule: SearchRule, input_ids: torch.LongTensor, logits_processor: LogitsProcessorList, **arguments: Any
     ) -> Any:
-        """Runs transformers' loop under `rule`, which travels through it as its `length_penalty`.
+        """Run transformers' loop by `rule`. The loop passes the rule on as its `length_penalty`.
 
-        Unused places after the end hold `<pad>`; transformers would fill them with `</s>`: it takes id 0 for "none".
+        Finished sequences are padded with `<pad>`. Transformers reads id 0 as "none" and would pad with `</s>`.
         """
-        prompt_length, config = input_ids.shape[1], arguments["generation_config"]
+        prompt_length = input_ids.shape[1]
+        config = arguments["generation_config"]
         arguments["stopping_criteria"].append(SourceLengthCriteria(rule.limits.squeeze(1), prompt_length))
-        padding, config._pad_token_tensor, config.length_penalty = self._padding(config), torch.tensor(-1), rule
+        padding = self._padding(config)
+        config._pad_token_tensor = torch.tensor(-1)
+        config.length_penalty = rule
         with _in_own_precision(self, logits_processor, torch.nn.LogSoftmax(dim=-1)) as logits_processor:
             output: Any = super()._beam_search(  # type: ignore[misc]
                 input_ids, logits_processor=logits_processor, **arguments
             )
         scores = rule.scores[:, : rule.num_wanted].flatten()
         sequences = output if torch.is_tensor(output) else output.sequences
-        sequences[scores == -torch.inf, prompt_length:] = -1  # there is no such hypothesis
+        sequences[scores == -torch.inf, prompt_length:] = -1  # fewer hypotheses were found
         sequences.masked_fill_(sequences == -1, padding)
         if not torch.is_tensor(output):
             output.sequences_scores = scores
@@ -267,13 +276,15 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
     def _own_limits(
         self, input_ids: torch.Tensor, processors: LogitsProcessorList, config: Any, arguments: dict[str, Any]
     ) -> tuple[torch.Tensor, LogitsProcessorList]:
-        """(B,) largest number of generated tokens of each sentence, and the processors that force the end there."""
-        prompt_length, mask = input_ids.shape[1], arguments.get("attention_mask")
-        encoded, over_source = arguments["encoder_outputs"][0], config.max_new_tokens_over_source
+        """Return each sentence's maximum number of generated tokens (B,), and processors that force the end there."""
+        prompt_length = input_ids.shape[1]
+        mask = arguments.get("attention_mask")
+        encoded = arguments["encoder_outputs"][0]
+        over_source = config.max_new_tokens_over_source
         limits = torch.full((len(encoded),), config.max_length - prompt_length, device=encoded.device)
-        if over_source is not None and mask is not None:  # the buffers are for the longest source
+        if over_source is not None and mask is not None:  # `max_length` is for the longest source
             limits = torch.minimum((mask != 0).sum(dim=-1) + over_source, limits)
-        limits = limits[:: config.num_beams]  # rows (B * N) of one sentence are neighbours
+        limits = limits[:: config.num_beams]
         return limits, LogitsProcessorList(
             ForcedEndAtLimit(limits, prompt_length, each.eos_token_id)
             if isinstance(each, ForcedEOSTokenLogitsProcessor)
@@ -282,19 +293,20 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         )
 
     def _padding(self, generation_config: Any) -> int:
-        """The token that fills places behind the end."""
+        """Return the id that pads finished sequences."""
         pad = generation_config._pad_token_tensor
         return (self.config.pad_token_id or 0) if pad is None else int(pad)
 
-    def _update_finished_beams(  # type: ignore[override]  # the rest comes by name
+    def _update_finished_beams(  # type: ignore[override]  # other arguments are passed by name
         self, *, cur_len: int, decoder_prompt_len: int, length_penalty: SearchRule, **state: Any
     ) -> tuple[torch.Tensor, ...]:
-        """Scores the hypotheses that end in this step by GNMT's penalty instead of their length.
+        """Score the hypotheses that end in this step by GNMT's penalty instead of their length.
 
-        What must not win is -inf here. transformers adds -1e9, which real scores can reach under a negative alpha, and
-        in which fp32 loses them.
+        Excluded hypotheses get -inf. Transformers adds -1e9 instead. With a negative alpha, real scores can be as low,
+        and fp32 rounds a score away when it adds -1e9.
         """
-        log_probs, is_finished = state["topk_log_probs"], state["is_sent_finished"]
+        log_probs = state["topk_log_probs"]
+        is_finished = state["is_sent_finished"]
         is_full = torch.all(is_finished, dim=-1, keepdim=True) & (state["early_stopping"] is True)
         ends = state["next_token_hits_stopping_criteria"] & state["top_num_beam_mask"] & (log_probs > NO_HYPOTHESIS)
         ends = ends & state["is_early_stop_heuristic_unsatisfied"] & ~is_full
@@ -308,7 +320,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         length_penalty.scores = finished[1]
         return finished
 
-    def _check_early_stop_heuristic(  # type: ignore[override]  # the rest comes by name
+    def _check_early_stop_heuristic(  # type: ignore[override]  # other arguments are passed by name
         self,
         *,
         is_early_stop_heuristic_unsatisfied: torch.Tensor,
@@ -319,14 +331,14 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         length_penalty: SearchRule,
         **state: Any,
     ) -> torch.Tensor:
-        """(B, 1) True while a sentence's result can still change, as `SearchRule.can_improve` says."""
+        """Return a (B, 1) mask: True for sentences that can still improve; see `SearchRule.can_improve`."""
         return is_early_stop_heuristic_unsatisfied & length_penalty.can_improve(
             running_beam_scores, beam_scores, cur_len - decoder_prompt_len
         )
 
 
 def _holds_trainers_defaults(generation_config: Any) -> bool:
-    """True if `max_length` is what `Seq2SeqTrainer.evaluate` writes, beside a default for all that was not set."""
+    """Return True if all defaults are filled in and `max_length` is its default, as `Seq2SeqTrainer.evaluate` does."""
     defaults = generation_config._get_default_generation_params()
     missing = [name for name in defaults if getattr(generation_config, name) is None and defaults[name] is not None]
     return not missing and bool(generation_config.max_length == defaults["max_length"])
@@ -336,7 +348,7 @@ def _holds_trainers_defaults(generation_config: Any) -> bool:
 def _in_own_precision(
     model: Any, logits_processor: LogitsProcessorList, normalize: torch.nn.Module | None = None
 ) -> Iterator[LogitsProcessorList]:
-    """Adds a NaN check and, for float64 models, the unrounded logits, to which transformers applies `normalize`."""
+    """Yield the processors after a NaN check. For float64 models, unrounded logits, normalized, come before it."""
     if model.dtype != torch.float64:
         yield LogitsProcessorList([CheckedScores(), *logits_processor])
         return

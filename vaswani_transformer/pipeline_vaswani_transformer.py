@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""`pipeline("translation")`: text in, text out; and the way of many sentences through any engine."""
+"""`pipeline("translation")`, and the steps it shares with other engines: read, split, batch, restore the order."""
 
 import html
 import itertools
@@ -23,21 +23,23 @@ logger = logging.get_logger(__name__)
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
-MAX_TEXT_BYTES = 2**16  # of UTF-8: time grows with the square of a text's length, and no sentence is that long
+MAX_TEXT_BYTES = 2**16  # of UTF-8: time grows with the square of the length, and no sentence is that long
 
 _POOL = 4096  # texts that are read, split and sorted together
 _TOKENS_PER_BATCH = 4096  # padded source tokens
-_SENTENCES_PER_BATCH = 128  # at most, however short
-_IN_ORDER = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}  # see the texts' places
+_SENTENCES_PER_BATCH = 128  # at most, on a CPU
 
-_SPACES = ("\u0120", "\u2581")  # in front of a word's first token, by byte-level and SentencePiece vocabularies
+# These options of `generate` may depend on the batch, so they get one sentence at a time.
+_UNBATCHED = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria", "streamer"}
+
+_SPACES = ("\u0120", "\u2581")  # word-initial marks of byte-level and SentencePiece vocabularies
 _PAIR_TASK = re.compile(r"translation_([\w-]+)_to_([\w-]+)")
 
-# White space in front of a line, with the mark of a list.
+# White space at the beginning of a line, with a list mark.
 _BULLET = re.compile(r"\s*(?:(?:[-*+\u2022\u2023\u2013]|\(?(?:\d{1,3}|[a-zA-Z])\))\s+)?")
 _NUMBER = re.compile(r"\s*(\d{1,3})\.\s+")
 
-# Marks that end a sentence before white space, and those that always do.
+# Marks that end a sentence before white space, and marks that always end one.
 _ENDS = ".!?\u2026\u061f\u06d4\u0964\u0965\u0589\u1362\u104b\u17d4\uff0e"
 _WIDE_ENDS = "\u3002\uff01\uff1f\uff61"
 _CLOSING = "\"'\u201c\u201d\u00bb\u2019)\\]\u300d\u300f\uff09\u3011\u300b"
@@ -46,8 +48,8 @@ _BETWEEN = re.compile(
     f"(?<=[{_ENDS}{_WIDE_ENDS}])[{_CLOSING}]*\\s+(?=[{_OPENING}]*([^\\W_]))"
     f"|(?<=[{_WIDE_ENDS}])(?=[^\\s{_CLOSING}{_ENDS}{_WIDE_ENDS}])"
 )
-# What does not belong to a piece of a sentence that begins behind a cut, and to one that ends before a cut.
-_BEHIND_CUT = re.compile(rf"[\s,;:\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
+# Trimmed from the start of a piece after a cut, and from the reversed end of a piece before a cut.
+_AFTER_CUT = re.compile(rf"[\s,;:\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
 _BEFORE_CUT = re.compile(rf"[\s{_OPENING}]*")
 _ABBREVIATIONS = (
     "Dr Mr Mrs Ms Prof Rev Gen Sen Gov Capt Lt Col Sgt Jr Sr St Mt Inc Ltd Corp Co Fig No Vol vs etc cf approx est "
@@ -61,15 +63,15 @@ _NO_END = re.compile(
     rf"(?<![^\s.(\[\"'\u201e\u201c-])(?:[^\W\d]|(?<![.,$])\d{{1,2}}|{_ABBREVIATIONS.replace(' ', '|')})\.$"
 )
 
-# What no sentence holds: emojis, and characters that are broken or control something.
+# Separate sentences: emojis, control characters and broken characters.
 _SIGNS = re.compile(
     "([\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f]+)"
 )
 
-# Thai, Lao, Tibetan, Burmese and Khmer, then Chinese, Japanese, Korean and their punctuation
+# Scripts without spaces: Thai, Lao, Tibetan, Burmese, Khmer, then Chinese, Japanese, Korean and their punctuation.
 _UNSPACED = re.compile("[\u0e00-\u109f\u1780-\u17ff\u3000-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 
-# What must not be translated. Letters with spaces between words may be part of an address, Chinese ones never.
+# Parts that must not be translated. Addresses may hold letters of scripts with spaces, but no Chinese characters.
 _LETTERS = r"\w\u00c0-\u024f\u0370-\u052f"
 _URL = rf"[{_LETTERS}.~:/?\#@!$&*+,;=%{{}}-]"
 _KEPT = re.compile(
@@ -89,14 +91,18 @@ _KEPT = re.compile(
 
 
 def split_text(text: str) -> list[str]:
-    """Return an odd number of parts: sentences at odd indices, what lies between them at even ones.
+    """Split a text into sentences.
 
-    Joined, the parts are the text. Lines end sentences. Within a line a sentence ends in a full stop, an exclamation
-    or question mark or an ellipsis before white space and a digit or a letter that is not small, but not behind a
-    number of one or two digits, a single letter or a common abbreviation. It also ends in each full-width full stop,
-    exclamation or question mark.
+    Every line break ends a sentence. Within a line, a full stop, exclamation mark, question mark or ellipsis ends a
+    sentence if white space follows, and then a digit or a letter that is not lowercase. A full stop after a number of
+    one or two digits, a single letter or a common abbreviation ends none. A full-width full stop, exclamation mark or
+    question mark always ends a sentence.
 
-    "2." in front of a line is the mark of a list if another line begins with "1." or "3."
+    "2." at the beginning of a line is a list mark if another line begins with "1." or "3."
+
+    Returns:
+        An odd number of parts: sentences at odd indices, the text between them at even indices. Joined, they are the
+        text.
     """
     lines = text.splitlines(keepends=True)
     numbers = {int(found[1]) for found in map(_NUMBER.match, lines) if found}
@@ -116,16 +122,16 @@ def split_text(text: str) -> list[str]:
 def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> None:
     """Append each piece that contains a letter to the parts, as a sentence.
 
-    White space stays outside of the sentence, and so do commas, brackets and quotation marks next to a separator.
+    White space is left out of the sentence, as are commas, brackets and quotation marks next to a separator.
     """
     for index, piece in enumerate(pieces):
         start = len(piece) - len(piece.lstrip())
         end = len(piece.rstrip())
         if index > 0:
-            start = _BEHIND_CUT.match(piece).end()  # type: ignore[union-attr]  # which may be empty
+            start = _AFTER_CUT.match(piece).end()  # type: ignore[union-attr]
         if index < len(separators):
             end = len(piece) - _BEFORE_CUT.match(piece[::-1]).end()  # type: ignore[union-attr]
-        if any(map(str.isalpha, piece)):
+        if _has_letter(piece):
             parts[-1] += piece[:start]
             parts += [piece[start:end], piece[end:]]
         else:
@@ -135,75 +141,71 @@ def _add_pieces(parts: list[str], pieces: list[str], separators: list[str]) -> N
 
 
 def whole_text(text: str) -> list[str]:
-    """Return the white space before a text, the text and the white space behind it; three empty ones for a blank."""
+    """Return leading white space, the text and trailing white space; three empty strings for a blank text."""
     stripped = text.strip()
     start = len(text) - len(text.lstrip())
     return [text[:start], stripped, text[start + len(stripped) :]] if stripped else ["", "", ""]
 
 
 def put_together(parts: list[str], translations: Iterable[str]) -> str:
-    """Return the parts of `split_text` with the sentences translated.
+    """Join the parts of `split_text`, each sentence replaced by its translation.
 
-    A translation that touches what is before or behind it gets a space there, if its sentence is of a script without
-    spaces and the translation is not.
+    Where a script without spaces was translated into a script with spaces, a space separates the translation from
+    the text before and after it.
     """
     text = parts[0]
-    for place, translation in enumerate(translations):
-        source, after, *following = parts[2 * place + 1 : 2 * place + 4]
+    for index, translation in enumerate(translations):
+        source, after, *following = parts[2 * index + 1 : 2 * index + 4]
         if text and not text[-1].isspace() and _needs_space(source[:1], translation[:1]):
             text += " "
         text += translation
-        behind = "".join([after, *following])[:1]
-        if behind and not behind.isspace() and _needs_space(source[-1:], translation[-1:]):
+        next_character = "".join([after, *following])[:1]
+        if next_character and not next_character.isspace() and _needs_space(source[-1:], translation[-1:]):
             text += " "
         text += after
     return text
 
 
 def _needs_space(source: str, translated: str) -> bool:
-    """Return True if a character is of a script without spaces and the one in its place is of another."""
+    """Return True if only the source character, not the translated one, is of a script without spaces."""
     return bool(_UNSPACED.match(source) and translated and not _UNSPACED.match(translated))
 
 
 def _around_kept(sentence: str, tokens: set[str]) -> tuple[list[str], list[str]]:
-    """Return the pieces of a sentence between the parts to keep, and these parts; tokens are never kept."""
+    """Split a sentence at the parts that must not be translated; return the pieces and these parts, without tokens."""
     pieces, kept, end = [], [], 0
     for found in _KEPT.finditer(sentence):
-        is_no_entity = found[0].startswith("&") and html.unescape(found[0]) == found[0]
-        if found[0] not in tokens and not is_no_entity:
+        is_unknown_entity = found[0].startswith("&") and html.unescape(found[0]) == found[0]
+        if found[0] not in tokens and not is_unknown_entity:
             pieces.append(sentence[end : found.start()])
             kept.append(found[0])
             end = found.end()
     return [*pieces, sentence[end:]], kept
 
 
-def _has_letter(pieces: list[str]) -> bool:
-    return any(map(str.isalpha, "".join(pieces)))
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))
 
 
 def _num_copies(kept: str, text: str) -> int:
-    """Return how often a text has a kept part, not counting the beginnings of longer words."""
+    """Count the copies of a kept part in a text, except at the beginning of longer words."""
     end = "(?![A-Za-z0-9])" if kept[-1].isalnum() else ""
     return len(re.findall(re.escape(kept) + end, text))
 
 
-def language_of(code: str | None) -> str | None:
-    """Return a language code without its region."""
-    return code and re.split("[-_]", code)[0]
-
-
 def _sentences(line: str) -> list[str]:
-    """Return the sentences of a line, which they make up."""
+    """Split a line into sentences. Joined, they are the line."""
     ends = [0]
     for found in _BETWEEN.finditer(line):
-        goes_on = found[1] is not None and found[1] != found[1].title()  # Georgian letters are their own titles
-        if not goes_on and not _NO_END.search(line[max(0, found.start() - 12) : found.start()]):
+        # `islower` would be True for all Georgian letters, which also begin sentences.
+        is_lowercase = found[1] is not None and found[1] != found[1].title()
+        if not is_lowercase and not _NO_END.search(line[max(0, found.start() - 12) : found.start()]):
             ends.append(found.end())
     ends.append(len(line))
     return [line[start:end] for start, end in itertools.pairwise(ends)]
 
 
-# ---- what of a text is translated, and how its translation is put together ----
+# ---- texts, their sentences and translations ----
 
 
 @dataclass(frozen=True)
@@ -212,10 +214,10 @@ class Hypothesis:
 
     Args:
         text: The translation.
-        score: `log_prob` divided by GNMT's length penalty, by which beam search ranks; None where nothing was scored.
-        log_prob: Natural logarithm of its probability given the source, `</s>` included; None likewise.
-        length: Its tokens, `</s>` included.
-        words: Each `word` of it with its `score`, the mean log-probability of its tokens.
+        score: `log_prob` divided by GNMT's length penalty (beam search ranks by it); None if it was not computed.
+        log_prob: Log-probability given the source, `</s>` included; None if it was not computed.
+        length: Number of tokens, `</s>` included; 0 if they were not counted.
+        words: Each `word` with its `score`, the mean log-probability of its tokens.
     """
 
     text: str
@@ -225,7 +227,7 @@ class Hypothesis:
     words: list[dict[str, Any]] = field(default_factory=list)
 
     def mean_log_prob(self) -> float | None:
-        """Return the mean log-probability of the tokens; None where nothing was scored."""
+        """Return the mean log-probability of the tokens; None if it was not computed."""
         return None if self.log_prob is None else self.log_prob / max(self.length, 1)
 
 
@@ -234,12 +236,12 @@ class Sentence:
     """A sentence of a text.
 
     Args:
-        text: What stands in the text.
-        source: What the model is given; empty where there is nothing to translate.
-        is_shouted: Whether it is in capitals, and the model is given small letters.
-        kept: What must not be translated, such as URLs.
-        parts: The sentence around what is kept: pieces at odd indices, what lies between them at even ones.
-        found: Its translations, best first.
+        text: The sentence as it stands in the text.
+        source: Input of the model; empty if there is nothing to translate.
+        is_shouted: Whether the sentence is in capitals, so that `source` is in lowercase.
+        kept: Parts that must not be translated, such as URLs.
+        parts: The sentence, split at the kept parts: pieces at odd indices, the text between them at even indices.
+        found: Translations, best first.
     """
 
     text: str
@@ -250,97 +252,98 @@ class Sentence:
     found: list[Hypothesis] = field(default_factory=list)
 
     def has_kept(self, translation: str) -> bool:
-        """Return True if a translation contains all that must not be translated, as often as the sentence."""
-        return all(_num_copies(each, translation) >= number for each, number in Counter(self.kept).items())
+        """Return True if the translation contains each kept part at least as often as the sentence."""
+        return all(_num_copies(part, translation) >= number for part, number in Counter(self.kept).items())
 
 
 @dataclass
 class Document:
-    """A text: sentences, and the parts of `split_text` that hold them."""
+    """A text: its parts, as `split_text` returns them, and a `Sentence` for each part with an odd index."""
 
     parts: list[str]
     sentences: list[Sentence]
 
     def translation(self, rank: int) -> str:
-        """Return the text with the translations of this rank, from 0 for the best; white space alone is no text."""
+        """Return the text with the translations of this rank, 0 for the best; empty if it is only white space."""
         found = [sentence.found[rank].text if rank < len(sentence.found) else "" for sentence in self.sentences]
         text = put_together(self.parts, found)
         return "" if text.isspace() else text
 
 
 class TextReader:
-    """Finds the sentences of texts, and what of them is for the model.
+    """Splits texts into sentences and prepares them for the model.
 
-    What has no letter outside of URLs, e-mail addresses, placeholders, tags and entities is not translated. Sentences
-    in capitals are translated in small letters. A text that begins with an added token of the tokenizer is not split,
-    and left to the model as it is.
+    A sentence that has no letter outside of URLs, e-mail addresses, placeholders, tags and entities is not
+    translated. Sentences in capitals are translated in lowercase. A text that begins with an added token of the
+    tokenizer reaches the model unchanged, as one sentence.
 
     Args:
-        tokenizer: Its added tokens are never protected from translation.
-        source_language: Code of the texts' language, if it is known.
-        target_language: Code of the translations' language, if it is known.
-        splits: Whether texts are split at all; if not, a text is one sentence without the white space around it.
+        tokenizer: Tokenizer of the model. Its added tokens always reach the model.
+        source_language: Language code of the texts, if it is known.
+        target_language: Language code of the translations, if it is known.
+        splits: Whether texts are split. If not, each text is one unchanged sentence, except white space around it.
     """
 
     def __init__(self, tokenizer: Any, source_language: str | None, target_language: str | None, splits: bool) -> None:
         self._splits = splits
-        languages = {language_of(source_language), language_of(target_language)}
-        self._knows_capitals = not {"tr", "az", "ka"} & languages  # their capitals are not what Python makes
+        languages = {re.split("[-_]", code)[0] for code in (source_language, target_language) if code}
+        self._can_change_case = not {"tr", "az", "ka"} & languages  # Python changes their case wrongly
         self._tokens = set(tokenizer.get_added_vocab())
         if tokenizer.split_special_tokens:
             self._tokens -= set(tokenizer.all_special_tokens)
 
     def read(self, text: str) -> Document:
-        """Find the sentences of a text.
+        """Split a text into sentences for the model.
 
         Raises:
-            TypeError: It is no text.
+            TypeError: The input is not a text.
         """
         if not isinstance(text, str):
             raise TypeError(
                 f"Every input must be a text (str), got {type(text).__name__}. Pass one, or a list of them."
             )
-        if not self._splits or self._is_for_the_model(text.lstrip()):
+        if not self._splits or self._begins_with_token(text.lstrip()):
             parts = whole_text(text)
         else:
             parts = split_text(text)
         return Document(parts, [self._sentence(each) for each in parts[1::2]])
 
     def _sentence(self, text: str) -> Sentence:
-        if not self._splits or self._is_for_the_model(text):
+        if not self._splits or self._begins_with_token(text):
             return Sentence(text, source=text)
         pieces, kept = _around_kept(text, self._tokens)
-        if not _has_letter(pieces):
+        if not _has_letter("".join(pieces)):
             return Sentence(text, source="")
         parts = [""]
         _add_pieces(parts, pieces, kept)
         is_shouted = self._is_shouted(text)
-        return Sentence(text, _small(text, is_shouted), is_shouted, kept, parts)
+        return Sentence(text, _to_source(text, is_shouted), is_shouted, kept, parts)
 
-    def _is_for_the_model(self, text: str) -> bool:
+    def _begins_with_token(self, text: str) -> bool:
         return text.startswith(tuple(self._tokens))
 
     def _is_shouted(self, text: str) -> bool:
-        num_words = sum(any(map(str.isalpha, word)) for word in text.split())
-        is_loud = num_words > 1 and all(map(str.isupper, filter(str.isalpha, text)))
-        return is_loud and self._knows_capitals and text.capitalize().upper() == text
+        num_words = sum(map(_has_letter, text.split()))
+        is_in_capitals = num_words > 1 and all(map(str.isupper, filter(str.isalpha, text)))
+        is_reversible = text.capitalize().upper() == text
+        return self._can_change_case and is_in_capitals and is_reversible
 
 
-def _small(text: str, is_shouted: bool) -> str:
+def _to_source(text: str, is_shouted: bool) -> str:
     return text.capitalize() if is_shouted else text
 
 
-# ---- many texts: read, computed in batches of similar length, given back in order ----
+# ---- many texts, translated in batches of similar length ----
 
 
 @dataclass(frozen=True)
 class Batching:
-    """How texts are read and computed together; it changes speed and memory, not what is translated.
+    """Sizes of batches and pools; they change speed and memory, not the translations.
 
     Args:
-        max_tokens: Padded source tokens of a batch: number of sentences x longest sentence; None is no bound.
-        max_sentences: Sentences of a batch; None is no bound. With 1 they are computed in their order.
-        pool_size: Texts that are read, split and sorted together.
+        max_tokens: Padded source tokens per batch (number of sentences x longest sentence); None for no bound.
+        max_sentences: Sentences per batch; None for no bound. With 1, sentences are not sorted by length.
+        pool_size: Number of texts that are read, split and sorted together.
     """
 
     max_tokens: int | None = _TOKENS_PER_BATCH
@@ -351,17 +354,15 @@ class Batching:
 def translate_texts(
     texts: Iterable[str], reader: TextReader, engine: Any, batching: Batching, bar: Any = None
 ) -> Iterator[Document]:
-    """Yield each text with the translations of its sentences.
-
-    A sentence whose translation lacks what must not be translated is translated in pieces around it.
+    """Translate texts and yield them in order, with the translations of their sentences.
 
     Args:
-        texts: Read a pool at a time, so that an endless stream is never held as a whole.
-        reader: Finds the sentences.
-        engine: Has `encode`, which makes token ids of a list of texts; `compute`, which yields, for each of several
-            batches of these, a list of hypotheses for each of its rows; and `num_best`, how many these are.
-        batching: How much is read and computed together.
-        bar: A progress bar, which counts sentences.
+        texts: They are read one pool at a time, so the stream may be endless.
+        reader: Splits the texts into sentences.
+        engine: Has `encode(texts)`, which returns the token ids of each text; `compute(batches)`, which yields a list
+            for each batch of token ids, with a list of hypotheses for each row; and `num_best`, their number per row.
+        batching: Sizes of batches and pools.
+        bar: Progress bar that counts sentences.
     """
     rest = iter(texts)
     while True:
@@ -371,20 +372,25 @@ def translate_texts(
         sentences = [sentence for document in documents for sentence in document.sentences]
         _translate(sentences, engine, batching, bar)
         incomplete = [each for each in sentences if not all(each.has_kept(one.text) for one in each.found)]
-        pieces_of_each = []
-        for sentence in incomplete:
-            texts_of_pieces = sentence.parts[1::2]
-            is_shouted = sentence.is_shouted
-            pieces_of_each.append([Sentence(text, _small(text, is_shouted), is_shouted) for text in texts_of_pieces])
-        _translate([piece for pieces in pieces_of_each for piece in pieces], engine, batching)
-        for sentence, pieces in zip(incomplete, pieces_of_each, strict=True):
-            text = put_together(sentence.parts, [_translation_of_piece(piece) for piece in pieces])
-            sentence.found = [each if sentence.has_kept(each.text) else Hypothesis(text) for each in sentence.found]
+        _translate_in_pieces(incomplete, engine, batching)
         yield from documents
 
 
+def _translate_in_pieces(sentences: list[Sentence], engine: Any, batching: Batching) -> None:
+    """Replace the translations that lack a kept part by translations of the pieces around the kept parts."""
+    pieces_of_each = []
+    for sentence in sentences:
+        texts = sentence.parts[1::2]
+        is_shouted = sentence.is_shouted
+        pieces_of_each.append([Sentence(text, _to_source(text, is_shouted), is_shouted) for text in texts])
+    _translate([piece for pieces in pieces_of_each for piece in pieces], engine, batching)
+    for sentence, pieces in zip(sentences, pieces_of_each, strict=True):
+        text = put_together(sentence.parts, [_translation_of_piece(piece) for piece in pieces])
+        sentence.found = [each if sentence.has_kept(each.text) else Hypothesis(text) for each in sentence.found]
+
+
 def _translate(sentences: list[Sentence], engine: Any, batching: Batching, bar: Any = None) -> None:
-    """Set what is found for each sentence."""
+    """Set the translations of each sentence."""
     to_translate = []
     for sentence in sentences:
         if sentence.source:
@@ -399,17 +405,17 @@ def _translate(sentences: list[Sentence], engine: Any, batching: Batching, bar: 
     results = compute_in_order(rows, [len(row) for row in rows], engine.compute, batching, bar)
     for sentence, found in zip(to_translate, results, strict=True):
         if sentence.is_shouted:
-            found = [Hypothesis(each.text.upper()) for each in found]  # the scores are those of another text
+            found = [Hypothesis(each.text.upper()) for each in found]  # the scores are for the lowercase text
         sentence.found = found
 
 
 def _translation_of_piece(piece: Sentence) -> str:
-    """Return the translation of a piece of a sentence, which ends in no full stop unless the piece does."""
+    """Return the best translation of a piece of a sentence, without a full stop that the piece does not have."""
     text = piece.found[0].text
     if piece.text[-1] in _ENDS + _WIDE_ENDS:
         return text
-    is_stop = text[-1:] in (".", "\u3002", "\u0964", "\u06d4") and text[-2:-1] != text[-1:]
-    return text[:-1] if is_stop and not _NO_END.search(text[-12:]) else text
+    ends_in_one_stop = text[-1:] in (".", "\u3002", "\u0964", "\u06d4") and text[-2:-1] != text[-1:]
+    return text[:-1] if ends_in_one_stop and not _NO_END.search(text[-12:]) else text
 
 
 def compute_in_order(
@@ -419,14 +425,14 @@ def compute_in_order(
     batching: Batching,
     bar: Any = None,
 ) -> list[Result]:
-    """Return the result of each row, in order.
+    """Compute rows in batches of similar length and return their results in the order of the rows.
 
     Args:
-        rows: What is computed.
-        lengths: Tokens of each row.
-        compute: Yields the results of each of several batches.
-        batching: How much is computed together.
-        bar: A progress bar, which counts rows.
+        rows: Inputs of `compute`.
+        lengths: Number of tokens of each row.
+        compute: Takes batches of rows and yields, for each batch, a result for each row.
+        batching: Sizes of batches.
+        bar: Progress bar that counts rows.
     """
     results: list[Any] = [None] * len(rows)
     batches = list(length_batches(lengths, batching))
@@ -440,9 +446,9 @@ def compute_in_order(
 
 
 def length_batches(lengths: Sequence[int], batching: Batching) -> Iterator[list[int]]:
-    """Yield indices of rows that are computed together, by length, the longest first.
+    """Yield the row indices of each batch, longest rows first.
 
-    A row of more tokens than a batch may have forms one of its own.
+    A row of more than `max_tokens` tokens is a batch of its own. With `max_sentences` of 1, the rows are not sorted.
     """
     order = list(range(len(lengths)))
     if batching.max_sentences != 1:
@@ -455,7 +461,7 @@ def length_batches(lengths: Sequence[int], batching: Batching) -> Iterator[list[
         order = order[size:]
 
 
-# ---- a model and its tokenizer ----
+# ---- translation by a model of transformers ----
 
 
 class TorchEngine:
@@ -464,10 +470,10 @@ class TorchEngine:
     Args:
         model: Any encoder-decoder model, in eval mode.
         tokenizer: Saved with the model.
-        options: Of `generate`, which returns sequences alone.
+        options: Arguments of `generate`, without those that change the type of its result.
         return_scores: Whether hypotheses have a log-probability, a length and words.
-        target_prefix: What every translation begins with; white space at its end is left to the model.
-        languages: `src_lang` and `tgt_lang`, for tokenizers that ask for them.
+        target_prefix: Text at the beginning of every translation; trailing white space is dropped.
+        languages: `src_lang` and `tgt_lang`, for tokenizers that need them.
     """
 
     def __init__(
@@ -497,7 +503,7 @@ class TorchEngine:
                 self.options["forced_bos_token_id"] = built["forced_bos_token_id"]
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        """Return the token ids of each text, whole.
+        """Return the token ids of each text, without truncation.
 
         Raises:
             ValueError: A text has more than 65,536 bytes.
@@ -510,7 +516,7 @@ class TorchEngine:
         return rows
 
     def compute(self, batches: list[list[list[int]]]) -> Iterable[list[list[Hypothesis]]]:
-        """Yield the hypotheses of each row of each batch, best first."""
+        """Yield, for each batch, the hypotheses of each row, best first."""
         return map(self.translate_batch, batches)
 
     @torch.no_grad()
@@ -538,7 +544,7 @@ class TorchEngine:
         return [hypotheses[start : start + num_each] for start in range(0, len(hypotheses), num_each)]
 
     def _scored(self, texts: list[str], sequences: list[list[int]], log_probs: list[list[float]]) -> list[Hypothesis]:
-        """Return hypotheses with the log-probabilities of their tokens."""
+        """Return hypotheses with a log-probability, a length and words."""
         scored = []
         for text, tokens, each in zip(texts, sequences, log_probs, strict=True):
             length = output_length(tokens, self.tokenizer.eos_token_id, self.tokenizer.pad_token_id)
@@ -548,7 +554,7 @@ class TorchEngine:
 
 
 def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
-    """Return the tokens that a translation begins with; white space at the end is left to the model."""
+    """Return the token ids of a target prefix, without trailing white space and `</s>`."""
     if not isinstance(prefix, str):
         raise TypeError(f"`target_prefix` must be one text (str), got {type(prefix).__name__}. Call once for each.")
     ids: list[int] = tokenizer(text_target=prefix.rstrip(), verbose=False)["input_ids"]
@@ -556,10 +562,10 @@ def prefix_ids(tokenizer: Any, prefix: str) -> list[int]:
 
 
 def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
-    """Return what a tokenizer makes of texts, whole and with `</s>`.
+    """Tokenize texts without truncation.
 
     Raises:
-        ValueError: A text has more than 65,536 bytes, say a file without line ends: it would take hours.
+        ValueError: A text has more than 65,536 bytes, such as a file without line breaks, and would take hours.
     """
     for text in texts:
         size = len(text.encode("utf-8", "surrogatepass"))
@@ -572,7 +578,7 @@ def tokenize(tokenizer: Any, texts: list[str], **options: Any) -> Any:
 
 
 def warn_of_long_texts(rows: list[list[int]], longest: int | None) -> None:
-    """Warn once of token ids that are more than those of the longest training sentence, if that is known."""
+    """Warn once if a row has more tokens than the longest training sentence; never if `longest` is None."""
     if longest is not None and any(len(row) > longest for row in rows):
         logger.warning_once(
             f"A text is longer than the longest training sentence ({longest} tokens). Expect a poor translation."
@@ -580,7 +586,7 @@ def warn_of_long_texts(rows: list[list[int]], longest: int | None) -> None:
 
 
 def padded(rows: list[list[int]], pad_token_id: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (B, L) token ids on the device, filled up on the right, and their mask, 1 for "attend"."""
+    """Return (B, L) token ids, padded on the right, and their attention mask (1: attend), both on the device."""
     longest = max(map(len, rows))
     ids = torch.tensor([row + [pad_token_id] * (longest - len(row)) for row in rows])
     mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])
@@ -591,14 +597,14 @@ def padded(rows: list[list[int]], pad_token_id: int, device: torch.device) -> tu
 def token_log_probs(
     model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, sequences: torch.Tensor, max_tokens: int = 1024
 ) -> torch.Tensor:
-    """Return (B * n, T - 1) log-probabilities of the tokens of `sequences` (B * n, T) behind the first.
+    """Return the (B * n, T - 1) log-probabilities of all tokens of `sequences` except the first.
 
     Args:
-        model: In eval mode.
-        input_ids: (B, S) sources.
-        attention_mask: (B, S) theirs.
-        sequences: n for each source.
-        max_tokens: Tokens whose distributions over the vocabulary are held at once, or those of one sequence.
+        model: Any encoder-decoder model, in eval mode.
+        input_ids: (B, S) token ids of the sources.
+        attention_mask: (B, S) mask of the sources.
+        sequences: (B * n, T) token ids, n sequences for each source.
+        max_tokens: Target tokens per forward pass, at least one sequence. Bounds the memory of the logits.
     """
     num_each = len(sequences) // len(input_ids)
     input_ids = input_ids.repeat_interleave(num_each, dim=0)
@@ -621,7 +627,7 @@ def token_log_probs(
 
 
 def output_length(tokens: list[int], eos_token_id: int, pad_token_id: int) -> int:
-    """Return how many tokens a hypothesis has: up to `</s>`, or up to the padding behind it."""
+    """Return the number of tokens of a hypothesis: up to and with `</s>`, or without trailing padding."""
     if eos_token_id in tokens:
         return tokens.index(eos_token_id) + 1
     length = len(tokens)
@@ -631,7 +637,7 @@ def output_length(tokens: list[int], eos_token_id: int, pad_token_id: int) -> in
 
 
 def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> list[dict[str, Any]]:
-    """Words of a translation, each with the mean log-probability of its tokens; special tokens are part of none."""
+    """Return each word of a translation with the mean log-probability of its tokens, without special tokens."""
     words: list[tuple[list[str], list[float]]] = []
     special = set(tokenizer.all_special_ids)
     for token, log_prob in zip(tokens, log_probs, strict=False):
@@ -650,35 +656,36 @@ def word_scores(tokenizer: Any, tokens: list[int], log_probs: list[float]) -> li
 
 
 class VaswaniTransformerTranslationPipeline(Pipeline):
-    """Translates texts with any encoder-decoder model, by the paper's decoding where the model is ours.
+    """Translates texts with any encoder-decoder model; models of this package use the paper's decoding.
 
-    Called with a text it returns a list of `{"translation_text": ...}`, one for each returned sequence; with a list,
-    a list of those dictionaries (of lists of them when several sequences are returned); with a generator or a data
-    set, an iterator over lists. Order out is order in. Empty and blank texts become empty texts. Nothing is
-    truncated: a text longer than any training sentence is translated whole, with one warning; one of more than 65,536
-    bytes is refused.
+    A text gives a list of `{"translation_text": ...}`, one dictionary per returned sequence. A list of texts gives a
+    list of dictionaries, or a list of such lists if several sequences are returned. A generator or a data set gives
+    an iterable over lists. Results keep the order of the inputs. A blank text gives an empty translation. Nothing is
+    truncated: a text longer than any training sentence is translated whole, with one warning.
 
-    Sentences are sorted by length and cut into batches of 4,096 padded tokens (on a CPU of at most 128 sentences), or
-    of `batch_size` sentences if that is given. Texts of a generator are translated one at a time; with `batch_size`,
-    16 batches are read ahead. A model of another package, a streamer, and processors or criteria that are given get
-    one sentence at a time.
+    Sentences are sorted by length and batched by 4,096 padded tokens (on a CPU at most 128 sentences), or by
+    `batch_size` sentences. Texts of a generator are translated one at a time; with `batch_size`, 16 batches are read
+    ahead. Sentences are translated one at a time if the call has a streamer, logits processors, stopping criteria or
+    `prefix_allowed_tokens_fn`, or if the model is of another package and `batch_size` is not given.
 
-    A text of several sentences or lines is translated sentence by sentence (`split_text`), each of which then has that
-    limit of bytes, and its blank lines and list marks stay. `split_sentences=False`, at construction or in the call,
-    translates each text as one. This is the default for models of other packages, since their texts may begin with a
-    prefix for all sentences. A text that begins with an added token of the tokenizer, such as `<2de>`, is not split.
-    White space around a text never reaches the model and comes back around the translation. `target_prefix` is what
-    every translation begins with; a text is then translated as one sentence.
+    A text of several sentences or lines is translated sentence by sentence (see `split_text`); its blank lines and
+    list marks stay. `split_sentences=False`, at construction or in the call, translates each text as one sentence.
+    This is the default for models of other packages, since their texts may begin with a prefix for all sentences. A
+    text that begins with an added token of the tokenizer, such as `<2de>`, is not split either. White space around a
+    text never reaches the model and is restored around the translation. `target_prefix` is the beginning of every
+    translation, and makes each text one sentence.
 
-    `return_scores=True` adds to each dictionary `score`, the mean log-probability of its tokens, and `words`, each
-    with the mean of its own; a text of several sentences has the mean of theirs, all words, and `sentences`.
+    `return_scores=True` adds to each dictionary a `score`, the mean log-probability of the tokens, and `words`, each
+    with a `score` of its own. For a text of several sentences, `score` is the mean over the sentences, and
+    `sentences` has the dictionary of each. Sentences in capitals, without letters or translated in pieces around
+    URLs and the like have no words and no score (None), and are left out of the mean.
 
-    Parameters of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in the call, and so
-    can `src_lang` and `tgt_lang`, for models of other architectures whose tokenizers ask for them.
+    Arguments of `generate` (`num_beams`, `max_new_tokens`, ...) can be given at construction or in the call. So can
+    `src_lang` and `tgt_lang`, for models of other architectures with tokenizers that need them.
 
     Raises:
-        ValueError: The model translates other languages than those asked for, its checkpoint does not hold exactly its
-            tensors, the tokenizer is too large, or a text has more than 65,536 bytes.
+        ValueError: The model does not translate the requested languages, its checkpoint lacks tensors or has others,
+            the tokenizer is larger than the model's vocabulary, or a sentence has more than 65,536 bytes.
         TypeError: An input is not a text.
 
     Example:
@@ -700,7 +707,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     def __init__(self, *args: Any, split_sentences: bool | None = None, **kwargs: Any) -> None:
         if is_int8(kwargs.get("model")):
-            kwargs.setdefault("device", "cpu")  # whose kernels it has
+            kwargs.setdefault("device", "cpu")  # the int8 kernels are for CPUs
         super().__init__(*args, **kwargs)
         self._is_ours = hasattr(self.model, "check_loaded_weights")
         self._splits_sentences = self._is_ours if split_sentences is None else split_sentences
@@ -712,17 +719,18 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         self, src_lang: str | None = None, tgt_lang: str | None = None, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Return the languages, the arguments of `TorchEngine` and `generate`, and nothing."""
-        source, target = asked.groups() if (asked := _PAIR_TASK.fullmatch(self.task or "")) else (None, None)
+        pair_task = _PAIR_TASK.fullmatch(self.task or "")
+        source, target = pair_task.groups() if pair_task else (None, None)
         languages = {"src_lang": src_lang or source, "tgt_lang": tgt_lang or target}
         pair = getattr(self.model.config, "language_pair", None)
-        if pair and any(each not in (None, own) for each, own in zip(languages.values(), pair, strict=True)):
+        if pair and any(asked not in (None, own) for asked, own in zip(languages.values(), pair, strict=True)):
             raise ValueError(
                 f"The languages must be {pair[0]} and {pair[1]}, which the model translates, got {languages}. Load "
                 f'a model of your pair, or call pipeline("translation_{pair[0]}_to_{pair[1]}", model=...).'
             )
         return {name: value for name, value in languages.items() if value}, options, {}
 
-    def __call__(  # type: ignore[override]  # whose inputs are of any kind
+    def __call__(  # type: ignore[override]
         self,
         inputs: Any,
         *,
@@ -734,11 +742,11 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         """Translate a text, a list of texts, a generator or a data set of texts; see the class.
 
         Args:
-            inputs: What to translate.
-            split_sentences: Whether texts are translated sentence by sentence; None is as at construction.
-            batch_size: Sentences of a batch.
-            num_workers: Without effect.
-            **kwargs: Other arguments as at construction.
+            inputs: Texts to translate.
+            split_sentences: Whether texts are translated sentence by sentence; None for the choice at construction.
+            batch_size: Sentences per batch.
+            num_workers: Ignored.
+            **kwargs: Other arguments, which win over those at construction.
         """
         languages, options, _ = self._sanitize_parameters(**kwargs)
         languages = {**self._preprocess_params, **languages}
@@ -766,15 +774,15 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         return TorchEngine(self.model, self.tokenizer, options, return_scores, prefix, languages)
 
     def _batching(self, is_sized: bool, batch_size: int | None, options: dict[str, Any]) -> Batching:
-        """Return how texts are read and computed together."""
-        if _IN_ORDER & options.keys() or (batch_size is None and not self._is_ours):
+        """Return the sizes of batches and pools for a call."""
+        if _UNBATCHED & options.keys() or (batch_size is None and not self._is_ours):
             return Batching(max_sentences=1, pool_size=1)
         if batch_size is not None:
             return Batching(max_tokens=None, max_sentences=batch_size, pool_size=min(_POOL, 16 * batch_size))
         max_sentences = _SENTENCES_PER_BATCH if self.device.type == "cpu" else None
         return Batching(_TOKENS_PER_BATCH, max_sentences, _POOL if is_sized else 1)
 
-    # `Pipeline` asks for these three, the steps of one text.
+    # `Pipeline` is abstract in these three methods.
 
     def preprocess(self, text: str, **languages: str) -> dict[str, Any]:  # type: ignore[override]
         """Return the token ids of a text."""
@@ -791,7 +799,7 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
 
 def _result(document: Document, rank: int, has_scores: bool) -> dict[str, Any]:
-    """Return what the pipeline says of the translations of one rank."""
+    """Return the pipeline's dictionary for a text, with the translations of one rank."""
     result: dict[str, Any] = {"translation_text": document.translation(rank)}
     if not has_scores:
         return result
@@ -811,13 +819,14 @@ def results_like(inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]
 
     Args:
         inputs: A text, a list of texts, a generator or a data set of texts.
-        find: Yields the results of texts, a list for each.
+        find: Takes texts and yields a list of results for each.
 
     Returns:
-        The results of one text; a list, of lists where there are several results; or what yields lists.
+        For a text, its list of results. For a list, a list with the result of each text, or with a list for each if a
+        text has several results. For a generator or a data set, an iterable over lists.
 
     Raises:
-        TypeError: The input is nothing of these.
+        TypeError: The input is none of these.
     """
     if isinstance(inputs, str):
         return next(find([inputs]))
@@ -829,12 +838,12 @@ def results_like(inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]
     if isinstance(inputs, dict) or not isinstance(inputs, (Iterable, Sized)):
         raise TypeError(f"Every input must be a text (str), got {type(inputs).__name__}. Pass one, or a list of them.")
     if isinstance(inputs, Sized):
-        return _Sized(inputs, find)
+        return _SizedResults(inputs, find)
     return find(inputs)
 
 
-class _Sized:
-    """Results whose number is known, found anew for each reading."""
+class _SizedResults:
+    """Results for a data set of known length, recomputed in each iteration."""
 
     def __init__(self, inputs: Any, find: Callable[[Iterable[str]], Iterator[list[Any]]]) -> None:
         self._inputs = inputs
@@ -850,10 +859,10 @@ class _Sized:
 
 
 def register_translation_pipeline() -> None:
-    """Gives `pipeline("translation")` and `pipeline("translation_xx_to_yy")` back to transformers.
+    """Make transformers accept `pipeline("translation")` and `pipeline("translation_xx_to_yy")`.
 
-    Version 5 removed both and refuses their names before it looks at its registry, so this changes its tables for the
-    whole process; calling it again changes nothing.
+    Transformers 5 removed both tasks and refuses their names before it reads its registry. So this function changes
+    the tables of transformers, for the whole process. A second call has no effect.
     """
     pipelines.REMOVED_TASKS.pop("translation", None)
     registry: Any = pipelines.PIPELINE_REGISTRY
@@ -866,7 +875,7 @@ def register_translation_pipeline() -> None:
 
 
 def _with_language_pairs(check_task: Callable[[str], Any]) -> Any:
-    """The registry's look-up, taking `translation_xx_to_yy` for `translation`."""
+    """Return the registry's look-up, changed to treat `translation_xx_to_yy` as `translation`."""
 
     def check(task: str) -> Any:
         return check_task("translation" if _PAIR_TASK.fullmatch(task) else task)

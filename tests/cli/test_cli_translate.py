@@ -69,7 +69,7 @@ def check_resumed(command, expected, num_processes=1):
 @pytest.mark.parametrize(
     ("number", "code", "says", "num_processes"),
     [
-        (signal.SIGINT, 130, "interrupted\nWhat is translated is kept", 1),
+        (signal.SIGINT, 130, "interrupted\nThe translated lines are kept", 1),
         pytest.param(signal.SIGKILL, -9, "", 2, marks=pytest.mark.multi_process),
         pytest.param(signal.SIGTERM, -15, "", 1, marks=pytest.mark.heavy),
     ],
@@ -177,7 +177,7 @@ def test_full_disk_keeps_what_is_translated_and_goes_on_when_there_is_room(small
     small_disk(len(expected) // 2048)
     process = Fork([*command, "disk/out"], Path.cwd())
     assert process.wait(100) == 2
-    assert "error: [Errno 28] No space left on device\nWhat is translated is kept in " in process.errors()
+    assert "error: [Errno 28] No space left on device\nThe translated lines are kept in " in process.errors()
     kept = Path("disk/out.part").read_bytes()
     assert len(kept) > 4096
     assert expected.startswith(kept)
@@ -219,7 +219,8 @@ def test_interrupted_translation_says_how_to_go_on(arguments, monkeypatch, capsy
     assert main([*arguments, "--output", "out"]) == 130
     assert capsys.readouterr().err.splitlines()[-2:] == [
         "interrupted",
-        f"What is translated is kept in {Path('out.part').resolve()}: the same command with `--resume` goes on.",
+        f"The translated lines are kept in {Path('out.part').resolve()}. "
+        "To continue, repeat the command with `--resume`.",
     ]
     kept = Path("out.part").read_bytes()
     error = refused(capsys, [*arguments, "--output", "out"])
@@ -278,9 +279,9 @@ def test_several_samples_are_json_lines_with_their_probabilities(arguments):
         (["--sample", "--num-beams", "4"], "`--num-beams` must be left out with --sample, got 4"),
         (["--sample", "--n-best", "0"], "`--n-best` must be at least 1"),
         (["--sample", "--temperature", "0"], "temperature"),
-        (["--tag", "<bt>", "--n-best", "2"], "`--tag` must be some characters in one line, and `--n-best` left out"),
-        (["--tag", " "], "`--tag` must be some characters in one line"),
-        (["--num-beams", "0"], "`--num-beams` must be at least 1, which is greedy search, got 0."),
+        (["--tag", "<bt>", "--n-best", "2"], "`--tag` must be one line that is not blank, and `--n-best` left out"),
+        (["--tag", " "], "`--tag` must be one line that is not blank"),
+        (["--num-beams", "0"], "`--num-beams` must be at least 1 (greedy search), got 0."),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(arguments, options, message, capsys):

@@ -20,5 +20,5 @@ def test_length_batches_hold_every_row_once_within_the_budget():
 @pytest.mark.parametrize(("sources", "targets"), [("ab", "abc"), ("abc", "a")])
 def test_paired_refuses_a_side_that_ends_first(sources, targets):
     pairs = paired(iter(sources), iter(targets))
-    with pytest.raises(ValueError, match="`targets` must be as many as the sentences, got more of one"):
+    with pytest.raises(ValueError, match="`targets` must be as many as the sentences, got more or fewer"):
         list(pairs)

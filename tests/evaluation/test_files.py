@@ -49,7 +49,7 @@ def test_translate_file_reads_stdin_and_writes_stdout(tiny_model, tiny_tokenizer
 
 
 def test_translate_file_refuses_several_processes_with_a_stream(tiny_model, tiny_tokenizer):
-    with pytest.raises(ValueError, match="`input` must be a file for several processes, got -, a stream"):
+    with pytest.raises(ValueError, match="`input` must be a file for several processes, got the stream -"):
         translate_file(tiny_model, tiny_tokenizer, processes=SimpleNamespace(is_main_process=True))
 
 

@@ -88,7 +88,7 @@ def test_interrupted_translation_keeps_the_chunks_before_and_says_how_to_go_on(i
     error = interrupted(4, error=RuntimeError)
     assert (tmp_path / "out.part").read_bytes() == b"".join(whole.splitlines(keepends=True)[:CHUNK])
     assert error.__notes__ == [
-        f"What is translated is kept in {tmp_path / 'out.part'}: the same command with `resume` goes on."
+        f"The translated lines are kept in {tmp_path / 'out.part'}. To continue, repeat the command with `resume`."
     ]
 
 

@@ -173,6 +173,14 @@ def test_search_goes_on_exactly_while_a_better_hypothesis_may_come(finished, run
     assert [one.score for one in found] == pytest.approx([gnmt_score(best[1], best[0], 0.6)])
 
 
+@pytest.mark.parametrize(("running", "horizons"), [(-0.52, [8]), (-0.48, [8, 12])])
+def test_where_length_is_punished_the_next_token_is_the_best_end(running, horizons):
+    """Under alpha -1 the found one has -1 x 7/6, and what runs can have its log-probability x 14/6, at 9 tokens."""
+    engine = Scripted([(2, -1.0)], {8: running, 12: -9.0})
+    Search(engine, ["</s>", "a"], [0], 100)([[1, 1, 0]], Decoding(2, 1, -1.0, 5, 20, False))
+    assert engine.horizons == horizons
+
+
 def test_scores_are_gnmts_of_the_models_own_log_probabilities(export_model, tiny_tokenizer):
     model, translate = export_model()
     source = tiny_tokenizer("A dog runs.")["input_ids"]

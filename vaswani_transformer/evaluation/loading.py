@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Loading of a trained model and its tokenizer: from safetensors alone, without foreign code, and whole."""
+"""Loading of a trained model and its tokenizer: complete, only from safetensors, and without remote code."""
 
 from __future__ import annotations
 
@@ -21,34 +21,36 @@ _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 def is_hub_id(name: str) -> bool:
-    """Return True if a name can be an id on the Hub and is no folder here."""
+    """Return True if a name has the form of an id on the Hub and is no local path."""
     return _HUB_ID.fullmatch(name) is not None and not Path(name).exists()
 
 
 def load_for_inference(
     name_or_path: str | Path, *, device: str | torch.device | None = None, int8: bool = False, bf16: bool = False
 ) -> tuple[VaswaniTransformerForConditionalGeneration, PreTrainedTokenizerBase]:
-    """A trained model in eval mode, as `from_pretrained` gives it, and its tokenizer.
+    """Load a trained model in eval mode, and its tokenizer.
 
-    `from_pretrained` fills missing tensors with random numbers and only warns; this refuses them.
+    In contrast to `from_pretrained`, which fills missing tensors with random numbers, this function refuses a model
+    with missing tensors.
 
     Args:
         name_or_path: Folder of a model, or its id on the Hub.
-        device: For example "cpu" or "cuda:1"; None means a GPU if there is one.
+        device: For example "cpu" or "cuda:1"; None for a GPU if there is one, or for the CPU with `int8`.
         int8: Whether to round the weights to int8, for faster translations on a CPU.
         bf16: Whether to compute in bfloat16, on a GPU.
 
     Raises:
         FileNotFoundError: There is no such folder.
         OSError: The model lacks a file.
-        ValueError: It is an adapter, its tensors are not those that its config describes, or its vocabulary lacks
-            entries of the tokenizer.
+        ValueError: The model is an adapter or of another architecture, its tensors do not match its config, its
+            vocabulary lacks entries of the tokenizer, or the device does not exist or does not fit `int8` or `bf16`.
 
     Example:
         >>> model, tokenizer = load_for_inference("runs/quickstart")
     """
     check_model_path(name_or_path)
-    if find_adapter_config_file(str(name_or_path)) is not None:  # transformers loads the model that it names
+    is_adapter = find_adapter_config_file(str(name_or_path)) is not None
+    if is_adapter:  # transformers would load the model that the adapter names
         raise ValueError(
             f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into its model first "
             "(merge_and_unload, then save_pretrained), and pass that folder."
@@ -80,33 +82,34 @@ def load_for_inference(
 
 
 def precision_of(model: Any) -> dict[str, str]:
-    """Return what results say of the precision that a model computes in; nothing for fp32."""
+    """Return the `precision` entry of results, for int8 and bf16 models; an empty dictionary for all others."""
     if is_int8(model):
         return {"precision": "int8"}
     return {"precision": "bf16"} if model.dtype == torch.bfloat16 else {}
 
 
 def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model's folder or of a model of the Hub."""
-    # what is given here wins over a tokenizer_config.json that names another file or code
+    """Load the tokenizer of a model, from its folder or the Hub, without remote code."""
+    # These arguments win over a tokenizer_config.json that names remote code or a GGUF file.
     return AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False, gguf_file=None)
 
 
 def check_model_path(name_or_path: str | Path) -> None:
-    """Raises FileNotFoundError for what is neither a folder nor looks like a model's id on the Hub."""
+    """Raise FileNotFoundError if the argument is neither a folder nor can be the id of a model on the Hub."""
     path = Path(name_or_path)
-    if not path.is_dir() and (not _HUB_ID.fullmatch(str(name_or_path)) or path.parent.is_dir()):
+    may_be_hub_id = _HUB_ID.fullmatch(str(name_or_path)) and not path.parent.is_dir()
+    if not path.is_dir() and not may_be_hub_id:
         raise FileNotFoundError(
             f"`model` must be the folder of a trained model, got {name_or_path}, which does not exist. Check the "
-            "path. (A model is looked up on the Hub only if no folder has its owner's name.)"
+            "path. (A model is looked up on the Hub only if no local folder has the name of its owner.)"
         )
 
 
 def shard_names(index: Path) -> dict[str, str]:
-    """The name of the file of each tensor, from the index of a model's shards.
+    """Return the file name of each tensor, from the index of a model's shards.
 
     Raises:
-        ValueError: The index names a file outside its folder, or one that is not safetensors.
+        ValueError: The index names a file outside its folder, or a file that is not safetensors.
     """
     names: dict[str, str] = read_json(index)["weight_map"]
     for name in names.values():

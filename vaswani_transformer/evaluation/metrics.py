@@ -1,24 +1,26 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Translation metrics side by side, each with its signature, as functions and as an offline `evaluate.Metric`.
+"""Translation metrics with their signatures, as functions and as an offline `evaluate.Metric`.
 
-sacreBLEU and chrF are what other work is compared by; the paper's BLEU compares with the paper's tables; tokenised
-BLEU, lower-cased, compares with work on corpora that come tokenised, and says nothing about raw text. These two are
-reported only for languages that sacreBLEU splits by 13a: neither splits text that has no spaces between words.
+Use sacreBLEU and chrF to compare with other work, and the paper's BLEU to compare with the paper's tables. Tokenized
+BLEU, lowercased, compares with work on corpora that are already tokenized; it is meaningless for raw text. The paper's
+and tokenized BLEU are reported only for languages that sacreBLEU splits by 13a, because neither splits text without
+spaces between words.
 
 Paper: Table 2, scored by tensor2tensor's get_ende_bleu.sh: replace-unicode-punctuation.perl, tokenizer.perl, the
 compound split and multi-bleu.perl.
 
-Tokens are those of Moses in June 2017, when the paper appeared. Since November 2018 tokenizer.perl also cuts the full
-stop off the last word of a line if that is in its list of abbreviations or has another full stop ("usw." becomes
-"usw ."): in German 7 of the 3,000 references of newstest2013 and 8 of the 3,003 of newstest2014, in French 6 of 3,003.
-BLEU of perturbed references moves by at most 0.02.
+Tokens are those of Moses in June 2017, when the paper appeared. Since November 2018, tokenizer.perl also splits off
+the full stop of the last word of a line if the word is a known abbreviation or has another full stop ("usw." becomes
+"usw ."). This changes 7 of the 3,000 German references of newstest2013, 8 of the 3,003 German references of
+newstest2014 and 6 of its 3,003 French references. BLEU of perturbed references changes by at most 0.02.
 
-Deviation: the script takes references that are tokenised already; ours are raw text and go the way of the hypotheses.
-Deviation: letters that sacremoses does not know as such (Chinese characters, kana and Hangul unless the target
-language has them, letters beyond U+FFFF) become tokens of their own, and Irish apostrophes are split as German ones.
-A full-width 1 becomes 1, where Moses of 2017 wrote a quote by mistake. None of these occurs in the newstests, where
-sacremoses and Moses of 2017 agree on every line.
+Deviation: the script reads references that are already tokenized. Here references are raw text and are tokenized like
+the hypotheses.
+Deviation: sacremoses does not know some letters: Chinese characters, kana and Hangul unless the target language has
+them, and letters beyond U+FFFF. Each becomes a token of its own. Irish apostrophes are split like German ones. A
+full-width 1 becomes 1; Moses of 2017 wrote a quote by mistake. None of these occurs in the newstests: sacremoses and
+Moses of 2017 agree on all their lines.
 """
 
 from __future__ import annotations
@@ -41,16 +43,16 @@ with requiring("eval", "to score translations"):
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-# First references of all sentences, second references, ...; None where a sentence has fewer. sacreBLEU accepts None,
-# but its types do not say so.
+# One list with the first reference of each sentence, one with the second, ...; None if a sentence has fewer. The types
+# of sacreBLEU omit None, but it accepts None.
 ReferenceStreams: TypeAlias = list[list[Any]]
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
-# Python takes these for white space; Perl does not, so that Moses deletes them as it does other control characters.
+# White space in Python, but not in Perl: Moses deletes them like other control characters.
 _SEPARATORS = dict.fromkeys(range(0x1C, 0x20))
-# No spaces between words, and no tokeniser of their own in sacreBLEU.
+# Languages without spaces between words for which sacreBLEU has no tokenizer.
 _SPLIT_INTO_CHARACTERS = ("km", "lo", "my", "th")
-# Codes of three letters, for the languages that a metric treats in a way of their own.
+# From three-letter to two-letter codes, for the languages for which a metric has special rules.
 _SHORT_CODES = dict(
     pair.split(":")
     for pair in (
@@ -66,21 +68,21 @@ def score_translations(
     references: Sequence[str] | Sequence[Sequence[str]],
     target_language: str | None = None,
 ) -> dict[str, Any]:
-    """Return the corpus-level scores of translations by `evaluation.METRICS`, in points from 0 to 100.
+    """Return the corpus-level scores of translations by `evaluation.METRICS`, from 0 to 100.
 
     Args:
-        hypotheses: One detokenised translation for each sentence.
+        hypotheses: One detokenized translation for each sentence.
         references: One reference for each sentence, or a list of references for each.
-        target_language: Language code, which decides how BLEU splits words; None means as English.
+        target_language: Language code. It decides how BLEU splits words; None for the rules of English.
 
     Returns:
-        `sacrebleu` (case-sensitive), `sacrebleu_signature` and so on, without `paper_bleu` and `tokenized_bleu` if
-        sacreBLEU's tokeniser is not 13a; and `brevity_penalty`, `hypothesis_length` and `reference_length` in
-        sacreBLEU's tokens.
+        Scores and signatures: `sacrebleu` (case-sensitive), `sacrebleu_signature` and so on. `paper_bleu` and
+        `tokenized_bleu` are left out if sacreBLEU's tokenizer is not 13a. Also `brevity_penalty`, and in sacreBLEU's
+        tokens `hypothesis_length` and `reference_length`.
 
     Raises:
-        ValueError: There is nothing to score, or a sentence without a reference.
-        ImportError: The tokeniser of the target language is not installed.
+        ValueError: There are no hypotheses, or a sentence has no reference.
+        ImportError: The tokenizer for the target language is not installed.
 
     Example:
         >>> round(score_translations(["Das ist ein Haus ."], ["Das ist ein Haus ."], "de")["paper_bleu"], 2)
@@ -108,10 +110,10 @@ def score_translations(
 
 
 def make_sacrebleu(target_language: str | None = None) -> BLEU:
-    """Return sacreBLEU with its own tokeniser for the target language, or with characters as tokens.
+    """Return sacreBLEU with its tokenizer for the target language, or with characters as tokens.
 
     Raises:
-        ImportError: The tokeniser is not installed; those of Japanese and Korean need an extra of sacrebleu.
+        ImportError: The tokenizer is not installed. Japanese and Korean need an extra of sacrebleu.
     """
     language = base_language(target_language)
     tokenizer = "char" if language in _SPLIT_INTO_CHARACTERS else None
@@ -119,24 +121,24 @@ def make_sacrebleu(target_language: str | None = None) -> BLEU:
         return BLEU(tokenize=tokenizer, trg_lang=language, force=True)
     except RuntimeError as error:
         raise ImportError(
-            f"sacreBLEU's tokeniser for `target_language` {target_language} must be installed, got none. Run: "
+            f"sacreBLEU's tokenizer for `target_language` {target_language} must be installed, got none. Run: "
             f"pip install 'sacrebleu[{language}]'"
         ) from error
 
 
 def _score(scorer: BLEU | CHRF, hypotheses: Sequence[str], streams: ReferenceStreams) -> tuple[float, str]:
-    """The score of one of sacreBLEU's metrics, and its signature."""
+    """Return the score and the signature of one of sacreBLEU's metrics."""
     return scorer.corpus_score(hypotheses, streams).score, str(scorer.get_signature())
 
 
 def _reference_streams(
     hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]]
 ) -> ReferenceStreams:
-    """One list of references per stream; None where a sentence has fewer than others."""
+    """Return references as lists of first, second, ... references; None if a sentence has fewer than others."""
     rows: list[list[Any]] = [list(row) if isinstance(row, (list, tuple)) else [row] for row in references]
     if not hypotheses or len(hypotheses) != len(rows) or not all(rows):
         raise ValueError(
-            f"`references` must hold at least one for each of the `hypotheses`, which must be some, got "
+            f"`references` must hold at least one for each hypothesis, and `hypotheses` must not be empty, got "
             f"{len(hypotheses)} hypotheses and {sum(map(bool, rows))} sentences with references."
         )
     return [list(stream) for stream in itertools.zip_longest(*rows)]
@@ -146,11 +148,11 @@ def _reference_streams(
 
 
 def tokenize_for_paper_bleu(sentences: Sequence[str], target_language: str | None = None) -> list[str]:
-    """Sentences as the paper's BLEU counts them: tokens between single spaces, special characters escaped.
+    """Tokenize sentences for the paper's BLEU: tokens are joined by single spaces, special characters escaped.
 
     Args:
         sentences: Raw text.
-        target_language: Its language code, for example "de" or "fr_CA"; None means the rules of English.
+        target_language: Language code of the text, for example "de" or "fr_CA"; None for the rules of English.
 
     Example:
         >>> tokenize_for_paper_bleu(["Das „Rich-Text“-Format."], "de")
@@ -161,24 +163,27 @@ def tokenize_for_paper_bleu(sentences: Sequence[str], target_language: str | Non
     tokenize = sacremoses.MosesTokenizer(language).tokenize
     texts = [replace_punctuation(sentence.translate(_SEPARATORS)) for sentence in sentences]
     lines = [tokenize(text, return_str=True) for text in texts]
-    # hyphens within words become tokens in one pass: the next word is looked at behind the last match
-    return [_COMPOUND.sub(r"\1 ##AT##-##AT## \2", line) for line in lines] if language == "de" else lines
+    if language != "de":
+        return lines
+    # As in the script, matches do not overlap: of "a-b-c" only the first hyphen becomes a token.
+    return [_COMPOUND.sub(r"\1 ##AT##-##AT## \2", line) for line in lines]
 
 
 def corpus_paper_bleu(
     hypotheses: Sequence[str], reference_streams: ReferenceStreams, target_language: str | None = None
 ) -> tuple[float, str]:
-    """The paper's BLEU of raw translations, and its signature.
+    """Return the paper's BLEU of raw translations, and its signature.
 
-    Case-sensitive and not smoothed: 0 if no 4-gram of any sentence is right.
+    The score is case-sensitive and not smoothed: it is 0 if no 4-gram of the corpus matches.
 
     Args:
         hypotheses: One translation for each sentence.
-        reference_streams: As sacreBLEU takes them.
-        target_language: As for `tokenize_for_paper_bleu`.
+        reference_streams: List of the first references of all sentences, list of the second references, ...; None if
+            a sentence has fewer.
+        target_language: Language code, as in `tokenize_for_paper_bleu`.
 
     Returns:
-        BLEU from 0 to 100; the signature names what the score depends on, in the manner of sacreBLEU.
+        BLEU from 0 to 100, and a signature in the format of sacreBLEU.
 
     Example:
         >>> score, signature = corpus_paper_bleu(["Ein Haus."], [["Ein Haus."], ["Das Haus."]], "de")
@@ -191,7 +196,8 @@ def corpus_paper_bleu(
         tokenized = iter(tokenize_for_paper_bleu([line for line in stream if line is not None], target_language))
         streams.append([None if line is None else next(tokenized) for line in stream])
     score: float = bleu.corpus_score(tokenize_for_paper_bleu(hypotheses, target_language), streams).score
-    language, known = base_language(target_language), bleu.get_signature().info
+    language = base_language(target_language)
+    known = bleu.get_signature().info
     signature = (
         f"nrefs:{known['nrefs']}|case:mixed|tok:moses-{language}|punct:unicode-replaced|"
         f"compounds:{'split' if language == 'de' else 'whole'}|smooth:none|sacremoses:{sacremoses.__version__}|"
@@ -201,7 +207,7 @@ def corpus_paper_bleu(
 
 
 def base_language(target_language: str | None) -> str:
-    """Return the language code without region and script, in two letters where a metric needs them; en for None."""
+    """Return the language code without region and script, in two letters if a metric needs them; "en" for None."""
     language = re.split("[-_]", (target_language or "en").lower())[0]
     return _SHORT_CODES.get(language, language)
 
@@ -210,7 +216,7 @@ def base_language(target_language: str | None) -> str:
 
 
 class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has no types
-    """All scores of `score_translations` as an `evaluate.Metric` that needs no network.
+    """The scores of `score_translations` as an `evaluate.Metric` that needs no network.
 
     Example:
         >>> metric = TranslationMetric()
@@ -239,17 +245,18 @@ class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has 
 def make_compute_metrics(
     tokenizer: PreTrainedTokenizerBase, target_language: str | None = None
 ) -> Callable[[EvalPrediction], dict[str, float]]:
-    """The function that `Seq2SeqTrainer(compute_metrics=...)` takes: every score of generated translations.
+    """Return a function for `Seq2SeqTrainer(compute_metrics=...)` that scores generated translations.
 
-    It returns numbers only, since every logger can show those; the signatures are in the results of `evaluate`.
-    References are decoded from the labels.
+    References are decoded from the labels. The function returns scores without signatures, because some loggers accept
+    only numbers. `report.evaluate_model` returns the signatures.
 
     Args:
-        tokenizer: Decodes predictions and labels.
-        target_language: As for `score_translations`.
+        tokenizer: Tokenizer of predictions and labels.
+        target_language: Language code, as in `score_translations`.
     """
 
-    def decode(ids: Any) -> list[str]:  # a negative id, the ignored label, counts as padding
+    def decode(ids: Any) -> list[str]:
+        # A tokenizer cannot decode the negative ids of ignored labels.
         ids = np.where(np.asarray(ids) < 0, tokenizer.pad_token_id, ids)
         return tokenizer.batch_decode(ids, skip_special_tokens=True)
 

@@ -1,9 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation of a model: test sets, results, the file that keeps them and the text for people.
+"""Evaluation of a model: test sets, results, the results file and the printed report.
 
-The keys of results begin with `test_`: those of `metrics.score_translations` and `DECODING`, and what `evaluate_model`
-adds. Reading results needs no extra; computing them needs `[eval]`.
+All keys of results begin with `test_`. They come from `metrics.score_translations`, from `DECODING` and from
+`evaluate_model`. Computing results needs the extra `[eval]`; reading them needs no extra.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class EvaluationSet:
     """Sentences to translate and their references.
 
     Args:
-        name: What it is, for the report and the results file.
+        name: Name of the test set, for the report and the results file.
         sources: Source sentences.
-        references: One reference for each of them, or a list of references for each.
-        corpus: Where the sentences come from: the arguments of `load_evaluation_set` that say so.
+        references: One reference or a list of references for each source sentence.
+        corpus: Origin of the sentences, as arguments of `load_evaluation_set`.
     """
 
     name: str
@@ -45,16 +45,16 @@ class EvaluationSet:
 
 
 def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpus: Any) -> EvaluationSet:
-    """The sentences to evaluate on; those of the built-in corpus come with all their references.
+    """Load a test set. Sentences of the built-in corpus come with all their references.
 
     Args:
-        split: Part of a dataset; files are taken whole.
-        name: What reports and cards call it; None is `describe_corpus`.
-        **corpus: Arguments of `data.load_corpus`: `source_file` and `target_file`, which may be a list of files for
-            several references of each sentence, `pairs_file`, or `dataset`.
+        split: Part of a dataset. Files have no parts.
+        name: Name of the test set in reports and cards; None for the result of `describe_corpus`.
+        **corpus: Arguments of `data.load_corpus`: `source_file` and `target_file`, or `pairs_file`, or `dataset`. A
+            list of files as `target_file` gives each sentence several references.
 
     Raises:
-        ValueError: Not exactly one corpus is named, or the data is not what `data.load_corpus` takes.
+        ValueError: Not exactly one corpus is named, or `data.load_corpus` refuses the data.
         FileNotFoundError: A file is missing.
 
     Example:
@@ -69,7 +69,8 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     references: list[Sequence[str]] = list(zip(*(each["target"] for each in rows), strict=True))
     if str(corpus.get("dataset")) == BUILTIN:
         sentences = dict(read_builtin(split))
-        sources, references = list(sentences), list(sentences.values())
+        sources = list(sentences)
+        references = list(sentences.values())
     origin: dict[str, Any] = {}
     corpus["target_file"] = targets[0]
     for key in ("source_file", "target_file", "pairs_file", "dataset", "dataset_config"):
@@ -83,7 +84,7 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
 
 
 def describe_corpus(corpus: Mapping[str, Any]) -> str:
-    """Name of a test set without a name of its own: its files, or its data set with configuration and split."""
+    """Return the default name of a test set: its files, or its data set with configuration and split."""
     if "dataset" not in corpus:
         return ", ".join(file for value in corpus.values() for file in _several(value))
     return f"{corpus['dataset']} {corpus.get('dataset_config', '')}".rstrip() + f", split {corpus['split']}"
@@ -102,22 +103,22 @@ def evaluate_to_files(
     bf16: bool = False,
     **options: Any,
 ) -> tuple[dict[str, Any], Path | None]:
-    """Evaluate a saved model and write the results, and the translations if they are asked for.
+    """Evaluate a saved model, and write the results and optionally the translations.
 
-    The results go into test_results.json in the model's folder, or into test_results_NAME.json if that file holds
-    another test set. A model on the Hub gets no file.
+    The results go into test_results.json in the model's folder, or into test_results_NAME.json if the former is for
+    another test set. For a model on the Hub, no results are written.
 
     Args:
         model: Folder of a model, or its id on the Hub.
-        corpus: Arguments of `load_evaluation_set`; languages that it does not name are the model's.
-        translations_file: Where the translations go, one a line; None is no file.
-        device: Where the model runs; None means a GPU if there is one.
-        int8: Whether to round the weights to int8; results say so as `test_precision`.
-        bf16: Whether to compute in bfloat16, on a GPU; results say so likewise.
-        **options: Of `evaluate_model`, for example max_tokens_per_batch, progress or num_beams.
+        corpus: Arguments of `load_evaluation_set`. The languages default to those of the model.
+        translations_file: File for the translations, one per line; None for no file.
+        device: Device of the model; None for a GPU if there is one.
+        int8: Whether to round the weights to int8. Results record it as `test_precision`.
+        bf16: Whether to compute in bfloat16, on a GPU. Results record it as `test_precision`.
+        **options: Arguments of `evaluate_model`, for example max_tokens_per_batch, progress or num_beams.
 
     Returns:
-        The results as of `evaluate_model`, and the file they are in.
+        The results of `evaluate_model`, and their file or None.
 
     Raises:
         ValueError: An output cannot be written, or would replace another file or the results of another test set.
@@ -148,7 +149,7 @@ def _results_file(folder: Path, name: str) -> Path:
         if earlier == name:
             return path
     raise ValueError(
-        f"`name` must be given: {path} holds the results of {earlier}, which would be lost. Name this test "
+        f"`name` must be given: {path} holds the results of {earlier} and would be overwritten. Name this test "
         "set, or delete that file."
     )
 
@@ -166,15 +167,17 @@ def evaluate_model(
     progress: bool = False,
     **generate_kwargs: Any,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Scores of a model's translations of a test set, and the translations.
+    """Translate a test set, score the translations and return both.
+
+    The other arguments are those of `translate`.
 
     Args:
-        test_set: Sentences and references. The others are those of `translate`.
+        test_set: Source sentences and their references.
 
     Returns:
-        Results with the keys of test_results.json (those of `score_translations` as `test_sacrebleu`,
-        `test_sacrebleu_signature`, `test_chrf`, ...; times in seconds; `test_code` is the package's version), and one
-        translation for each sentence.
+        Results and one translation for each sentence. The results have the keys of test_results.json: the scores of
+        `score_translations` (`test_sacrebleu`, `test_sacrebleu_signature`, `test_chrf`, ...), the settings of the
+        search, `test_runtime` in seconds, `test_code` for the version of the package, and others.
 
     Example:
         >>> results, translations = evaluate_model(model, tokenizer, load_evaluation_set(dataset="builtin"))
@@ -183,14 +186,14 @@ def evaluate_model(
     from .metrics import make_sacrebleu, score_translations
 
     language = getattr(model.config, "target_language", None)
-    make_sacrebleu(language)  # a missing tokeniser is named before anything is translated
+    make_sacrebleu(language)  # raises if its tokenizer is missing, before the long translation
     start = time.perf_counter()
     options: Any = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress, "total": len(test_set.sources)}
     translations = list(translate(model, tokenizer, test_set.sources, **options, **generate_kwargs))
     seconds = time.perf_counter() - start
     config = decoding_config(model, **generate_kwargs)
     decoding = {name: getattr(config, name, None) for name in DECODING}
-    if decoding["max_new_tokens_over_source"] is None:  # what limits translations instead
+    if decoding["max_new_tokens_over_source"] is None:  # another setting limits the translations
         limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
         decoding |= {name: value for name, value in limits.items() if value is not None}
     decoding |= precision_of(model)
@@ -206,11 +209,11 @@ def evaluate_model(
     return {f"test_{name}": value for name, value in results.items()}, translations
 
 
-# ---- text for people ----
+# ---- printed report ----
 
 
 def format_report(results: dict[str, Any]) -> str:
-    """Return the results of `evaluate_model` as text: scores with their signatures."""
+    """Return the results of `evaluate_model` as a printable report: search, scores and signatures."""
     names = metric_names(results)
     width = max(map(len, names.values()))
     lines = [
@@ -230,13 +233,14 @@ def format_report(results: dict[str, Any]) -> str:
 
 
 def metric_names(results: Mapping[str, Any]) -> dict[str, str]:
-    """Return the names for people of the metrics in results, by their keys without `test_`."""
+    """Return the display names of the metrics in results, by their keys without `test_`."""
     return {name: label for name, label in METRICS.items() if f"test_{name}" in results}
 
 
 def describe_search(results: Mapping[str, Any]) -> str:
-    """Describes the search behind results, with the formula that divided log-probabilities."""
-    alpha, offset = results["test_length_penalty"], results["test_length_penalty_offset"]
+    """Return a description of the search that gave these results, with the formula of its length penalty."""
+    alpha = results["test_length_penalty"]
+    offset = results["test_length_penalty_offset"]
     formula = f"(({offset:g} + length) / {offset + 1:g})^{alpha}" if offset else f"length^{alpha}"
     limit = f"max_length {results.get('test_max_length')}"
     for name, end in (("max_new_tokens", "tokens"), ("max_new_tokens_over_source", "tokens over the source")):
@@ -249,5 +253,5 @@ def describe_search(results: Mapping[str, Any]) -> str:
 
 
 def length_ratio(results: Mapping[str, Any]) -> float:
-    """Length of the translations over that of the references, in sacreBLEU's tokens."""
+    """Return the length of the translations divided by the length of the references, in sacreBLEU's tokens."""
     return int(results["test_hypothesis_length"]) / max(1, int(results["test_reference_length"]))

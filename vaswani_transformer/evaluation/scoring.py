@@ -1,9 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of given translations: log-probability, length and GNMT score.
-
-Shapes: B batch, T target length, D d_model, N target tokens.
-"""
+"""Scores of given translations: log-probability, length and GNMT score."""
 
 from __future__ import annotations
 
@@ -39,13 +36,13 @@ Pair: TypeAlias = tuple[list[int], list[int]]  # token ids of both sides
 
 @dataclasses.dataclass(frozen=True)
 class PairScore:
-    """Score of a translation: how likely a model finds it.
+    """Score of a given translation.
 
     Args:
-        log_prob: Natural logarithm of the target's probability given the source, `</s>` included.
-        length: Tokens of the target, `</s>` included.
-        score: `log_prob` divided by GNMT's length penalty, by which beam search ranks.
-        words: Each `word` of it with its `score`, the mean log-probability of its tokens.
+        log_prob: Log-probability of the target given the source, `</s>` included.
+        length: Number of target tokens, `</s>` included.
+        score: `log_prob` divided by GNMT's length penalty; beam search ranks by it.
+        words: Each `word` of the target with its `score`, the mean log-probability of its tokens.
     """
 
     log_prob: float
@@ -66,26 +63,25 @@ def score_pairs(
     progress: bool = False,
     total: int | None = None,
 ) -> Iterator[PairScore]:
-    """Yield the score of each target as a translation of its source, in the order of the input.
+    """Score each target as a translation of its source, and yield the scores in order.
 
-    Both sides are read as streams, chunk by chunk. Nothing is truncated, and empty sentences are scored as any other:
-    they are `</s>` alone.
+    Both sides are read in chunks, so the streams may be endless. Nothing is truncated. An empty sentence is scored
+    like any other: it is `</s>` alone.
 
     Args:
-        model: In eval mode.
-        tokenizer: Saved with the model.
-        sources: Source sentences.
-        targets: Their translations.
-        length_penalty: Alpha of ((c + length) / (c + 1))^alpha; None takes the model's own.
-        length_penalty_offset: c of it; 5 is the paper's, None takes the model's own.
-        max_tokens_per_batch: Padded tokens of one batch: number of pairs x longest side. Output probabilities are
-            never held for more tokens than that at once, or for one sentence. It changes speed and memory, not the
-            scores.
+        model: Model in eval mode.
+        tokenizer: Tokenizer that was saved with the model.
+        sources: Source sentences, each of at most 65,536 bytes.
+        targets: A translation of each source sentence, each of at most 65,536 bytes.
+        length_penalty: Alpha of the length penalty ((c + length) / (c + 1))^alpha; None for the model's own.
+        length_penalty_offset: c of the length penalty, 5 in the paper; None for the model's own.
+        max_tokens_per_batch: Padded tokens of a batch (number of pairs x longest side). Also bounds the tokens with
+            output probabilities in memory, except for a longer sentence. It changes speed and memory, not the scores.
         progress: Whether to show a progress bar on stderr.
         total: Number of pairs, if known, for the progress bar.
 
     Raises:
-        ValueError: The length penalty is out of range, or there are more sentences on one side than on the other.
+        ValueError: The length penalty is out of range, or the two sides differ in their number of sentences.
 
     Example:
         >>> list(score_pairs(model, tokenizer, ["A dog runs."], ["Ein Hund rennt."]))
@@ -125,9 +121,9 @@ def score_batch(
     pairs: list[Pair],
     max_tokens: int,
 ) -> list[list[float]]:
-    """Return the log-probability of each target token of each pair, computed together.
+    """Return, for each pair of a batch, the log-probability of each target token.
 
-    Distributions are held for `max_tokens` tokens at once, or for one sentence.
+    `max_tokens` bounds the tokens with output probabilities in memory, except for a longer sentence.
     """
     input_ids, attention_mask = padded([source for source, _ in pairs], tokenizer.pad_token_id, model.device)
     labels, _ = padded([target for _, target in pairs], tokenizer.pad_token_id, model.device)
@@ -145,16 +141,18 @@ def score_files(
     output_file: str | Path = STANDARD_STREAM,
     **options: Any,
 ) -> int:
-    """Scores two files line by line, as JSON lines `{"log_prob": ..., "length": ..., "score": ..., "words": ...}`.
+    """Score the lines of two files and return their number.
 
-    The files are streamed, and "-" is stdin or stdout. The output file appears, or replaces an older one, only when it
-    is complete. Returns the number of lines. The other arguments are those of `score_pairs`.
+    The output has JSON lines `{"log_prob": ..., "length": ..., "score": ..., "words": ...}`. The output file appears,
+    or replaces an older one, only when it is complete. "-" is stdin or stdout.
 
     Args:
-        source_file: UTF-8 text, one sentence a line.
-        target_file: Translations, line by line as in `source_file`.
-        output_file: Where the JSON lines go.
-        **options: Of `score_pairs`, for example length_penalty or progress.
+        model: Model in eval mode.
+        tokenizer: Tokenizer that was saved with the model.
+        source_file: UTF-8 text with one sentence per line.
+        target_file: UTF-8 text with a translation of each line of `source_file`.
+        output_file: File for the JSON lines.
+        **options: Arguments of `score_pairs`, for example length_penalty or progress.
 
     Raises:
         ValueError: An input is not UTF-8, or the inputs differ in their number of lines.

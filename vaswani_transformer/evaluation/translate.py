@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Translation of many sentences or of a file: read in chunks, batched by length, given back in order."""
+"""Translation of many sentences or of a file: read in chunks, batched by length, returned in order."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from ..pipeline_vaswani_transformer import (
 from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
 from .loading import precision_of
 
-# Sentences tokenised and sorted by length together: enough for batches without padding, little enough for memory.
+# Sentences read and sorted by length together: enough to need little padding, few enough to need little memory.
 SENTENCES_PER_CHUNK = 4096
 DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 
-# A `PreTrainedModel` that is a `GenerationMixin`, ours or transformers': a type for both at once cannot be written.
+# A `PreTrainedModel` with `GenerationMixin`, of this package or another. Python has no type for both bases.
 GenerativeModel: TypeAlias = Any
 
 BLANK = Hypothesis("")
@@ -56,25 +56,24 @@ def translate(
     processes: Any = None,
     **generate_kwargs: Any,
 ) -> Iterator[str]:
-    """Yield the translations of the sentences, in their order.
+    """Translate sentences and yield their translations in order.
 
-    Sentences are read in chunks, so an endless stream or a large file is never held as a whole. White space around a
-    sentence comes back around its translation; empty and blank sentences become empty strings. Nothing is truncated: a
-    sentence longer than the budget is translated whole, alone in its batch.
+    Sentences are read in chunks, so the stream may be endless. White space around a sentence is restored around its
+    translation; empty and blank sentences become empty strings. Nothing is truncated: a sentence longer than the
+    token budget is translated whole, alone in its batch.
 
     Args:
-        model: In eval mode; decodes as its generation config says.
-        tokenizer: Saved with the model.
+        model: Model in eval mode. Its generation config holds the defaults of the search.
+        tokenizer: Tokenizer that was saved with the model.
         sentences: Source sentences, each of at most 65,536 bytes.
-        split_sentences: Whether each may be a text of several sentences, which are translated one by one, as by the
-            pipeline.
-        max_tokens_per_batch: Padded source tokens of one batch: number of sentences x longest sentence. It changes
-            speed and memory, not what is translated.
+        split_sentences: Whether to split each text into sentences and translate them one by one, as the pipeline does.
+        max_tokens_per_batch: Padded source tokens of a batch (number of sentences x longest sentence). It changes
+            speed and memory, not the translations.
         progress: Whether to show a progress bar on stderr.
         total: Number of sentences, if known, for the progress bar.
-        processes: Accelerate's `PartialState` of processes that share the work, each with the same model and
-            sentences; from `join_processes`.
-        **generate_kwargs: Passed to `model.generate`, for example num_beams or length_penalty.
+        processes: Result of `join_processes`, if several processes share the work. Each needs the same model and
+            sentences.
+        **generate_kwargs: Arguments of `model.generate`, for example num_beams or length_penalty.
 
     Example:
         >>> list(translate(model, tokenizer, ["A dog runs.", ""]))
@@ -99,15 +98,15 @@ def translate_n_best(
     processes: Any = None,
     **generate_kwargs: Any,
 ) -> Iterator[list[Hypothesis]]:
-    """Yield the best translations of each sentence, best first; with `do_sample` as many that are drawn.
+    """Translate sentences and yield the n best hypotheses of each, best first; with `do_sample`, n samples.
 
-    The log-probabilities are the model's own, as `score_pairs` finds them. Where the search found fewer than
-    `num_best`, there are fewer. The same text may come twice, in other tokens. An empty or blank sentence has one
-    hypothesis, empty and unscored.
+    Log-probabilities are those of `score_pairs`. A sentence has fewer hypotheses if the search found fewer. Two
+    hypotheses may have the same text in different tokens. An empty or blank sentence has one hypothesis, empty and
+    without a score. The other arguments are those of `translate`.
 
     Args:
-        model: Of this package. It and all other arguments are those of `translate`.
-        num_best: Translations of each sentence, at most as many as beams.
+        model: Model of this package, in eval mode.
+        num_best: Hypotheses per sentence, at most the number of beams. With `do_sample`, any number.
 
     Raises:
         ValueError: `num_best` is below 1 or above the number of beams.
@@ -127,13 +126,13 @@ def translate_n_best(
 
 
 def _best(document: Document, decoding: GenerationConfig) -> list[Hypothesis]:
-    """Return what was found for a text that is one sentence."""
+    """Return the scored hypotheses of a text of one sentence."""
     (sentence,) = document.sentences
     return with_gnmt_scores(sentence.found, decoding) if sentence.source else [BLANK]
 
 
 def with_gnmt_scores(found: list[Hypothesis], decoding: GenerationConfig) -> list[Hypothesis]:
-    """Return hypotheses with the scores by which beam search ranks, without those that do not exist."""
+    """Return hypotheses with the scores of beam search; drop the empty rows of a search that found fewer."""
     scored = []
     for each in found:
         if each.log_prob is None:
@@ -147,7 +146,7 @@ def with_gnmt_scores(found: list[Hypothesis], decoding: GenerationConfig) -> lis
 def _translate(
     engine: SharedEngine, texts: Iterable[str], splits: bool, max_tokens: int, progress: bool, total: int | None
 ) -> Iterator[Document]:
-    """Yield the texts with the translations of their sentences."""
+    """Translate texts and yield them with the translations of their sentences."""
     config = engine.model.config
     languages = (getattr(config, "source_language", None), getattr(config, "target_language", None))
     reader = TextReader(engine.tokenizer, *languages, splits)
@@ -158,7 +157,7 @@ def _translate(
 
 
 class SharedEngine(TorchEngine):
-    """`TorchEngine` whose batches may be shared by several processes, each of which gets the results of all."""
+    """`TorchEngine` that may share batches among several processes. Each process gets all results."""
 
     def __init__(
         self, model: Any, tokenizer: Any, options: dict[str, Any], processes: Any = None, return_scores: bool = False
@@ -167,7 +166,7 @@ class SharedEngine(TorchEngine):
         self.processes = processes
 
     def compute(self, batches: list[list[list[int]]]) -> Iterable[list[list[Hypothesis]]]:
-        """Yield the hypotheses of each row of each batch; each process computes every n-th batch."""
+        """Return, for each batch, the hypotheses of each row; each of n processes computes every n-th batch."""
         if self.processes is None:
             return super().compute(batches)
         from accelerate.utils import gather_object
@@ -179,10 +178,10 @@ class SharedEngine(TorchEngine):
 
 
 def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of two streams; raises ValueError where one ends before the other."""
+    """Yield pairs of two streams. Raise ValueError if one ends before the other."""
     for pair in itertools.zip_longest(sources, targets):
         if None in pair:
-            raise ValueError("`targets` must be as many as the sentences, got more of one. Align them line by line.")
+            raise ValueError("`targets` must be as many as the sentences, got more or fewer. Align them line by line.")
         yield pair
 
 
@@ -190,22 +189,25 @@ def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str
 
 
 def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> GenerationConfig:
-    """The config by which `model.generate` would decode with these arguments, checked."""
+    """Return the generation config that `model.generate` would use with these arguments, after its checks."""
     given = generate_kwargs.pop("generation_config", None)
     config: GenerationConfig = model._prepare_generation_config(given, **generate_kwargs)[0]
     return config
 
 
 def decoding_overrides(**values: Any) -> dict[str, Any]:
-    """Arguments of `generate` without those that are None, which leaves the model's own; checks the search."""
+    """Return arguments of `generate` without those that are None. Raise ValueError for a bad search setting."""
     check_length_penalty(values.get("length_penalty"), values.get("length_penalty_offset"))
-    if (num_beams := values.get("num_beams")) is not None and num_beams < 1:
-        raise ValueError(f"`num_beams` must be at least 1, which is greedy search, got {num_beams}.")
+    num_beams = values.get("num_beams")
+    if num_beams is not None and num_beams < 1:
+        raise ValueError(f"`num_beams` must be at least 1 (greedy search), got {num_beams}.")
     return {name: value for name, value in values.items() if value is not None}
 
 
 def penalty_of(decoding: GenerationConfig, length: int) -> float:
-    """Divisor of the log-probability of a hypothesis of so many tokens, at least 1, `</s>` included.
+    """Return the length penalty of a hypothesis of `length` tokens, at least 1, `</s>` included.
+
+    The log-probability divided by it is the score of the hypothesis.
 
     Paper: section 6.1.
     """
@@ -214,7 +216,7 @@ def penalty_of(decoding: GenerationConfig, length: int) -> float:
 
 
 def check_num_best(num_best: int, num_beams: int, name: str = "num_best") -> None:
-    """Raises ValueError unless so many translations can be had from so many beams; `name` is what errors call them."""
+    """Raise ValueError if `num_best` is below 1 or above the number of beams. The message calls it `name`."""
     if not 1 <= num_best <= num_beams:
         raise ValueError(
             f"`{name}` must be at least 1 and at most `num_beams`, which is {num_beams}, got {num_best}. Raise "
@@ -226,7 +228,9 @@ def check_num_best(num_best: int, num_beams: int, name: str = "num_best") -> Non
 
 
 def join_processes() -> Any:
-    """Accelerate's state of all processes that torchrun or accelerate started, each of which calls this; None alone.
+    """Return accelerate's `PartialState` if torchrun or accelerate started several processes, or None for one process.
+
+    Each process must call this function.
 
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", processes=join_processes())
@@ -260,24 +264,26 @@ def translate_file(
     progress: bool = False,
     **generate_kwargs: Any,
 ) -> int:
-    """Translates a file line by line and returns the number of lines.
+    """Translate a file line by line and return the number of lines of the output.
 
-    The input is streamed. The output file appears, or replaces an older one, only when it is complete; until then its
-    lines lie in OUTPUT.part, and stay there when the translation of a file is interrupted. The other arguments are
-    those of `translate`; of several processes, each calls this with the same.
+    The output file appears, or replaces an older one, only when it is complete. Until then its lines are in
+    OUTPUT.part. If the translation of a file is interrupted, they stay there. If several processes share the work,
+    each must call this function with the same arguments. The other arguments are those of `translate`.
 
     Args:
-        input_file: UTF-8 text, one sentence a line; "-" is stdin.
-        output_file: Where the translations go; "-" is stdout.
-        num_best: How many translations of each line are written, at most as many as beams, as JSON lines
-            `{"source": ..., "translations": [...]}` of what a `Hypothesis` holds, best first; None writes the best
-            alone, as text.
-        resume: Whether to skip the lines that OUTPUT.part holds already. Input, model and options must be the same.
-        tag: What is written before each translation that is not blank, and a space; for text alone.
-        document: Whether lines may hold several sentences, which are translated one by one, and list marks.
+        input_file: UTF-8 text with one sentence per line; "-" is stdin.
+        output_file: File of the translations; "-" is stdout.
+        num_best: Number of hypotheses to write per line, best first, at most the number of beams. Each line becomes a
+            JSON line `{"source": ..., "translations": [...]}` with the fields of `Hypothesis`. None writes the best
+            translation as plain text.
+        resume: Whether to keep the complete chunks of OUTPUT.part and skip their lines. Input, model and options must
+            be the same as before.
+        tag: Text to write, with a space, before each translation that is not blank; not with `num_best`.
+        document: Whether to split each line into sentences and list marks, as the pipeline does.
 
     Raises:
-        ValueError: A line is not UTF-8, of which nothing is translated, or there are fewer beams than `num_best`.
+        ValueError: A line of a file is not UTF-8 (then nothing is translated), or there are fewer beams than
+            `num_best`.
 
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
@@ -287,11 +293,11 @@ def translate_file(
         raise ValueError("`document` must be off with `num_best`, got both. Drop one.")
     if tag is not None and (num_best is not None or not tag.strip() or len(tag.splitlines()) > 1):
         raise ValueError(
-            f"`tag` must be some characters in one line, and `num_best` left out, got {tag!r} and {num_best}."
+            f"`tag` must be one line that is not blank, and `num_best` left out, got {tag!r} and {num_best}."
         )
     total = count_lines(input_file)
     if processes is not None and total is None:
-        raise ValueError(f"`input` must be a file for several processes, got {input_file}, a stream. Save it first.")
+        raise ValueError(f"`input` must be a file for several processes, got the stream {input_file}. Save it first.")
     has_part = total is not None and not is_stream(output_file)
     if resume and not has_part:
         raise ValueError("`resume` must come with files as `input` and `output`, got a stream. Name the files.")
@@ -310,10 +316,10 @@ def translate_file(
                 lines = (f"{tag} {line}" if line else line for line in lines)
         else:
             rest, sources = itertools.tee(rest)
-            named = precision_of(model)
+            precision = precision_of(model)
             found = translate_n_best(model, tokenizer, rest, num_best, **options)
             rows = (
-                {**named, "source": source, "translations": [dataclasses.asdict(each) for each in hypotheses]}
+                {**precision, "source": source, "translations": [dataclasses.asdict(each) for each in hypotheses]}
                 for source, hypotheses in zip(sources, found, strict=True)
             )
             lines = (json.dumps(row, ensure_ascii=False) for row in rows)
@@ -323,15 +329,15 @@ def translate_file(
 
 
 def part_of(output_file: str | Path) -> Path:
-    """Where lines are collected until the output is whole."""
+    """Return the path that collects lines until the output is complete."""
     path = Path(output_file).resolve()
     return path.with_name(path.name + ".part")
 
 
 def _keep_part(output_file: str | Path, resume: bool) -> int:
-    """Cuts the part behind its last whole chunk, so that the rest is batched as before, and returns its lines.
+    """Cut the part after its last complete chunk and return its number of lines. Delete it unless `resume` is True.
 
-    Deletes the part unless it is to be resumed.
+    The remaining lines then form the same chunks, so the same batches, as in an uninterrupted run.
     """
     part = part_of(output_file)
     if not resume or part.is_symlink() or not part.is_file():
@@ -348,7 +354,7 @@ def _keep_part(output_file: str | Path, resume: bool) -> int:
 
 
 def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
-    """Writes lines behind those of the part, each chunk to the disk, and renames the part; returns their number."""
+    """Append lines to the part, chunk by chunk, rename it to the output file and return the number of lines."""
     part, num_lines = part_of(output_file), 0
     try:
         with part.open("ab") as stream:
@@ -359,7 +365,7 @@ def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
                 num_lines += len(chunk)
     except BaseException as error:
         if part.stat().st_size:
-            error.add_note(f"What is translated is kept in {part}: the same command with `resume` goes on.")
+            error.add_note(f"The translated lines are kept in {part}. To continue, repeat the command with `resume`.")
         else:
             part.unlink()
         raise
@@ -368,7 +374,7 @@ def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
 
 
 def count_lines(file: str | Path) -> int | None:
-    """Lines of a file, each of which must be text; None for a stream, which cannot be read twice."""
+    """Count the lines of a file and check that they are text. Return None for a stream: it cannot be read twice."""
     if is_stream(file):
         return None
     with open_lines(file) as lines:
@@ -377,7 +383,7 @@ def count_lines(file: str | Path) -> int | None:
 
 @contextlib.contextmanager
 def open_lines(file: str | Path) -> Iterator[Iterator[str]]:
-    """Lines of a file of UTF-8 text, or of stdin, each of at most 65,536 bytes."""
+    """Open a file of UTF-8 text, or stdin, for reading by lines, each of at most 65,536 bytes."""
     if str(file) == STANDARD_STREAM:
         yield decode_lines(sys.stdin.buffer, "stdin", MAX_TEXT_BYTES)
     else:

@@ -1,13 +1,12 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""CTranslate2: trained models as folders for it, section 6.1's exact search by it.
+"""Export to CTranslate2, and the exact beam search of section 6.1 by CTranslate2.
 
-CTranslate2 keeps the beams that `generate` keeps, but divides by length^alpha and stops at a number of finished
-hypotheses. So it is asked for log-probabilities, and for all that it finds within a number of tokens, its horizon: the
-finished hypotheses, and the running ones of the last step. These tell whether a better one can come, by the bound at
-which `generate` stops. Where one can, the sentence is searched again with a farther horizon, at last its own limit.
-
-Shapes: D d_model, H heads, K d_k (or d_v), V vocabulary.
+CTranslate2 keeps the same beams as `generate`, but its length penalty is length^alpha and it stops after a number of
+finished hypotheses. So the search here asks for log-probabilities, and for all hypotheses up to a horizon, a number of
+tokens: the finished ones and, after the last step, the running ones. The stopping bound of `generate` then tells
+whether a running hypothesis can still beat the finished ones. If so, the sentence is searched again with a longer
+horizon, up to the limit of the sentence.
 """
 
 from __future__ import annotations
@@ -35,18 +34,19 @@ try:
     from ctranslate2.converters import utils
     from ctranslate2.converters.transformers import ModelLoader
     from ctranslate2.specs import common_spec, transformer_spec
-except ImportError:  # without the extra this module can be imported, not used
+except ImportError:  # this module can be imported without the extra, but not used
     ModelLoader = object
 
 logger = logging.getLogger(__name__)
 
-# The key of an exported config.json that tells what `Translator` has to know of the model.
+# Key of an exported config.json: the description of the model for `Translator`.
 DESCRIPTION = "vaswani_transformer"
 
-# Sinusoids have no end, but CTranslate2's own are of another formula, so the paper's are stored: 4 MB of a base model.
+# Sinusoids have no limit, but CTranslate2 computes them by another formula. So the export stores the paper's, in 4 MB
+# for a base model.
 MIN_POSITIONS = 2048
 
-# Settings of a search that CTranslate2 follows, and those that change nothing it finds.
+# Settings of generation that the export follows, and settings without effect on its results.
 _FOLLOWED = {
     *(*DECODING, "max_new_tokens", "max_length", "longest_training_source", "use_cache", "transformers_version"),
     *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
@@ -58,18 +58,19 @@ _FOLLOWED = {
 
 
 def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantization: str = "float32") -> Path:
-    """Writes a trained model as a folder that CTranslate2 reads, and `Translator` with nothing else, and returns it.
+    """Export a trained model for CTranslate2 and return the output folder.
 
-    The folder appears whole or not at all.
+    `Translator` needs only this folder. The folder appears complete or not at all.
 
     Args:
         model: Folder of a model, or its id on the Hub.
         output_dir: Folder to make; it may exist if it is empty.
-        quantization: How weights are stored: as CTranslate2 names it. In int8 the model is a quarter as large.
+        quantization: Number format of the stored weights, by CTranslate2's names. int8 makes the model four times
+            smaller.
 
     Raises:
-        ValueError: There is no such quantization, the output folder holds something, the model is not one of this
-            package or not complete, or its `d_k` is not its `d_v`.
+        ValueError: The quantization is unknown, the output folder is not empty, the model is incomplete or not of this
+            package, or its `d_k` differs from its `d_v`.
 
     Example:
         >>> export_ctranslate2("runs/quickstart", "runs/quickstart-int8", quantization="int8")
@@ -78,7 +79,7 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
         import ctranslate2  # noqa: F401
     with writing_folder(output_dir) as folder:
         loaded, tokenizer = load_for_inference(model, device="cpu")
-        loaded.float()  # CTranslate2 makes int8_bfloat16 of bf16's int8
+        loaded.float()  # from bf16 weights, CTranslate2 would make int8_bfloat16 instead of int8
         spec = VaswaniTransformerLoader()(loaded, tokenizer)
         spec.validate()
         spec.optimize(quantization=quantization)
@@ -91,10 +92,10 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
 
 
 class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate2 has no types
-    """Our model as CTranslate2's specification of a post-norm Transformer."""
+    """Converts a model of this package into CTranslate2's specification of a post-norm Transformer."""
 
     def get_model_spec(self, model: VaswaniTransformerForConditionalGeneration) -> transformer_spec.TransformerSpec:
-        """Makes the specification with weights."""
+        """Return the specification with the weights of the model."""
         config = model.config
         if config.d_k != config.d_v:
             raise ValueError(
@@ -126,7 +127,7 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
             stack_spec.position_encodings.encodings = sinusoids(positions, stack.config.d_model)
 
     def _set_layer(self, spec: Any, layer: Any) -> None:
-        """Sets self-attention and feed-forward layer, which layers of both stacks have."""
+        """Set the self-attention and feed-forward weights of an encoder or decoder layer."""
         self._set_attention(spec.self_attention, layer.self_attn, is_self=True)
         self.set_layer_norm(spec.self_attention.layer_norm, layer.self_attn_layer_norm)
         self.set_linear(spec.ffn.linear_0, layer.fc1)
@@ -134,7 +135,7 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
         self.set_layer_norm(spec.ffn.layer_norm, layer.final_layer_norm)
 
     def _set_attention(self, spec: Any, attention: MultiHeadAttention, *, is_self: bool) -> None:
-        """Sets fused projections."""
+        """Set the projections of an attention, fused as CTranslate2 needs them."""
         spec.queries_scale = attention.scaling
         projections = [self._linear(each) for each in (attention.q_proj, attention.k_proj, attention.v_proj)]
         if is_self:
@@ -152,32 +153,32 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
     def get_vocabulary(
         self, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
     ) -> list[str]:
-        """Names each row of the embedding; rows that the tokenizer does not know get made-up names."""
+        """Return a name for each row of the embedding: its token, or a made-up name if the tokenizer has none."""
         names = {index: token for token, index in tokenizer.get_vocab().items()}
         return [names.get(index, f"<unused {index}>") for index in range(model.config.vocab_size)]
 
     def set_vocabulary(self, spec: transformer_spec.TransformerSpec, tokens: list[str]) -> None:
-        """Registers one vocabulary for both sides."""
+        """Register one vocabulary for both sides."""
         spec.register_source_vocabulary(tokens)
         spec.register_target_vocabulary(tokens)
 
     def set_config(
         self, config: Any, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
     ) -> None:
-        """Sets special tokens (the tokenizer itself ends a source with `</s>`), epsilon, and the description."""
+        """Set the special tokens, the epsilon of layer norm and the description of the model."""
         names = self.get_vocabulary(model, tokenizer)
         description = describe(model)
         decoding = decoding_config(model)
         config.decoder_start_token = names[decoding.decoder_start_token_id]
         config.bos_token = config.decoder_start_token
         config.eos_token = names[description["ends"][0]]
-        config.unk_token = tokenizer.unk_token or tokenizer.pad_token  # must be one; byte-level BPE needs none
+        config.unk_token = tokenizer.unk_token or tokenizer.pad_token  # CTranslate2 needs one; byte-level BPE has none
         config.layer_norm_epsilon = model.config.layer_norm_eps
         config.add_attribute(DESCRIPTION, description)
 
 
 def describe(model: VaswaniTransformerForConditionalGeneration) -> dict[str, Any]:
-    """Return what `Translator` has to know of a model; warns of settings of its search that CTranslate2 has not."""
+    """Return the description of a model for `Translator`; warn of settings that have no effect in an export."""
     own = model.generation_config.to_diff_dict()
     ignored = [f"{name}={value!r}" for name, value in own.items() if name not in _FOLLOWED and value]
     if ignored:
@@ -201,7 +202,7 @@ def describe(model: VaswaniTransformerForConditionalGeneration) -> dict[str, Any
 
 
 def num_positions(config: VaswaniTransformerConfig) -> int:
-    """Counts the tokens of a source or a target for which an export stores positions: its limit."""
+    """Return the number of positions of an export: the maximum length of a source or target."""
     is_learned = config.position_encoding == "learned"
     return config.max_position_embeddings if is_learned else max(MIN_POSITIONS, config.max_position_embeddings)
 
@@ -210,7 +211,7 @@ def num_positions(config: VaswaniTransformerConfig) -> int:
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Reads what the loader wrote of the model; raises ValueError for a folder that is not an export."""
+    """Read the description of an exported model. Raise ValueError if the folder is not an export."""
     path = folder / CONFIG_NAME
     content = read_json(path) if path.is_file() else {}
     description: dict[str, Any] = content.get(DESCRIPTION, {})
@@ -224,15 +225,16 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 # ---- search ----
 
-# Horizons in tokens: of the first search, over the longest source of a batch; and how much farther each next one is.
-_OVER_SOURCE, _GROWTH = 5, 1.5
+# The first horizon is the longest source of a batch plus _OVER_SOURCE tokens. Each next one is _GROWTH times as long.
+_OVER_SOURCE = 5
+_GROWTH = 1.5
 
-_NO_PENALTY = 1e-30  # CTranslate2 takes 0 for leave to stop at the first hypothesis
+_NO_PENALTY = 1e-30  # with 0, CTranslate2 may stop at the first hypothesis
 
 
 @dataclass(frozen=True)
 class Decoding:
-    """Settings of the search; `is_over_source` counts the limit beyond the source's tokens."""
+    """Settings of the search. With `is_over_source`, the source length is added to `max_new_tokens`."""
 
     num_beams: int
     num_best: int
@@ -242,17 +244,17 @@ class Decoding:
     is_over_source: bool
 
     def limit(self, source: list[int]) -> int:
-        """Returns the largest number of output tokens of a source, `</s>` included."""
+        """Return the maximum number of output tokens for a source, `</s>` included."""
         return self.max_new_tokens + (len(source) if self.is_over_source else 0)
 
     def score(self, log_prob: float, length: int) -> float:
-        """Returns GNMT's score of a hypothesis of `length` tokens."""
+        """Return GNMT's score of a hypothesis of `length` tokens."""
         return log_prob / float(gnmt_length_penalty(max(length, 1), self.length_penalty, self.length_penalty_offset))
 
 
 @dataclass(frozen=True)
 class Found:
-    """A hypothesis: its token ids with `</s>` where it has one, and its GNMT score, `log_prob` by the penalty."""
+    """A hypothesis: token ids (with `</s>` if it is finished), log-probability and GNMT score."""
 
     tokens: list[int]
     log_prob: float
@@ -260,39 +262,50 @@ class Found:
 
 
 class Search:
-    """Beam search by a `ctranslate2.Translator`; `names` are the vocabulary's, `ends` the ids that end an output."""
+    """Beam search by a `ctranslate2.Translator`.
+
+    Args:
+        engine: The `ctranslate2.Translator`.
+        names: Token of each id.
+        ends: Token ids that end an output.
+        num_positions: Maximum length of an output.
+    """
 
     def __init__(self, engine: Any, names: list[str], ends: list[int], num_positions: int) -> None:
-        self.engine, self.names, self.ends, self.num_positions = engine, names, set(ends), num_positions
+        self.engine = engine
+        self.names = names
+        self.ends = set(ends)
+        self.num_positions = num_positions
         self.ids = {name: index for index, name in enumerate(names)}
 
     def __call__(self, sources: list[list[int]], decoding: Decoding) -> list[list[Found]]:
-        """Finds the best hypotheses of each source of a batch, best first; sources are ids that end in `</s>`."""
+        """Return the best hypotheses of each source of a batch, best first. Sources are token ids with `</s>`."""
         limits = [min(decoding.limit(source), self.num_positions) for source in sources]
         best: list[list[Found]] = [[] for _ in sources]
         horizon = max(map(len, sources)) + _OVER_SOURCE
-        open_places = list(range(len(sources)))
-        while open_places:
-            still_open = []
-            for steps in sorted({min(limits[place], horizon) for place in open_places}):
-                places = [place for place in open_places if min(limits[place], horizon) == steps]
-                results = self._search([sources[place] for place in places], steps, decoding)
-                for place, found in zip(places, results, strict=True):
-                    complete = [one for one in found if steps == limits[place] or self._is_finished(one)]
-                    best[place] = sorted(complete, key=lambda one: -one.score)[: decoding.num_best]
-                    if not self._is_settled(best[place], found, steps, limits[place], decoding):
-                        still_open.append(place)
-            open_places, horizon = still_open, round(_GROWTH * horizon)
+        open_indices = list(range(len(sources)))
+        while open_indices:
+            unsettled = []
+            for steps in sorted({min(limits[index], horizon) for index in open_indices}):
+                indices = [index for index in open_indices if min(limits[index], horizon) == steps]
+                results = self._search([sources[index] for index in indices], steps, decoding)
+                for index, found in zip(indices, results, strict=True):
+                    complete = [one for one in found if steps == limits[index] or self._is_finished(one)]
+                    best[index] = sorted(complete, key=lambda one: -one.score)[: decoding.num_best]
+                    if not self._is_settled(best[index], found, steps, limits[index], decoding):
+                        unsettled.append(index)
+            open_indices = unsettled
+            horizon = round(_GROWTH * horizon)
         return best
 
     def _is_settled(self, best: list[Found], found: list[Found], steps: int, limit: int, decoding: Decoding) -> bool:
-        """Tells whether no longer hypothesis can come among the best; see `SearchRule.can_improve`."""
+        """Return True if no longer hypothesis can still enter the best; see `SearchRule.can_improve`."""
         if steps == limit:
             return True
         if decoding.num_beams == 1:
             return bool(best)
         running = [one.log_prob for one in found if not self._is_finished(one)]
-        if not running:  # all that was chosen last has finished: what goes on is less probable than any of it
+        if not running:  # all hypotheses of the last step finished, so the next beams are less probable than these
             running = [min((one.log_prob for one in found if len(one.tokens) == steps), default=0.0)]
         best_length = limit if decoding.length_penalty >= 0 else steps + 1
         return len(best) == decoding.num_best and decoding.score(max(running), best_length) <= best[-1].score
@@ -301,9 +314,9 @@ class Search:
         return bool(one.tokens) and one.tokens[-1] in self.ends
 
     def _search(self, sources: list[list[int]], steps: int, decoding: Decoding) -> list[list[Found]]:
-        """Finds all that CTranslate2 can in a number of steps: finished, and running after the last."""
+        """Return all hypotheses that CTranslate2 finds in `steps` steps, finished or still running."""
         is_greedy = decoding.num_beams == 1
-        most = 1 if is_greedy else decoding.num_beams * (steps + 1)  # more than can finish, so that it does not stop
+        most = 1 if is_greedy else decoding.num_beams * (steps + 1)  # more than can finish, to prevent an early stop
         results = self.engine.translate_batch(
             [[self.names[index] for index in source] for source in sources],
             beam_size=decoding.num_beams,
@@ -315,7 +328,7 @@ class Search:
             return_end_token=True,
             max_input_length=0,  # never truncate
             max_decoding_length=steps,
-            min_decoding_length=0,  # its default of 1 forbids an empty output and raises all other scores by that
+            min_decoding_length=0,  # the default of 1 forbids empty outputs and so raises all other scores
         )
         return [
             [

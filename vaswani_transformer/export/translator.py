@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Translation by an exported model in CTranslate2: called as the pipeline is."""
+"""Translation by a CTranslate2 export, with the calls of the pipeline."""
 
 from __future__ import annotations
 
@@ -32,26 +32,27 @@ _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
 
 
 class Translator:
-    """Translates texts with an export of a trained model, by the paper's decoding, without PyTorch's computation.
+    """Translates texts with an export of a trained model, by the paper's decoding, computed by CTranslate2.
 
-    Called with a text it returns a list of `{"translation_text": ...}`, one for each returned sequence; with a list,
-    a list of those dictionaries (of lists of them when several sequences are returned); with a generator or a data
-    set, an iterator over lists. Order out is order in. Empty and blank texts become empty texts. Nothing is truncated.
+    A text gives a list of `{"translation_text": ...}`, one dictionary per returned sequence. A list of texts gives a
+    list of dictionaries, or a list of such lists if several sequences are returned. A generator or a data set gives
+    an iterable over lists. Results keep the order of the inputs. A blank text gives an empty translation. Nothing is
+    truncated. Each text is translated as one sentence.
 
-    Hypotheses are scored by GNMT's length penalty, as those of `generate` are.
+    Beam search ranks hypotheses by GNMT's length penalty, as `generate` does.
 
     Args:
-        folder: Of `export_ctranslate2`.
-        device: "cpu", "cuda", or "auto", which is a GPU if there is one.
-        compute_type: What is computed in, one of CTranslate2's; "default" is what the export was made for, or the
-            nearest that the device can.
-        num_threads: Of a CPU; None is PyTorch's number of them.
-        threads_per_batch: How many of them compute one batch; the others compute other batches meanwhile. 1 is fastest
-            for lists, and always in int8; for texts that come one by one in float32, take all.
+        folder: Folder that `export_ctranslate2` wrote.
+        device: "cpu", "cuda" or "auto": a GPU if there is one.
+        compute_type: Number format of the computation, by CTranslate2's names; "default" is the format of the export,
+            or the nearest one that the device supports.
+        num_threads: CPU threads; None for PyTorch's number of threads.
+        threads_per_batch: CPU threads for one batch; several batches then run in parallel. 1 is fastest for lists, and
+            always in int8. For single texts in float32, use all threads.
 
     Raises:
-        ValueError: The folder is not an export of a model of this package, or this machine does not have the device or
-            type.
+        ValueError: The folder is not an export of a model of this package, or this machine does not support the device
+            or format.
 
     Example:
         >>> translate = Translator("runs/quickstart-int8")
@@ -77,14 +78,14 @@ class Translator:
         names = read_json(Path(folder) / "shared_vocabulary.json", list)
         num_threads = torch.get_num_threads() if num_threads is None else num_threads
         is_gpu = device == "cuda" or (device == "auto" and ctranslate2.get_cuda_device_count() > 0)
-        self._engine = ctranslate2.Translator(
+        self._ctranslate2 = ctranslate2.Translator(
             str(folder),
             device=device,
             compute_type=compute_type,
             inter_threads=1 if is_gpu else max(1, num_threads // threads_per_batch),
             intra_threads=threads_per_batch,
         )
-        self._search = Search(self._engine, names, self._description["ends"], self._description["num_positions"])
+        self._search = Search(self._ctranslate2, names, self._description["ends"], self._description["num_positions"])
 
     def __call__(
         self,
@@ -95,15 +96,15 @@ class Translator:
         max_tokens_per_batch: int | None = None,
         **options: Any,
     ) -> Any:
-        """Translates a text, a list of texts, a generator or a data set of texts; see the class.
+        """Translate a text, a list of texts, a generator or a data set of texts; see the class.
 
         Args:
-            inputs: What to translate.
-            num_return_sequences: Translations of each text, at most as many as beams.
-            batch_size: Texts of a generator that are translated together; None is one. Lists and data sets are
-                batched by their tokens.
-            max_tokens_per_batch: Padded source tokens of one batch; None is 4,096 on a GPU and 1,024 on a CPU, which
-                is as fast with small ones. It changes speed and memory, not what is translated.
+            inputs: Texts to translate.
+            num_return_sequences: Translations of each text, at most the number of beams.
+            batch_size: Number of texts of a generator to translate together; None for one. Lists and data sets are
+                batched by tokens.
+            max_tokens_per_batch: Padded source tokens of a batch; None for 4,096 on a GPU and 1,024 on a CPU, as CPUs
+                gain nothing from larger batches. It changes speed and memory, not the translations.
             **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source, max_new_tokens.
         """
         engine = self._make_engine("num_return_sequences", num_return_sequences, options)
@@ -123,13 +124,14 @@ class Translator:
         max_tokens_per_batch: int | None = None,
         **options: Any,
     ) -> Iterator[list[Hypothesis]]:
-        """The best translations of each sentence, best first, with their scores.
+        """Translate sentences and yield the n best hypotheses of each, best first, with scores.
 
-        An empty or blank sentence has one hypothesis, empty and unscored. The other arguments are those of the call.
+        An empty or blank sentence has one hypothesis, empty and without a score. The other arguments are those of
+        `__call__`.
 
         Args:
             sentences: Source sentences, read in chunks.
-            num_best: Translations of each sentence, at most as many as beams.
+            num_best: Hypotheses per sentence, at most the number of beams.
         """
         engine = self._make_engine("num_best", num_best, options)
         for document in self._documents(sentences, engine, max_tokens_per_batch, SENTENCES_PER_CHUNK):
@@ -141,11 +143,11 @@ class Translator:
     ) -> Iterator[Document]:
         reader = TextReader(self._tokenizer, None, None, splits=False)
         if max_tokens is None:
-            max_tokens = _MAX_TOKENS_PER_BATCH[self._engine.device]
+            max_tokens = _MAX_TOKENS_PER_BATCH[self._ctranslate2.device]
         return translate_texts(texts, reader, engine, Batching(max_tokens, pool_size=pool_size))
 
     def _make_engine(self, name: str, num_best: int, options: dict[str, Any]) -> Engine:
-        """Make the engine that searches by the options given, or else as the model does."""
+        """Make an engine for these options; the model's settings are the defaults. Errors call `num_best` `name`."""
         given = {key: value for key, value in options.items() if value is not None}
         if unknown := given.keys() - {*DECODING, "max_new_tokens"}:
             raise TypeError(f"A translator takes no option {', '.join(sorted(unknown))}. See `Translator.__call__`.")
@@ -170,10 +172,10 @@ class Engine:
     """Translates batches of token ids by CTranslate2.
 
     Args:
-        search: Finds hypotheses.
-        tokenizer: Saved with the export.
+        search: Beam search over the export.
+        tokenizer: Tokenizer that was saved with the export.
         decoding: Settings of the search.
-        description: What the export tells of its model.
+        description: Description of the model, from `read_description`.
     """
 
     def __init__(self, search: Search, tokenizer: Any, decoding: Decoding, description: dict[str, Any]) -> None:
@@ -187,24 +189,25 @@ class Engine:
         """Return the token ids of each text.
 
         Raises:
-            ValueError: The export does not have the positions for a text and its translation.
+            ValueError: The export has too few positions for a text or its translation.
         """
         rows: list[list[int]] = tokenize(self._tokenizer, texts)["input_ids"]
         num_positions = self._description["num_positions"]
-        is_learned = self._description["position_encoding"] == "learned"  # the output then ends with the positions
+        # With learned positions, the search ends an output at the last position. Then only the source must fit.
+        is_learned = self._description["position_encoding"] == "learned"
         for source in rows:
             limit = self._decoding.limit(source)
             if max(len(source), 0 if is_learned else limit) > num_positions:
                 raise ValueError(
                     f"Sequence length must be at most {num_positions}, the positions of this export, got a text of "
-                    f"{len(source)} tokens, its translation up to {limit}. Split it into sentences"
+                    f"{len(source)} tokens and a translation of up to {limit}. Split it into sentences"
                     + ("." if is_learned else ", or use the model itself, which has no limit.")
                 )
         warn_of_long_texts(rows, self._description["longest_training_source"])
         return rows
 
     def compute(self, batches: list[list[list[int]]]) -> Iterator[list[list[Hypothesis]]]:
-        """Yield the hypotheses of each row of each batch, as many batches at a time as CTranslate2 can compute."""
+        """Yield, for each batch, the hypotheses of each row. CTranslate2 computes several batches in parallel."""
         with ThreadPoolExecutor(self._search.engine.num_translators) as threads:
             yield from threads.map(self._translate_batch, batches)
 

@@ -485,11 +485,12 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
                 raise ValueError(f"{name} must appear once in a file, got it again. Delete one of the two.")
             seen.add(name)
             if name == "extends":
-                base = {**read_recipe(_known_file(_text_of(name, node))), "description": ""}
+                base = {**read_recipe(_known_file(_text_of(name, node), name)), "description": ""}
                 continue
+            _check_field(name)
             is_list = isinstance(node, yaml.SequenceNode)
             value = [_text_of(name, each) for each in node.value] if is_list else _text_of(name, node)
-            own[name] = parse_value(_known_field(name), value)
+            own[name] = parse_value(name, value)
             check_value(name, own[name])
         except ValueError as error:
             message = str(error).replace("`", "")  # else the command line would print options
@@ -509,22 +510,26 @@ def _text_of(name: str, node: yaml.Node) -> str:
     return text
 
 
-def _known_field(name: str) -> str:
-    """Return the name unchanged. Raise ValueError if no field has it."""
+def _check_field(name: str) -> None:
+    """Raise ValueError if a recipe has no field of this name."""
     if name in field_types():
-        return name
+        return
     close = difflib.get_close_matches(name, [*field_types(), "extends"], n=1)
-    advice = f"Did you mean {close[0]}?" if close else "`vaswani-transformer train --help-all` lists all fields."
+    advice = (
+        f"Did you mean {close[0]}?"
+        if close
+        else "`train --help-all` lists all fields. There are no sections, and options such as --bf16 are no fields."
+    )
     raise ValueError(f"A recipe has no field {name}. {advice}")
 
 
-def _known_file(name: Any) -> Path:
-    """Return the path of a built-in recipe. Raise ValueError if none has this name."""
+def _known_file(name: Any, field: str = "recipe") -> Path:
+    """Return the path of a built-in recipe. Raise ValueError, which names the field, if none has this name."""
     known = {path.stem: path for path in RECIPE_FOLDER.glob("*.yaml")}
     if name not in known:
         close = difflib.get_close_matches(str(name), known)
-        advice = " or ".join(close) or "a file (.yaml), or one that `vaswani-transformer recipes` lists"
-        raise ValueError(f"`recipe` must be a known name, got {name!r}. Pass {advice}.")
+        advice = " or ".join(close) or "a name that `vaswani-transformer recipes` lists"
+        raise ValueError(f"`{field}` must be the name of a built-in recipe, got {name!r}. Pass {advice}.")
     return known[name]
 
 

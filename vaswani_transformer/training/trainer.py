@@ -156,7 +156,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             self.train_batches = plan_batches(args, train_dataset, self.model.config, self._bpe_dropout)
         elif is_stream:
             plan_stream(args)
-        self.label_smoother = None
+        self.label_smoother = None  # the model's forward smooths by `label_smoothing_factor`
         self._planned_dataset = train_dataset
         self._install_defaults()
 
