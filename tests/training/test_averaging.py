@@ -72,8 +72,8 @@ def test_average_of_bfloat16_is_rounded_once(tmp_path):
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ({"a": 1, "c": 1}, "one of them without b"),
-        ({"a": 1}, "one of them without b"),
+        ({"a": 1, "c": 1}, "one of the two lacks b"),
+        ({"a": 1}, "one of the two lacks b"),
         ({"a": 2, "b": 1}, "`a` must have one shape"),
     ],
 )

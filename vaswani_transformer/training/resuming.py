@@ -193,7 +193,7 @@ class ResumableTrainer(Seq2SeqTrainer):
                     f"{self.args.world_size}. Start {num_processes}."
                 )
             self._step_of_last_log = self._first_step = self.state.global_step
-            logger.warning(f"The next log line and `train_loss` are means of the updates after {self._first_step:,}.")
+            logger.warning(f"The next log line and `train_loss` are means of updates after {self._first_step:,}.")
             return
         sums = read_json(checkpoint / self._sums_file())
         if sums.get("bf16", self.args.bf16) != self.args.bf16:
