@@ -190,7 +190,7 @@ def test_out_of_memory_names_a_bound_with_which_the_run_goes_on(make_short_of_me
 
 
 def test_out_of_memory_on_a_stream_names_a_bound(make_short_of_memory, dataset):
-    with pytest.raises(ValueError, match=r"Pass \d+, .* start again with a stream"):
+    with pytest.raises(ValueError, match=r"Pass \d+, .* With a stream .* start again"):
         make_short_of_memory(1, train_dataset=dataset.to_iterable_dataset()).train()
 
 
