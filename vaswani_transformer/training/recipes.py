@@ -528,7 +528,7 @@ def _known_file(name: Any, field: str = "recipe") -> Path:
     known = {path.stem: path for path in RECIPE_FOLDER.glob("*.yaml")}
     if name not in known:
         close = difflib.get_close_matches(str(name), known)
-        advice = " or ".join(close) or "a name that `vaswani-transformer recipes` lists; only `recipe` takes a file (.yaml)"
+        advice = " or ".join(close) or "a name that `vaswani-transformer recipes` lists; only `recipe` takes a file"
         raise ValueError(f"`{field}` must be the name of a built-in recipe, got {name!r}. Pass {advice}.")
     return known[name]
 
