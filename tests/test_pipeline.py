@@ -182,14 +182,17 @@ def test_importing_again_does_not_break(checkpoint, translate):
 
 
 def test_a_text_beyond_the_longest_training_sentence_is_translated_whole_with_one_warning(
-    translate, caplog, monkeypatch
+    translate, batches, caplog, monkeypatch
 ):
     monkeypatch.setattr(translate.model.generation_config, "longest_training_source", 7, raising=False)
     texts = ["word " * 30, "word " * 31]
-    lengths = [len(translate.preprocess(text)["input_ids"]) for text in texts]
-    monkeypatch.undo()
-    assert lengths == [len(each) for each in translate.tokenizer(texts)["input_ids"]]
+    translate(texts, batch_size=1, max_new_tokens=2)
+    assert batches == [(1, len(ids)) for ids in translate.tokenizer(texts)["input_ids"]]
     assert sum("longer than the longest training sentence" in r.getMessage() for r in caplog.records) == 1
+
+
+def test_steps_that_transformers_knows_translate_a_text(translate):
+    assert translate.run_single(TEXTS[0], {}, {"num_beams": 1}, {}) == translate(TEXTS[0], num_beams=1)
 
 
 def test_a_checkpoint_with_missing_tensors_is_refused(tiny_tokenizer):

@@ -784,18 +784,18 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
 
     # `Pipeline` is abstract in these three methods.
 
-    def preprocess(self, text: str, **languages: str) -> dict[str, Any]:  # type: ignore[override]
-        """Return the token ids of a text."""
-        (row,) = self._engine(languages, {}).encode([text])
-        return {"input_ids": row}
+    def preprocess(self, text: str) -> str:  # type: ignore[override]
+        """Return a text as it is."""
+        return text
 
-    def _forward(self, model_inputs: dict[str, Any], **options: Any) -> dict[str, Any]:  # type: ignore[override]
-        """Return the hypotheses of a text."""
-        return {"found": self._engine({}, options).translate_batch([model_inputs["input_ids"]])[0]}
+    def _forward(self, text: str, **options: Any) -> list[dict[str, Any]]:  # type: ignore[override]
+        """Translate a text."""
+        found: list[dict[str, Any]] = self(text, **options)
+        return found
 
-    def postprocess(self, model_outputs: dict[str, Any]) -> list[dict[str, Any]]:  # type: ignore[override]
-        """Return a dictionary for each hypothesis."""
-        return [{"translation_text": each.text} for each in model_outputs["found"]]
+    def postprocess(self, found: list[dict[str, Any]]) -> list[dict[str, Any]]:  # type: ignore[override]
+        """Return the translations as they are."""
+        return found
 
 
 def _result(document: Document, rank: int, has_scores: bool) -> dict[str, Any]:

@@ -148,6 +148,13 @@ def test_link_out_of_the_folder_is_not_pushed(name, folder, tmp_path):
         published_files(folder)
 
 
+def test_refused_push_makes_no_repo(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.HfApi.create_repo", lambda *args, **options: pytest.fail("a repo is made"))
+    (folder / "test_results-x.json").symlink_to(tmp_path / "secret")
+    with pytest.raises(ValueError, match="must hold its files itself"):
+        push_model(folder, "me/model")
+
+
 @pytest.mark.parametrize("base", ["/home/me/runs/first", "runs/first", "../first", "", None])
 def test_adapter_of_a_folder_is_not_pushed(base, folder, tmp_path, monkeypatch):
     (tmp_path / "runs" / "first").mkdir(parents=True)

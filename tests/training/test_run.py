@@ -343,6 +343,12 @@ def test_train_refuses_a_tokenizer_with_other_special_ids(folder, train_changed)
         train_changed(tokenizer=str(folder))
 
 
+@pytest.mark.parametrize(("steps", "warns"), [(4, False), (5, True)])
+def test_training_that_makes_no_snapshot_to_average_says_so(make_trainer, caplog, steps, warns):
+    describe_plan(make_trainer(max_steps=4, warmup_steps=1, snapshot_steps=steps, num_averaged_snapshots=2))
+    assert ("Pass --snapshot-steps 1" in caplog.text) == warns
+
+
 def test_plan_names_batches_devices_and_learning_rate(make_trainer):
     plan = describe_plan(make_trainer(max_padded_tokens_per_device=130))
     told = "120 source and 120 target tokens", "1 device(s)", "% of padding", "fp32"

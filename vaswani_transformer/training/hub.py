@@ -79,6 +79,7 @@ def push_model(
             f"`model` must be a model of this package, got {folder} with one of type {kind!r}. Upload a Marian export "
             f"with `hf upload {repo_id} {folder}`."
         )
+    published_files(folder)  # refuses what must not be published, before there is a repo
     ModelCard.load(folder / CARD_FILE).validate()
     api = HfApi(token=token)
     repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id  # with its owner

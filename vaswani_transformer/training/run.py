@@ -182,7 +182,11 @@ def fit_to_minutes(
     with tempfile.TemporaryDirectory() as folder:
         logger.info("Timing the first updates. Their model is discarded.")
         timed = dataclasses.replace(
-            recipe, num_averaged_snapshots=0, early_stopping_patience=None, load_best_model_at_end=False
+            recipe,
+            max_steps=2**31 - 1,
+            num_averaged_snapshots=0,
+            early_stopping_patience=None,
+            load_best_model_at_end=False,
         )
         arguments = training_arguments(timed, folder, **options)
         arguments.eval_strategy = arguments.save_strategy = arguments.logging_strategy = "no"
@@ -257,7 +261,7 @@ def build_trainer(
 
 
 def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
-    """Describe the coming training in one paragraph. Warn if its warm-up is longer than the training."""
+    """Describe the coming training in one paragraph. Warn of a warm-up or snapshots that it does not reach."""
     args, data = trainer.args, cast("Any", trainer.train_dataset)
     warmup = int(args.warmup_steps)
     peak = args.learning_rate or paper_peak_learning_rate(trainer.model.config.d_model, warmup)
@@ -275,6 +279,8 @@ def describe_plan(trainer: VaswaniTransformerTrainer) -> str:
             f"The warm-up of {warmup:,} updates is longer than the training. Pass --warmup-steps "
             f"{max(1, args.max_steps // 5)} --learning-rate {peak:.2g}, which is the same peak."
         )
+    if args.num_averaged_snapshots > 0 and args.snapshot_steps > args.max_steps:
+        logger.warning(f"No snapshot will be made and averaged. Pass --snapshot-steps {max(1, args.max_steps // 10)}.")
     return (
         f"Training {trainer.model.num_parameters(only_trainable=True):,} parameters{languages} on {described}: "
         f"{args.max_steps:,} updates. An update holds up to {args.max_source_tokens_per_batch:,} source and "
