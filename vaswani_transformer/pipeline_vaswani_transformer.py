@@ -291,6 +291,7 @@ class TextReader:
         self._tokens = set(tokenizer.get_added_vocab())
         if tokenizer.split_special_tokens:
             self._tokens -= set(tokenizer.all_special_tokens)
+        self._beginnings = tuple(self._tokens)
 
     def read(self, text: str) -> Document:
         """Split a text into sentences for the model.
@@ -320,7 +321,7 @@ class TextReader:
         return Sentence(text, _to_source(text, is_shouted), is_shouted, kept, parts)
 
     def _begins_with_token(self, text: str) -> bool:
-        return text.startswith(tuple(self._tokens))
+        return text.startswith(self._beginnings)
 
     def _is_shouted(self, text: str) -> bool:
         num_words = sum(map(_has_letter, text.split()))

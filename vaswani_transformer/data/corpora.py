@@ -127,10 +127,12 @@ def stream_corpus(
         return _pick(datasets.load_dataset(origin, dataset_config, split=split, streaming=True), languages, origin)
     if len(origin) == 2:
         source, target = origin
-        ((_, num_lines, *_),) = index_aligned(source, target, sys.maxsize)
+        shards = index_aligned(source, target, sys.maxsize)
+        num_lines = shards[0][1]
         is_packed = ".gz" in (source.suffix, target.suffix)  # each shard would decompress all before it
         num_shards = 1 if is_packed else -(-num_lines // _LINES_PER_SHARD)
-        shards = index_aligned(source, target, -(-num_lines // num_shards))
+        if num_shards > 1:
+            shards = index_aligned(source, target, -(-num_lines // num_shards))
         arguments = {"source": str(source), "target": str(target), "shards": shards}
         return datasets.IterableDataset.from_generator(_read_shards, features=_TEXT, gen_kwargs=arguments)
     path, suffix = origin[0], text_suffix(origin[0])
