@@ -477,6 +477,8 @@ class TorchEngine:
         languages: `src_lang` and `tgt_lang`, for tokenizers that need them.
     """
 
+    max_tokens = _TOKENS_PER_BATCH
+
     def __init__(
         self,
         model: Any,

@@ -3,7 +3,6 @@
 """The export for CTranslate2: the same numbers as the model, and folders that are whole or not there."""
 
 import json
-import logging
 import sys
 
 import pytest
@@ -125,13 +124,15 @@ def test_a_missing_ctranslate2_names_the_extra(monkeypatch, tmp_path):
 # ---- opening an export ----
 
 
-def test_a_folder_that_is_no_export_says_how_to_make_one(save_model, tmp_path):
-    for folder in (tmp_path / "out", save_model()[1]):
-        with pytest.raises(ValueError, match="`folder`"):
-            Translator(folder)
+def test_an_export_of_another_version_says_how_to_make_a_new_one(save_model, tmp_path):
+    out = export_ctranslate2(save_model()[1], tmp_path / "out")
+    (out / "config.json").write_text('{"vaswani_transformer": {"num_beams": 4}}')
+    with pytest.raises(ValueError, match="`model` must be a model or an export by this version"):
+        Translator(out)
 
 
-def test_settings_that_have_no_effect_are_told(export_model, caplog):
-    with caplog.at_level(logging.WARNING):
-        export_model(search={"repetition_penalty": 1.2, "early_stopping": True})
-    assert "early_stopping=True, repetition_penalty=1.2, which have no effect in the export" in caplog.text
+def test_settings_that_cannot_be_followed_are_refused(save_model, tmp_path):
+    _, folder = save_model(search={"repetition_penalty": 1.2, "early_stopping": True})
+    with pytest.raises(ValueError, match=r"got early_stopping=True, repetition_penalty=1\.2 in its generation config"):
+        export_ctranslate2(folder, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

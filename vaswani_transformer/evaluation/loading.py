@@ -17,6 +17,8 @@ from ..cpu_kernels_vaswani_transformer import is_int8, to_int8
 from ..files import WEIGHTS_FILE, WEIGHTS_INDEX, read_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
+ENGINES = ("torch", "ctranslate2")
+
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
@@ -26,8 +28,13 @@ def is_hub_id(name: str) -> bool:
 
 
 def load_for_inference(
-    name_or_path: str | Path, *, device: str | torch.device | None = None, int8: bool = False, bf16: bool = False
-) -> tuple[VaswaniTransformerForConditionalGeneration, PreTrainedTokenizerBase]:
+    name_or_path: str | Path,
+    *,
+    device: str | torch.device | None = None,
+    int8: bool = False,
+    bf16: bool = False,
+    engine: str = "torch",
+) -> tuple[Any, PreTrainedTokenizerBase]:
     """Load a trained model in eval mode, and its tokenizer.
 
     In contrast to `from_pretrained`, which fills missing tensors with random numbers, this function refuses a model
@@ -38,16 +45,29 @@ def load_for_inference(
         device: For example "cpu" or "cuda:1"; None for a GPU if there is one, or for the CPU with `int8`.
         int8: Whether to round the weights to int8, for faster translations on a CPU.
         bf16: Whether to compute in bfloat16, on a GPU.
+        engine: "torch", or "ctranslate2" for a `Translator` in the place of the model.
 
     Raises:
         FileNotFoundError: There is no such folder.
         OSError: The model lacks a file.
         ValueError: The model is an adapter or of another architecture, its tensors do not match its config, its
-            vocabulary lacks entries of the tokenizer, or the device does not exist or does not fit `int8` or `bf16`.
+            vocabulary lacks entries of the tokenizer, the engine is unknown, or the device does not exist or does not
+            fit `int8` or `bf16`.
 
     Example:
         >>> model, tokenizer = load_for_inference("runs/quickstart")
     """
+    if engine not in ENGINES:
+        raise ValueError(f"`engine` must be torch or ctranslate2, got {engine!r}.")
+    device = device or ("cuda" if torch.cuda.is_available() and not int8 else "cpu")
+    if bf16 and torch.device(device).type == "cpu":
+        raise ValueError(f"`device` must be a GPU for `bf16`, got {device}. Drop one of them.")
+    if engine == "ctranslate2":
+        from ..export import Translator
+
+        compute_type = "int8" if int8 else "default"
+        translator = Translator(name_or_path, device=str(device), compute_type="bfloat16" if bf16 else compute_type)
+        return translator, translator.tokenizer
     check_model_path(name_or_path)
     is_adapter = find_adapter_config_file(str(name_or_path)) is not None
     if is_adapter:  # transformers would load the model that the adapter names
@@ -68,11 +88,8 @@ def load_for_inference(
     model.check_loaded_weights()
     tokenizer = load_tokenizer(name_or_path)
     model.check_tokenizer(tokenizer)
-    device = device or ("cuda" if torch.cuda.is_available() and not int8 else "cpu")
     if int8 and torch.device(device).type != "cpu":
         raise ValueError(f"`device` must be cpu for `int8`, got {device}. Drop one of them.")
-    if bf16 and torch.device(device).type == "cpu":
-        raise ValueError(f"`device` must be a GPU for `bf16`, got {device}. Drop one of them.")
     if int8:
         to_int8(model.float())
     try:
@@ -81,8 +98,16 @@ def load_for_inference(
         raise ValueError(f"`device` must be a device of this machine, got {device} ({error}).") from error
 
 
+def is_translator(model: Any) -> bool:
+    """Return True for a `Translator` (engine ctranslate2), False for a model of transformers."""
+    return hasattr(model, "compute_type")
+
+
 def precision_of(model: Any) -> dict[str, str]:
-    """Return the `precision` entry of results, for int8 and bf16 models; an empty dictionary for all others."""
+    """Return the entries of results that say how a model computes, where it is not fp32 by torch."""
+    if is_translator(model):
+        is_fp32 = model.compute_type == "float32"
+        return {"engine": "ctranslate2"} | ({} if is_fp32 else {"precision": model.compute_type})
     if is_int8(model):
         return {"precision": "int8"}
     return {"precision": "bf16"} if model.dtype == torch.bfloat16 else {}

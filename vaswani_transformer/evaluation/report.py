@@ -22,7 +22,7 @@ from ..files import TEST_RESULTS_FILE, check_outputs, read_json, write_json, wri
 from ..version import __version__
 from . import DECODING, METRICS
 from .loading import load_for_inference, precision_of
-from .translate import DEFAULT_MAX_TOKENS_PER_BATCH, GenerativeModel, decoding_config, translate
+from .translate import GenerativeModel, decoding_config, translate
 
 # ---- test sets ----
 
@@ -101,6 +101,7 @@ def evaluate_to_files(
     device: str | torch.device | None = None,
     int8: bool = False,
     bf16: bool = False,
+    engine: str = "torch",
     **options: Any,
 ) -> tuple[dict[str, Any], Path | None]:
     """Evaluate a saved model, and write the results and optionally the translations.
@@ -115,6 +116,7 @@ def evaluate_to_files(
         device: Device of the model; None for a GPU if there is one.
         int8: Whether to round the weights to int8. Results record it as `test_precision`.
         bf16: Whether to compute in bfloat16, on a GPU. Results record it as `test_precision`.
+        engine: "torch" or "ctranslate2". Results record the latter as `test_engine`.
         **options: Arguments of `evaluate_model`, for example max_tokens_per_batch, progress or num_beams.
 
     Returns:
@@ -125,7 +127,7 @@ def evaluate_to_files(
     """
     inputs = [corpus.get(name) for name in ("source_file", "pairs_file")] + _several(corpus.get("target_file"))
     check_outputs({"translations": translations_file}, inputs)
-    loaded, tokenizer = load_for_inference(model, device=device, int8=int8, bf16=bf16)
+    loaded, tokenizer = load_for_inference(model, device=device, int8=int8, bf16=bf16, engine=engine)
     languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
     results_file = None
@@ -163,7 +165,7 @@ def evaluate_model(
     tokenizer: PreTrainedTokenizerBase,
     test_set: EvaluationSet,
     *,
-    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
+    max_tokens_per_batch: int | None = None,
     progress: bool = False,
     **generate_kwargs: Any,
 ) -> tuple[dict[str, Any], list[str]]:
@@ -248,8 +250,8 @@ def describe_search(results: Mapping[str, Any]) -> str:
         if number is not None:
             limit = f"at most {number} {end}"
     beams = results["test_num_beams"]
-    precision = f"{results['test_precision']}, " if "test_precision" in results else ""
-    return f"{precision}{beams} beam{'' if beams == 1 else 's'}, length penalty {formula}, {limit}"
+    computing = "".join(f"{results[name]}, " for name in ("test_engine", "test_precision") if name in results)
+    return f"{computing}{beams} beam{'' if beams == 1 else 's'}, length penalty {formula}, {limit}"
 
 
 def length_ratio(results: Mapping[str, Any]) -> float:

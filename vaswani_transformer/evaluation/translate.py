@@ -30,13 +30,13 @@ from ..pipeline_vaswani_transformer import (
     translate_texts,
 )
 from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
-from .loading import precision_of
+from .loading import is_translator, precision_of
 
 # Sentences read and sorted by length together: enough to need little padding, few enough to need little memory.
 SENTENCES_PER_CHUNK = 4096
 DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 
-# A `PreTrainedModel` with `GenerationMixin`, of this package or another. Python has no type for both bases.
+# A `PreTrainedModel` with `GenerationMixin`, of this package or another, or a `Translator` (engine ctranslate2).
 GenerativeModel: TypeAlias = Any
 
 BLANK = Hypothesis("")
@@ -50,7 +50,7 @@ def translate(
     sentences: Iterable[str],
     *,
     split_sentences: bool = False,
-    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
+    max_tokens_per_batch: int | None = None,
     progress: bool = False,
     total: int | None = None,
     processes: Any = None,
@@ -63,12 +63,12 @@ def translate(
     token budget is translated whole, alone in its batch.
 
     Args:
-        model: Model in eval mode. Its generation config holds the defaults of the search.
+        model: Model in eval mode, or a `Translator`. Its generation config holds the defaults of the search.
         tokenizer: Tokenizer that was saved with the model.
         sentences: Source sentences, each of at most 65,536 bytes.
         split_sentences: Whether to split each text into sentences and translate them one by one, as the pipeline does.
-        max_tokens_per_batch: Padded source tokens of a batch (number of sentences x longest sentence). It changes
-            speed and memory, not the translations.
+        max_tokens_per_batch: Padded source tokens of a batch (number of sentences x longest sentence); None for 4,096,
+            or 1,024 for a `Translator` on a CPU. It changes speed and memory, not the translations.
         progress: Whether to show a progress bar on stderr.
         total: Number of sentences, if known, for the progress bar.
         processes: Result of `join_processes`, if several processes share the work. Each needs the same model and
@@ -81,8 +81,10 @@ def translate(
 
     Paper: section 6.1.
     """
-    engine = SharedEngine(model, tokenizer, {**generate_kwargs, "num_return_sequences": 1}, processes)
-    for document in _translate(engine, sentences, split_sentences, max_tokens_per_batch, progress, total):
+    engine = make_engine(model, tokenizer, {**generate_kwargs, "num_return_sequences": 1}, processes)
+    reader = reader_of(model, tokenizer, split_sentences)
+    total = None if split_sentences else total
+    for document in _translate(engine, reader, sentences, max_tokens_per_batch, progress, total):
         yield document.translation(0)
 
 
@@ -92,7 +94,7 @@ def translate_n_best(
     sentences: Iterable[str],
     num_best: int,
     *,
-    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
+    max_tokens_per_batch: int | None = None,
     progress: bool = False,
     total: int | None = None,
     processes: Any = None,
@@ -105,7 +107,7 @@ def translate_n_best(
     without a score. The other arguments are those of `translate`.
 
     Args:
-        model: Model of this package, in eval mode.
+        model: Model of this package, in eval mode, or a `Translator`, whose hypotheses have no words.
         num_best: Hypotheses per sentence, at most the number of beams. With `do_sample`, any number.
 
     Raises:
@@ -120,8 +122,9 @@ def translate_n_best(
     decoding = decoding_config(model, **generate_kwargs)
     check_num_best(num_best, num_best if decoding.do_sample else decoding.num_beams)
     options = {**generate_kwargs, "num_return_sequences": num_best}
-    engine = SharedEngine(model, tokenizer, options, processes, return_scores=True)
-    documents = _translate(engine, sentences, False, max_tokens_per_batch, progress, total)
+    engine = make_engine(model, tokenizer, options, processes, return_scores=True)
+    reader = reader_of(model, tokenizer, split_sentences=False)
+    documents = _translate(engine, reader, sentences, max_tokens_per_batch, progress, total)
     return (_best(document, decoding) for document in documents)
 
 
@@ -143,38 +146,65 @@ def with_gnmt_scores(found: list[Hypothesis], decoding: GenerationConfig) -> lis
     return scored
 
 
-def _translate(
-    engine: SharedEngine, texts: Iterable[str], splits: bool, max_tokens: int, progress: bool, total: int | None
-) -> Iterator[Document]:
-    """Translate texts and yield them with the translations of their sentences."""
-    config = engine.model.config
-    languages = (getattr(config, "source_language", None), getattr(config, "target_language", None))
-    reader = TextReader(engine.tokenizer, *languages, splits)
-    batching = Batching(max_tokens, pool_size=SENTENCES_PER_CHUNK)
-    is_hidden = not (progress and _is_main(engine.processes))
-    with tqdm(total=None if splits else total, unit=" sentences", desc="translating", disable=is_hidden) as bar:
-        yield from translate_texts(texts, reader, engine, batching, bar)
+def reader_of(model: GenerativeModel, tokenizer: PreTrainedTokenizerBase, split_sentences: bool) -> TextReader:
+    """Return the `TextReader` for a model's languages."""
+    config = model.config
+    source_language = getattr(config, "source_language", None)
+    target_language = getattr(config, "target_language", None)
+    return TextReader(tokenizer, source_language, target_language, split_sentences)
 
 
-class SharedEngine(TorchEngine):
-    """`TorchEngine` that may share batches among several processes. Each process gets all results."""
+def make_engine(
+    model: GenerativeModel,
+    tokenizer: PreTrainedTokenizerBase,
+    options: dict[str, Any],
+    processes: Any = None,
+    return_scores: bool = False,
+) -> SharedEngine:
+    """Return the engine of `translate_texts` for a model and arguments of `generate`."""
+    if is_translator(model):
+        return SharedEngine(model.make_engine(**options), processes)
+    options = {**options, "return_dict_in_generate": False}
+    return SharedEngine(TorchEngine(model, tokenizer, options, return_scores), processes)
 
-    def __init__(
-        self, model: Any, tokenizer: Any, options: dict[str, Any], processes: Any = None, return_scores: bool = False
-    ) -> None:
-        super().__init__(model, tokenizer, {**options, "return_dict_in_generate": False}, return_scores)
+
+class SharedEngine:
+    """An engine that may share batches among several processes. Each process gets all results."""
+
+    def __init__(self, engine: Any, processes: Any = None) -> None:
         self.processes = processes
+        self.num_best: int = engine.num_best
+        self.max_tokens: int = engine.max_tokens
+        self.encode = engine.encode
+        self._engine = engine
 
     def compute(self, batches: list[list[list[int]]]) -> Iterable[list[list[Hypothesis]]]:
         """Return, for each batch, the hypotheses of each row; each of n processes computes every n-th batch."""
         if self.processes is None:
-            return super().compute(batches)
+            found: Iterable[list[list[Hypothesis]]] = self._engine.compute(batches)
+            return found
         from accelerate.utils import gather_object
 
         count = self.processes.num_processes
         own = batches[self.processes.process_index :: count]
-        shares = gather_object([[self.translate_batch(batch) for batch in own]])
+        shares = gather_object([list(self._engine.compute(own))])
         return [shares[number % count][number // count] for number in range(len(batches))]
+
+
+def _translate(
+    engine: SharedEngine,
+    reader: TextReader,
+    texts: Iterable[str],
+    max_tokens: int | None,
+    progress: bool,
+    total: int | None,
+) -> Iterator[Document]:
+    """Translate texts and yield them with the translations of their sentences."""
+    max_tokens = engine.max_tokens if max_tokens is None else max_tokens
+    batching = Batching(max_tokens, pool_size=SENTENCES_PER_CHUNK)
+    is_hidden = not (progress and _is_main(engine.processes))
+    with tqdm(total=total, unit=" sentences", desc="translating", disable=is_hidden) as bar:
+        yield from translate_texts(texts, reader, engine, batching, bar)
 
 
 def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -189,9 +219,13 @@ def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str
 
 
 def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> GenerationConfig:
-    """Return the generation config that `model.generate` would use with these arguments, after its checks."""
+    """Return the generation config that a model would use with these arguments, after its checks."""
+    config: GenerationConfig
+    if is_translator(model):
+        config = model.decoding_config(**generate_kwargs)
+        return config
     given = generate_kwargs.pop("generation_config", None)
-    config: GenerationConfig = model._prepare_generation_config(given, **generate_kwargs)[0]
+    config = model._prepare_generation_config(given, **generate_kwargs)[0]
     return config
 
 
@@ -260,7 +294,7 @@ def translate_file(
     tag: str | None = None,
     document: bool = False,
     processes: Any = None,
-    max_tokens_per_batch: int = DEFAULT_MAX_TOKENS_PER_BATCH,
+    max_tokens_per_batch: int | None = None,
     progress: bool = False,
     **generate_kwargs: Any,
 ) -> int:

@@ -11,14 +11,13 @@ horizon, up to the limit of the sentence.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import PreTrainedTokenizerBase
+from transformers import GenerationConfig, PreTrainedTokenizerBase
 from transformers.utils import CONFIG_NAME
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
@@ -37,16 +36,15 @@ try:
 except ImportError:  # this module can be imported without the extra, but not used
     ModelLoader = object
 
-logger = logging.getLogger(__name__)
-
-# Key of an exported config.json: the description of the model for `Translator`.
+# Key of an exported config.json: the configs of the model and its search, for `Translator`.
 DESCRIPTION = "vaswani_transformer"
+WEIGHTS_NAME = "model.bin"
 
 # Sinusoids have no limit, but CTranslate2 computes them by another formula. So the export stores the paper's, in 4 MB
 # for a base model.
 MIN_POSITIONS = 2048
 
-# Settings of generation that the export follows, and settings without effect on its results.
+# Settings of generation that the search below follows, and settings without effect on its results.
 _FOLLOWED = {
     *(*DECODING, "max_new_tokens", "max_length", "longest_training_source", "use_cache", "transformers_version"),
     *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
@@ -70,7 +68,7 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
 
     Raises:
         ValueError: The quantization is unknown, the output folder is not empty, the model is incomplete or not of this
-            package, or its `d_k` differs from its `d_v`.
+            package, its `d_k` differs from its `d_v`, or its search has settings that CTranslate2 cannot follow.
 
     Example:
         >>> export_ctranslate2("runs/quickstart", "runs/quickstart-int8", quantization="int8")
@@ -79,13 +77,23 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
         import ctranslate2  # noqa: F401
     with writing_folder(output_dir) as folder:
         loaded, tokenizer = load_for_inference(model, device="cpu")
-        loaded.float()  # from bf16 weights, CTranslate2 would make int8_bfloat16 instead of int8
-        spec = VaswaniTransformerLoader()(loaded, tokenizer)
-        spec.validate()
-        spec.optimize(quantization=quantization)
-        spec.save(str(folder))
-        tokenizer.save_pretrained(folder)
+        write_export(loaded, tokenizer, folder, quantization)
     return Path(output_dir)
+
+
+def write_export(
+    model: VaswaniTransformerForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path,
+    quantization: str = "float32",
+) -> None:
+    """Write a model and its tokenizer in CTranslate2's format into an empty folder. The model becomes fp32."""
+    model.float()  # from bf16 weights, CTranslate2 would make int8_bfloat16 instead of int8
+    spec = VaswaniTransformerLoader()(model, tokenizer)
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    spec.save(str(folder))
+    tokenizer.save_pretrained(folder)
 
 
 # ---- the loader ----
@@ -167,38 +175,32 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
     ) -> None:
         """Set the special tokens, the epsilon of layer norm and the description of the model."""
         names = self.get_vocabulary(model, tokenizer)
-        description = describe(model)
         decoding = decoding_config(model)
+        _check_settings(model)
         config.decoder_start_token = names[decoding.decoder_start_token_id]
         config.bos_token = config.decoder_start_token
-        config.eos_token = names[description["ends"][0]]
+        config.eos_token = names[ends_of(decoding)[0]]
         config.unk_token = tokenizer.unk_token or tokenizer.pad_token  # CTranslate2 needs one; byte-level BPE has none
         config.layer_norm_epsilon = model.config.layer_norm_eps
+        description = {"config": model.config.to_diff_dict(), "generation_config": decoding.to_diff_dict()}
         config.add_attribute(DESCRIPTION, description)
 
 
-def describe(model: VaswaniTransformerForConditionalGeneration) -> dict[str, Any]:
-    """Return the description of a model for `Translator`; warn of settings that have no effect in an export."""
+def _check_settings(model: VaswaniTransformerForConditionalGeneration) -> None:
+    """Raise ValueError if the model's generation config has settings that the search below does not follow."""
     own = model.generation_config.to_diff_dict()
-    ignored = [f"{name}={value!r}" for name, value in own.items() if name not in _FOLLOWED and value]
-    if ignored:
-        logger.warning(f"The model asks for {', '.join(ignored)}, which have no effect in the export.")
-    decoding: Any = decoding_config(model)
-    ends = decoding.eos_token_id
-    max_new_tokens = decoding.max_new_tokens
-    if max_new_tokens is None and decoding.max_length is not None:
-        max_new_tokens = decoding.max_length - 1
-    return {
-        "position_encoding": model.config.position_encoding,
-        "num_positions": num_positions(model.config),
-        "longest_training_source": getattr(decoding, "longest_training_source", None),
-        "ends": ends if isinstance(ends, list) else [ends],
-        "num_beams": decoding.num_beams,
-        "length_penalty": decoding.length_penalty,
-        "length_penalty_offset": decoding.length_penalty_offset,
-        "max_new_tokens_over_source": decoding.max_new_tokens_over_source,
-        "max_new_tokens": max_new_tokens,
-    }
+    others = [f"{name}={value!r}" for name, value in own.items() if name not in _FOLLOWED and value]
+    if others:
+        raise ValueError(
+            f"`model` must ask for a search that CTranslate2 can follow, got {', '.join(others)} in its generation "
+            "config. Set them to None there, or use the model itself."
+        )
+
+
+def ends_of(decoding: GenerationConfig) -> list[int]:
+    """Return the token ids that end an output."""
+    ends: Any = decoding.eos_token_id
+    return ends if isinstance(ends, list) else [ends]
 
 
 def num_positions(config: VaswaniTransformerConfig) -> int:
@@ -210,17 +212,22 @@ def num_positions(config: VaswaniTransformerConfig) -> int:
 # ---- files of an export ----
 
 
-def read_description(folder: Path) -> dict[str, Any]:
-    """Read the description of an exported model. Raise ValueError if the folder is not an export."""
+def read_configs(folder: Path) -> tuple[VaswaniTransformerConfig, GenerationConfig]:
+    """Return the configs of an exported model and of its search.
+
+    Raises:
+        ValueError: The folder is not an export by this version.
+    """
     path = folder / CONFIG_NAME
     content = read_json(path) if path.is_file() else {}
     description: dict[str, Any] = content.get(DESCRIPTION, {})
-    if "num_beams" not in description:
+    if "generation_config" not in description:
         raise ValueError(
-            f"`folder` must be an export of a model by this version, got {folder}. Make one: vaswani-transformer "
+            f"`model` must be a model or an export by this version, got {folder}. Make one: vaswani-transformer "
             "export --model DIR --to ctranslate2 --output-dir NEW."
         )
-    return description
+    generation_config = GenerationConfig(**description["generation_config"])
+    return VaswaniTransformerConfig(**description["config"]), generation_config
 
 
 # ---- search ----
@@ -242,6 +249,24 @@ class Decoding:
     length_penalty_offset: float
     max_new_tokens: int
     is_over_source: bool
+
+    @classmethod
+    def of(cls, config: Any) -> Decoding:
+        """Return the settings of a generation config."""
+        limit = config.max_new_tokens_over_source
+        is_over_source = limit is not None
+        if limit is None:
+            limit = config.max_new_tokens
+        if limit is None:
+            limit = config.max_length - 1  # `<s>` counts
+        return cls(
+            num_beams=config.num_beams,
+            num_best=config.num_return_sequences or 1,
+            length_penalty=config.length_penalty,
+            length_penalty_offset=config.length_penalty_offset,
+            max_new_tokens=limit,
+            is_over_source=is_over_source,
+        )
 
     def limit(self, source: list[int]) -> int:
         """Return the maximum number of output tokens for a source, `</s>` included."""

@@ -1,0 +1,178 @@
+# Copyright 2026 The vaswani_transformer authors.
+# SPDX-License-Identifier: Apache-2.0
+"""The engine ctranslate2: the commands' outputs are those of torch, and what it cannot do is refused by name."""
+
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+from cli_runs import refused
+from transformers import pipeline
+
+from vaswani_transformer.cli import main
+from vaswani_transformer.evaluation.loading import load_for_inference
+from vaswani_transformer.evaluation.translate import translate
+
+ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra export is not installed")
+
+from vaswani_transformer.export import Translator  # noqa: E402
+
+LINES = [
+    *("A dog runs in the park.", "", "Two women read a book. A dog runs!", "  Zwei", "TWO DOGS RUN IN THE PARK."),
+    *("- A book.", "See https://example.org/x for a dog.", "Собака бежит в парке.", "两个女人在看书。一只狗在跑。"),
+]
+
+
+@pytest.fixture
+def folder(save_model, tmp_path, monkeypatch):
+    """A saved model; the current folder has a file `in` of sentences in several scripts."""
+    monkeypatch.chdir(tmp_path)
+    Path("in").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return str(save_model()[1])
+
+
+def run(folder, *options):
+    assert main(["translate", "--model", folder, *"--device cpu --input in --overwrite".split(), *options]) == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--document"],
+        ["--num-beams", "1", "--max-tokens-per-batch", "9"],
+        ["--length-penalty", "1.5", "--length-penalty-offset", "2", "--max-new-tokens-over-source", "3"],
+        ["--tag", "<bt>"],
+    ],
+    ids=" ".join,
+)
+def test_lines_are_those_of_torch(folder, options):
+    run(folder, *options, "--output", "torch")
+    run(folder, *options, "--output", "ctranslate2", "--engine", "ctranslate2")
+    assert Path("ctranslate2").read_bytes() == Path("torch").read_bytes()
+
+
+def test_n_best_lists_are_those_of_torch_and_name_the_engine(folder):
+    for engine in ("torch", "ctranslate2"):
+        run(folder, "--n-best", "4", "--output", engine, "--engine", engine)
+    rows = []
+    for engine in ("torch", "ctranslate2"):
+        rows.append([json.loads(line) for line in Path(engine).read_text(encoding="utf-8").splitlines()])
+    for ours, theirs in zip(*rows, strict=True):
+        assert theirs.pop("engine") == "ctranslate2"
+        assert ours["source"] == theirs["source"]
+        for one, other in zip(ours["translations"], theirs["translations"], strict=True):
+            assert (one["text"], one["length"]) == (other["text"], other["length"])
+            assert one["score"] == pytest.approx(other["score"], abs=1e-4)
+            assert one["log_prob"] == pytest.approx(other["log_prob"], abs=1e-4)
+
+
+def test_results_have_the_scores_of_torch_and_name_the_engine(folder, capsys):
+    Path("ref").write_text("\n".join(["Ein Hund rennt im Park."] * len(LINES)) + "\n", encoding="utf-8")
+    results = []
+    for engine in ("torch", "ctranslate2"):
+        files = ["--source", "in", "--reference", "ref", "--translations", f"{engine}.txt"]
+        assert main(["evaluate", "--model", folder, "--device", "cpu", *files, "--engine", engine]) == 0
+        results.append(json.loads((Path(folder) / "test_results.json").read_text()))
+    assert "search     ctranslate2, 4 beams" in capsys.readouterr().out
+    ours, theirs = results
+    assert theirs.pop("test_engine") == "ctranslate2"
+    for each in results:
+        each.pop("test_runtime")
+    assert ours == theirs
+    assert Path("torch.txt").read_bytes() == Path("ctranslate2.txt").read_bytes()
+
+
+def test_int8_and_other_formats_are_named_in_results(folder):
+    model, tokenizer = load_for_inference(folder, engine="ctranslate2", int8=True)
+    assert model.compute_type.startswith("int8")
+    assert len(list(translate(model, tokenizer, LINES))) == len(LINES)
+    run(folder, "--n-best", "1", "--output", "out", "--engine", "ctranslate2", "--int8")
+    assert json.loads(Path("out").read_text(encoding="utf-8").splitlines()[0])["precision"].startswith("int8")
+
+
+def test_an_interrupted_file_is_resumed(folder, monkeypatch):
+    from vaswani_transformer.evaluation import translate as module
+    from vaswani_transformer.export.translator import Engine
+
+    monkeypatch.setattr(module, "SENTENCES_PER_CHUNK", 2)
+    run(folder, "--output", "whole")
+    calls, compute = [], Engine.translate_batch
+
+    def interrupt(engine, rows):
+        calls.append(rows)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return compute(engine, rows)
+
+    monkeypatch.setattr(Engine, "translate_batch", interrupt)
+    command = ["translate", "--model", folder, *"--engine ctranslate2 --device cpu --input in --output out".split()]
+    assert main(command) == 130
+    assert Path("out.part").stat().st_size > 0
+    assert main([*command, "--resume"]) == 0
+    assert Path("out").read_bytes() == Path("whole").read_bytes()
+
+
+def test_texts_of_several_sentences_are_those_of_the_pipeline(folder):
+    assert Translator(folder)(LINES) == pipeline("translation", folder)(LINES)
+
+
+# ---- conversion ----
+
+
+def test_new_weights_are_never_answered_by_old_ones(folder):
+    before = Translator(folder)(LINES)
+    model, _ = load_for_inference(folder)
+    with torch.no_grad():
+        model.model.decoder.layers[-1].fc2.weight.neg_()
+    model.save_pretrained(folder)
+    after = Translator(folder)(LINES)
+    assert after == pipeline("translation", folder)(LINES)
+    assert after != before
+
+
+def test_conversion_leaves_nothing_behind(folder, tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    before = sorted(tmp_path.rglob("*"))
+    Translator(folder)
+    assert sorted(tmp_path.rglob("*")) == before
+    monkeypatch.setattr("vaswani_transformer.export.translator.load_tokenizer", lambda folder: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        Translator(folder)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+# ---- refusals ----
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--sample"], "`--engine` must be torch with --sample, got ctranslate2"),
+        (["--bf16"], "`--device` must be a GPU for `--bf16`, got cpu"),
+        (["--n-best", "5"], "`--n-best` must be at least 1 and at most `--num-beams`, which is 4, got 5"),
+        (["--num-beams", "0"], "`--num-beams` must be at least 1"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_it_cannot_do_is_refused_before_the_output_is_begun(folder, capsys, options, says):
+    command = ["translate", "--model", folder, *"--engine ctranslate2 --device cpu --input in --output out".split()]
+    assert says in refused(capsys, [*command, *options])
+    assert not list(Path().glob("out*"))
+
+
+@pytest.mark.parametrize("option", ["logits_processor", "do_sample", "prefix_allowed_tokens_fn", "generation_config"])
+def test_options_that_it_does_not_know_are_refused_by_name(folder, option):
+    model, tokenizer = load_for_inference(folder, engine="ctranslate2")
+    with pytest.raises(TypeError, match=f"CTranslate2 takes no option {option}"):
+        next(translate(model, tokenizer, LINES, **{option: [1]}))
+
+
+def test_an_unknown_engine_and_device_are_refused(folder):
+    with pytest.raises(ValueError, match="`engine` must be torch or ctranslate2, got 'onnx'"):
+        load_for_inference(folder, engine="onnx")
+    with pytest.raises(ValueError, match="mps"):
+        load_for_inference(folder, engine="ctranslate2", device="mps")
