@@ -29,6 +29,7 @@ from search_checks import (
 from tiny import make_model
 from torch.utils._pytree import tree_leaves, tree_map_only
 from transformers import GenerationMixin, LogitsProcessor, MaxLengthCriteria, StoppingCriteria, StoppingCriteriaList
+from transformers.generation import logits_process
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
@@ -37,6 +38,7 @@ from vaswani_transformer import decoder_session_vaswani_transformer as decoder_s
 from vaswani_transformer import fast_search_vaswani_transformer as fast_search
 from vaswani_transformer import generation_vaswani_transformer as generation
 from vaswani_transformer.modeling_vaswani_transformer import scaled_dot_product_attention
+from vaswani_transformer.search_vaswani_transformer import process
 
 VOCABULARY = 24
 
@@ -335,6 +337,24 @@ def test_search_stops_as_transformers_does_when_scores_may_rise(searches, monkey
     for (model, batch), sequences in zip(cases, found, strict=True):
         expected = model.generate(**batch, **copy.deepcopy(options))
         assert [generated_tokens(row) for row in sequences] == [generated_tokens(row) for row in expected]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    "processor",
+    [
+        logits_process.MinLengthLogitsProcessor(3, [2, 9]),
+        logits_process.MinNewTokensLengthLogitsProcessor(1, 2, 2),
+        logits_process.SuppressTokensLogitsProcessor([4, 0, 11, 40, -1]),  # two are no tokens of the vocabulary
+        logits_process.SuppressTokensAtBeginLogitsProcessor([1, 5], 2),
+        logits_process.ForcedBOSTokenLogitsProcessor(6),
+        logits_process.NoRepeatNGramLogitsProcessor(1),
+    ],
+    ids=lambda processor: type(processor).__name__,
+)
+def test_processors_of_single_tokens_do_what_they_do_in_transformers(processor, length):
+    scores, prefixes = torch.randn(6, 12), torch.randint(12, (6, length))
+    assert torch.equal(process(processor, prefixes, scores.clone()), processor(prefixes, scores.clone()))
 
 
 def test_processors_see_padding_behind_the_ends_of_many_sentences(searches):

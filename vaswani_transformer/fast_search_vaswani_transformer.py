@@ -19,7 +19,7 @@ from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengt
 from transformers.utils import logging
 
 from .decoder_session_vaswani_transformer import DecoderSession, is_plain
-from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, check_scores
+from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, check_scores, process
 
 logger = logging.get_logger(__name__)
 
@@ -108,8 +108,11 @@ class SearchTask:
         elif self.is_row_by_row:
             start = 0
             for part in parts:
-                yield self.processors(prefixes[start : start + len(part)], part)  # type: ignore[arg-type]  # LongTensor there
+                own_prefixes = prefixes[start : start + len(part)]
                 start += len(part)
+                for processor in self.processors:
+                    part = process(processor, own_prefixes, part)
+                yield part
         else:
             copies = [part.clone() for part in parts]
             for part in copies:

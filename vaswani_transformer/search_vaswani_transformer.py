@@ -89,6 +89,33 @@ class ForcedEndAtLimit(LogitsProcessor):
         return torch.where(rows.unsqueeze(1), forced, scores)
 
 
+def process(processor: LogitsProcessor, prefixes: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """Return (R, V) scores after a processor that knows the (R, L) prefixes; may change `scores` in place.
+
+    On a CPU, processors that forbid some tokens write these columns alone, where transformers writes all scores.
+    """
+    kind = type(processor)
+    length = prefixes.shape[1]
+    own: Any = processor
+    if kind is logits_process.MinLengthLogitsProcessor:
+        is_active, forbidden = length < own.min_length, own.eos_token_id
+    elif kind is logits_process.MinNewTokensLengthLogitsProcessor:
+        is_active, forbidden = length < own.prompt_length_to_skip + own.min_new_tokens, own.eos_token_id
+    elif kind is logits_process.SuppressTokensLogitsProcessor:
+        is_active, forbidden = True, own.suppress_tokens
+    elif kind is logits_process.SuppressTokensAtBeginLogitsProcessor:
+        is_active, forbidden = length == own.begin_index, own.begin_suppress_tokens
+    else:
+        is_active, forbidden = False, None
+    if forbidden is None or scores.device.type != "cpu":
+        processed: torch.Tensor = own(prefixes, scores)
+        return processed
+    if is_active:
+        is_token = (forbidden >= 0) & (forbidden < scores.shape[1])
+        scores.index_fill_(1, forbidden[is_token], -torch.inf)
+    return scores
+
+
 # All that never lift a log-probability above 0, on which the stopping bound rests.
 NEVER_POSITIVE = ROW_BY_ROW | {
     ForcedEndAtLimit,
