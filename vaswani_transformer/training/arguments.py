@@ -32,8 +32,10 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     `gradient_accumulation_steps` is raised until every micro-batch fits. So it bounds memory and leaves the effective
     batches unchanged. Only on a stream they change, because each process cuts its own micro-batches. None means:
 
-    - on CUDA devices, as many tokens as fit into the free memory, but no bound on a stream;
-    - on CPUs, 4,096 tokens, because small micro-batches pad little and save memory at no cost of speed.
+    - on CUDA devices, for this package's models, as many tokens as fit into the free memory, but no bound on a stream;
+    - on CPUs, 4,096 tokens (more if a pair is longer): small micro-batches pad little and save memory at no cost of
+      speed;
+    - elsewhere, no bound.
 
     Raises:
         ValueError: `warmup_steps` is 0 or less, but the paper's schedule or peak learning rate needs a warm-up.

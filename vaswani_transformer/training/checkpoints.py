@@ -92,8 +92,8 @@ def _fingerprint(path: Path) -> dict[str, int | str] | None:
 def publish_checkpoint(staged: Path, output_dir: Path) -> None:
     """Write the manifest of a staged checkpoint, and move the checkpoint into the run's folder.
 
-    The run has the new checkpoint or the one that it replaces at every moment, even after a power cut. Older
-    checkpoints may be deleted once this returns.
+    At every moment, even after a power cut, the run or its staging folder holds the new checkpoint or the one that it
+    replaces. `clear_staging` restores it. Older checkpoints may be deleted once this returns.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(staged / MANIFEST_FILE, {path.relative_to(staged).as_posix(): _fingerprint(path) for path in files})
