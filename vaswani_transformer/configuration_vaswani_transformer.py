@@ -13,8 +13,8 @@ logger = logging.get_logger(__name__)
 
 _BIG = {"d_model": 1024, "d_ff": 4096, "num_heads": 16, "dropout": 0.3}
 
-# The paper's models as fields of the configuration; what is not named is as in `base`. Rows D3 and D4 of Table 3 are
-# the base model, trained with another label smoothing.
+# The paper's models, as the fields that differ from the base model. Rows D3 and D4 of Table 3 are the base model,
+# trained with another label smoothing.
 PRESETS: dict[str, dict[str, Any]] = {
     "base": {},
     "big": _BIG,
@@ -46,7 +46,7 @@ _SIZES = (
 )
 _POSITION_ENCODINGS = ("sinusoidal", "learned")
 
-# Tells a reader without this package which class of which file in the folder to load.
+# Where this package is not installed, transformers loads these classes from the checkpoint's own files.
 _AUTO_MAP = {
     "AutoConfig": "configuration_vaswani_transformer.VaswaniTransformerConfig",
     "AutoModel": "modeling_vaswani_transformer.VaswaniTransformerModel",
@@ -58,7 +58,7 @@ _PIPELINE = {
     "type": "text",
 }
 
-# Keys of a config.json that the library knows beside those of a new config.
+# Keys that transformers reads from a config.json although a new config has none of them.
 _LIBRARY_KEYS = {
     *("attn_implementation", "experts_implementation", "name_or_path"),
     *("num_labels", "quantization_config", "torch_dtype"),
@@ -67,23 +67,29 @@ _LIBRARY_KEYS = {
 
 @strict
 class VaswaniTransformerConfig(PreTrainedConfig):
-    """Sizes and switches of the original Transformer; the defaults are the paper's base model.
+    """Configuration of the original Transformer; the defaults are the paper's base model.
 
     Args:
         vocab_size: Number of entries of the vocabulary shared by source and target.
         d_model: Width of the model.
         d_ff: Inner width of the feed-forward layers.
+        num_heads: Number of attention heads.
         d_k: Width of each head's queries and keys; None means `d_model / num_heads`.
         d_v: Width of each head's values; None means `d_model / num_heads`.
-        dropout: Rate on each sub-layer's output and on the sums of embeddings and positions.
-        attention_dropout: Rate on the attention weights.
-        activation_dropout: Rate after the ReLU of the feed-forward layers.
-        attention_bias: Whether the attention's projections have biases.
+        num_encoder_layers: Number of encoder layers.
+        num_decoder_layers: Number of decoder layers.
+        dropout: Dropout rate of each sub-layer's output and of the sums of embeddings and positions.
+        attention_dropout: Dropout rate of the attention weights.
+        activation_dropout: Dropout rate after the ReLU of the feed-forward layers.
+        attention_bias: Whether the projections of attention have biases.
         position_encoding: "sinusoidal" (no length limit) or "learned" (Table 3, row E).
-        max_position_embeddings: Tokens for which positions are stored: the limit of learned positions;
-            sinusoids beyond it are computed on the fly.
+        max_position_embeddings: Number of stored positions. It limits learned positions. Sinusoids beyond it are
+            computed in each call.
+        layer_norm_eps: Epsilon of LayerNorm.
         source_language: Language code of the source ("en"), or None.
         target_language: Language code of the target ("de"), or None.
+        use_cache: Whether decoding keeps keys and values.
+        tie_word_embeddings: Whether encoder, decoder and output projection share one matrix.
 
     Raises:
         ValueError: A size, rate or choice is out of range.
@@ -133,13 +139,13 @@ class VaswaniTransformerConfig(PreTrainedConfig):
     tie_word_embeddings: bool = True
 
     def __post_init__(self, **kwargs: Any) -> None:
-        for alias in kwargs.keys() & self.attribute_map.keys():  # before the widths that follow from them
+        for alias in kwargs.keys() & self.attribute_map.keys():  # before `d_k` and `d_v` are derived
             setattr(self, alias, kwargs.pop(alias))
         self._check_fields()
         super().__post_init__(**kwargs)
 
     def _check_fields(self) -> None:
-        """Derives the heads' widths; refuses what no model can have, in the words of whoever typed it."""
+        """Set `d_k` and `d_v` if they are None. Raise ValueError for values that no model can have."""
         for name in _SIZES:
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"`{name}` must be at least 1, got {getattr(self, name)}. Pass a larger number.")
@@ -167,7 +173,11 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> Self:
-        """Configuration of one of the paper's models: a key of `PRESETS` and the fields that differ from it.
+        """Return the configuration of one of the paper's models.
+
+        Args:
+            name: A key of `PRESETS`.
+            **overrides: Fields that differ from the preset.
 
         Raises:
             ValueError: There is no such preset.
@@ -187,9 +197,13 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """As in transformers; warns of unknown fields, raises ValueError if it names code or weights elsewhere."""
+        """Read a config as transformers does, and warn of unknown fields.
+
+        Raises:
+            ValueError: A field names a kernel of the Hub, which is code of others, or another file of weights.
+        """
         for name, value in config_dict.items():
-            is_kernel = "attn_implementation" in name and "/" in str(value)  # of the Hub
+            is_kernel = "attn_implementation" in name and "/" in str(value)  # of the Hub: "owner/name"
             if is_kernel or (value and name == "transformers_weights"):
                 raise ValueError(
                     f"`{name}` must not {'name a kernel of the Hub' if is_kernel else 'be'} in a config.json, got "
@@ -200,18 +214,18 @@ class VaswaniTransformerConfig(PreTrainedConfig):
         if unknown:
             logger.warning_once(
                 f"The configuration holds {', '.join(unknown)}, which this version of vaswani_transformer does not "
-                "know: kept, but without effect. A newer version may have saved it; update the package."
+                "know. They are kept but have no effect. If a newer version saved them, update the package."
             )
         sizes = [name for name in kwargs if cls.attribute_map.get(name, name) in ("d_model", "num_heads")]
         if sizes and not kwargs.keys() & {"d_k", "d_v", "head_dim"}:
             saved: Any = super().from_dict(config_dict)
-            if saved.d_k == saved.d_v == saved.d_model // saved.num_heads:  # which follow from the new sizes, too
+            if saved.d_k == saved.d_v == saved.d_model // saved.num_heads:  # so derive them again
                 config_dict = {**config_dict, **{name: kwargs.pop(name) for name in sizes}, "d_k": None, "d_v": None}
         return super().from_dict(config_dict, **kwargs)
 
     @property
     def language_pair(self) -> tuple[str, str] | None:
-        """Source and target language codes, or None unless both are set."""
+        """Return the language codes of source and target, or None unless both are set."""
         return (self.source_language, self.target_language) if self.source_language and self.target_language else None
 
     def _hub_pipelines(self) -> dict[str, dict[str, Any]]:
@@ -222,15 +236,15 @@ class VaswaniTransformerConfig(PreTrainedConfig):
 
     @property
     def custom_pipelines(self) -> dict[str, dict[str, Any]]:
-        """Pipelines in the checkpoint's own files; none where an installed package has registered its own."""
+        """Return the pipelines in the checkpoint's own files. An installed package registers its pipelines itself."""
         return self._hub_pipelines() if type(self).__module__.startswith("transformers_modules") else {}
 
     @custom_pipelines.setter
     def custom_pipelines(self, value: dict[str, Any]) -> None:
-        """Ignores the value of a config.json: the languages decide."""
+        """Ignore the value of a config.json, because the pipelines follow from the languages."""
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields, with the maps that let a folder without this package be loaded from its own files."""
+        """Return all fields, and the maps by which transformers loads a checkpoint's own files."""
         return {**super().to_dict(), "auto_map": dict(_AUTO_MAP), "custom_pipelines": self._hub_pipelines()}
 
 

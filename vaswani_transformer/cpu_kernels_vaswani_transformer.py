@@ -1,12 +1,14 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""nn.Linear by oneDNN where that is faster than MKL, or in int8, and dropout with cheap random numbers.
+"""Linear layers by oneDNN where it is faster than MKL, int8 layers, and dropout with cheap random numbers.
 
-torch multiplies fp32 matrices with MKL, which runs no AVX-512 on CPUs of other makers than Intel; oneDNN, which torch
-holds as well, does, in the same precision. `torch.backends.mkldnn.enabled = False` turns this off. What decides never
-changes on a machine: the two round differently, and a timing would let a resumed run differ from an undisturbed one.
+torch multiplies fp32 matrices with MKL, and MKL uses AVX-512 on Intel's CPUs only. torch also contains oneDNN, which
+uses AVX-512 on other CPUs too, in the same precision. `torch.backends.mkldnn.enabled = False` turns oneDNN off.
 
-Shapes: N rows, I features of a row, O features of its projection.
+oneDNN and MKL round differently. So the choice never depends on a timing: a resumed run on the same machine makes the
+same choices and gives the same numbers as an uninterrupted one.
+
+Shapes: N rows, I input features, O output features, V vocabulary, D width of an embedding.
 """
 
 import functools
@@ -23,23 +25,32 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 logger = logging.getLogger(__name__)
 
-_FEWEST_PRODUCTS = 2**21  # N * I * O; below, the call costs more than it saves
-_SMALLEST_PACKED = {"AVX512": 1, "AVX2": 2**18}  # I * O; MKL is faster with less
-_STEPS = 2**16  # a random number has 16 bits
+_FEWEST_PRODUCTS = 2**21  # N * I * O; for smaller products the call to oneDNN costs more than it saves
+_SMALLEST_PACKED = {"AVX512": 1, "AVX2": 2**18}  # I * O by CPU capability; MKL is faster with smaller weights
+_STEPS = 2**16  # number of values of a 16-bit random number
 
 
 class Linear(nn.Linear):
-    """`nn.Linear`, computed by `linear`."""
+    """`nn.Linear` that calls `linear`."""
 
-    init_fan_out: int  # outputs of the matrix that this is a part of, where it is initialised as a part
+    init_fan_out: int  # set if several layers are initialized as one matrix: the outputs of that matrix
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """(..., I) -> (..., O)."""
+        """Project (..., I) to (..., O)."""
         return linear(input, self.weight, self.bias)
 
 
 def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-    """Input (..., I) @ weight (O, I) transposed + bias (O,), like `torch.nn.functional.linear`."""
+    """Return `torch.nn.functional.linear(input, weight, bias)`, computed by oneDNN where that is faster.
+
+    Args:
+        input: (..., I).
+        weight: (O, I).
+        bias: (O,) or None.
+
+    Returns:
+        (..., O).
+    """
     is_usual_bias = bias is None or (bias.dtype == weight.dtype and bias.shape == weight.shape[:1])
     if not (is_usual_bias and runs_on_onednn(input, weight)):
         return nn.functional.linear(input, weight, bias)
@@ -53,9 +64,10 @@ def linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None 
 
 
 def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
-    """True if `multiply` may and should compute the product of `input` (..., I) and `weight` (O, I).
+    """Return True if `multiply` should compute the product of `input` (..., I) and `weight` (O, I).
 
-    Only plain fp32 tensors on such a CPU, and where nobody looks at, traces or compiles the operations.
+    It should for large enough plain fp32 tensors on a CPU where oneDNN is faster. It must not under compilation,
+    tracing, autocast, forward-mode differentiation and torch dispatch modes.
     """
     return (
         input.dtype == weight.dtype == torch.float32
@@ -65,7 +77,7 @@ def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
         and input.layout == weight.layout == torch.strided
         and weight.ndim == 2
         and input.shape[-1] == weight.shape[1]
-        and not torch.compiler.is_compiling()  # before sizes are compared: each side would be a graph of its own
+        and not torch.compiler.is_compiling()  # first: comparing sizes would compile one graph per outcome
         and input.numel() * weight.shape[0] >= _FEWEST_PRODUCTS
         and not torch.is_autocast_enabled("cpu")
         and not torch.jit.is_tracing()  # type: ignore[attr-defined]  # torch's
@@ -79,40 +91,47 @@ def runs_on_onednn(input: torch.Tensor, weight: torch.Tensor) -> bool:
 def multiply(
     rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, activation: str = "none"
 ) -> torch.Tensor:
-    """Rows (N, I) @ weight (O, I) transposed + bias (O,), by oneDNN and without gradients.
+    """Return activation(rows @ weight.T + bias), computed by oneDNN without gradients.
 
-    The weight may be packed; the activation is "relu" or "none".
+    Args:
+        rows: (N, I).
+        weight: (O, I), plain or from `pack`.
+        bias: (O,) or None.
+        activation: "relu" or "none".
+
+    Returns:
+        (N, O).
     """
     product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, activation, [], "")
     return product
 
 
 def pack(weight: torch.Tensor) -> torch.Tensor:
-    """A copy of weight (O, I) in the order in which oneDNN reads it, which tells when there are few rows."""
-    packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, 64)  # the same order for any rows but 1
+    """Return a copy of `weight` (O, I) in oneDNN's memory layout. It speeds up products with few rows."""
+    packed: torch.Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, 64)  # same layout for any N but 1
     return packed
 
 
 @functools.cache
 def onednn_is_faster() -> bool:
-    """True if oneDNN multiplies faster than MKL: with AVX-512, which MKL uses on Intel's CPUs alone."""
+    """Return True if oneDNN multiplies fp32 matrices faster than MKL: on CPUs with AVX-512 that are not Intel's."""
     has_avx512 = torch.backends.mkl.is_available() and torch.backends.cpu.get_cpu_capability() == "AVX512"
     return has_avx512 and "GenuineIntel" not in (_processor() or "GenuineIntel") and _onednn_is_right()
 
 
 def can_pack(weight: torch.Tensor) -> bool:
-    """True if a packed copy of weight (O, I) is faster than MKL, and torch's operators give the right products."""
+    """Return True if products with a packed copy of `weight` (O, I) are right, and faster than MKL's."""
     smallest = _SMALLEST_PACKED.get(torch.backends.cpu.get_cpu_capability())
     return smallest is not None and weight.numel() >= smallest and _onednn_is_right()
 
 
 def is_fast_half(dtype: torch.dtype) -> bool:
-    """True for bfloat16 on a CPU that multiplies it."""
+    """Return True for bfloat16 on a CPU with instructions that multiply it (AVX512-BF16)."""
     return dtype == torch.bfloat16 and torch.cpu._is_avx512_bf16_supported()
 
 
 def _processor() -> str:
-    """Text that names the maker of this machine's CPU; empty where the system does not tell."""
+    """Return a text that names the maker of the CPU, or an empty text if the system does not say."""
     try:
         return Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
@@ -121,7 +140,7 @@ def _processor() -> str:
 
 @functools.cache
 def _onednn_is_right() -> bool:
-    """Tries `multiply` and `pack`: they rest on operators that torch does not promise to keep."""
+    """Return True if `multiply` and `pack` work on an example. They call private operators of torch."""
     rows, weight, bias = torch.arange(-3.0, 3.0).view(2, 3), torch.arange(12.0).view(4, 3), torch.ones(4)
     expected = nn.functional.linear(rows, weight, bias)
     problem = "its product is wrong"
@@ -152,38 +171,38 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         rows, weight = ctx.saved_tensors
         needs, weight_grad = ctx.needs_input_grad, None
-        if needs[1]:  # (O, I); oneDNN copies its left side when it is transposed: the smaller one
+        if needs[1]:  # (O, I); oneDNN copies a transposed left operand, so the smaller operand is on the left
             is_wide = grad.shape[1] > rows.shape[1]
             weight_grad = linear(rows.T, grad.T).T.contiguous() if is_wide else linear(grad.T, rows.T)
         return linear(grad, weight.T) if needs[0] else None, weight_grad, grad.sum(dim=0) if needs[2] else None
 
 
 class Dropout(nn.Dropout):
-    """`nn.Dropout`; in training on CPUs with a mask of 16-bit random numbers, four of which are drawn at a time.
+    """`nn.Dropout`, cheaper in training on CPUs: the mask comes from 16-bit random numbers, drawn four at a time.
 
-    There the rate is rounded to 1/65,536, and what is kept is scaled by the rounded rate, so that the mean is exact.
-    The mask is kept for the backward pass in one byte an element instead of four.
+    On CPUs the rate is rounded to a multiple of 1/65,536. The scale of kept elements follows the rounded rate, so the
+    mean is exact. The backward pass keeps the mask in one byte per element instead of four.
 
     Paper: section 5.4.
     """
 
     def forward(self, input: torch.Tensor, residual: torch.Tensor | None = None) -> torch.Tensor:
-        """Same shape; elements are zero with probability `p`, the others are divided by 1 - p.
+        """Return `input` with elements zeroed with probability `p` and the others divided by 1 - p, plus `residual`.
 
-        `residual`, of the same shape, is added to that without further memory.
+        Input, residual and result have the same shape. In training on CPUs the addition takes no further memory.
         """
         num_kept = round((1.0 - self.p) * _STEPS)
         if not self.training or input.device.type != "cpu" or torch.compiler.is_compiling() or num_kept in (0, _STEPS):
             dropped = super().forward(input)
             return dropped if residual is None else residual + dropped
-        words = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)  # all 64 bits
+        words = torch.empty(-(-input.numel() // 4), dtype=torch.int64).random_(-(2**63), None)  # all int64 values
         mask = (words.view(torch.int16)[: input.numel()] < num_kept - _STEPS // 2).view(input.shape)
         output: torch.Tensor = _MaskedScale.apply(input, mask, _STEPS / num_kept, residual)
         return output
 
 
 class _MaskedScale(torch.autograd.Function):
-    """input * mask * scale, plus residual if there is one."""
+    """Input * mask * scale, plus the residual if there is one; all of the same shape."""
 
     @staticmethod
     def forward(
@@ -203,9 +222,17 @@ class _MaskedScale(torch.autograd.Function):
 
 
 class Int8Linear(nn.Module):
-    """A linear layer with its weight in int8, with a scale of each output; activations are rounded as they come.
+    """Linear layer with an int8 weight, one scale per output, and dynamically quantized activations.
 
-    All activations of a call share one scale, so that a sentence's numbers depend a little on what is beside it.
+    All activations of a call share one scale. So the result for a sentence depends slightly on the other sentences of
+    its batch.
+
+    Args:
+        weight: (O, I) in fp32.
+        bias: (O,) in fp32, or None.
+
+    Raises:
+        ValueError: torch's quantized kernels do not work on this machine.
     """
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
@@ -213,19 +240,21 @@ class Int8Linear(nn.Module):
         weight, self.bias = weight.detach(), None if bias is None else bias.detach().clone()
         scales = weight.double().abs().amax(dim=1).clamp_(min=1e-30) / 127
         engines, before = torch.backends.quantized.supported_engines, torch.backends.quantized.engine
-        torch.backends.quantized.engine = "fbgemm" if "fbgemm" in engines else before  # the faster one for few rows
+        torch.backends.quantized.engine = "fbgemm" if "fbgemm" in engines else before  # faster for few rows
         try:
-            with warnings.catch_warnings(action="ignore"):  # torch means to replace its type of quantised tensors
+            with warnings.catch_warnings(action="ignore"):  # torch deprecates quantized tensors
                 integers = torch.quantize_per_channel(weight, scales, scales.long() * 0, 0, torch.qint8)
             self._packed = torch.ops.quantized.linear_prepack(integers, self.bias)
         except (AttributeError, RuntimeError) as error:
-            raise ValueError(f"int8 needs torch's quantised kernels, which fail here: {error}. Use fp32.") from error
+            raise ValueError(
+                f"int8 needs torch's quantized kernels, and they fail on this machine: {error}. Use fp32."
+            ) from error
         finally:
             torch.backends.quantized.engine = before
-        self._has_fewer_bits = not torch.cpu._is_vnni_supported()  # of activations: else sums of 16 bits overflow
+        self._has_fewer_bits = not torch.cpu._is_vnni_supported()  # 7 bits: without VNNI, 16-bit sums overflow
 
     def forward(self, input: torch.Tensor, activation: str = "none") -> torch.Tensor:
-        """(..., I) -> (..., O), in fp32; the activation is "relu" or "none"."""
+        """Project (..., I) to (..., O) in fp32, then apply the activation, "relu" or "none"."""
         kernels = torch.ops.quantized
         multiply = kernels.linear_relu_dynamic if activation == "relu" else kernels.linear_dynamic
         product: torch.Tensor = multiply(input, self._packed, self._has_fewer_bits)
@@ -233,13 +262,13 @@ class Int8Linear(nn.Module):
 
     @property
     def weight(self) -> torch.Tensor:
-        """(O, I) what the integers stand for, a copy in fp32."""
+        """Return a dequantized copy of the weight, (O, I) in fp32."""
         weight: torch.Tensor = torch.ops.quantized.linear_unpack(self._packed)[0].dequantize()
         return weight
 
 
 class Int8Embedding(nn.Module):
-    """An embedding whose vectors are kept in int8, each with a scale."""
+    """Embedding with int8 vectors and one scale per vector, made from an fp32 weight (V, D)."""
 
     def __init__(self, weight: torch.Tensor) -> None:
         super().__init__()
@@ -247,13 +276,13 @@ class Int8Embedding(nn.Module):
         self._integers = (weight.detach() / self._scales).round_().to(torch.int8)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """(...) -> (..., D), in fp32."""
+        """Return the vectors (..., D) of token ids (...), in fp32."""
         return self._integers[input] * self._scales[input]
 
 
 def to_int8(model: nn.Module) -> None:
-    """Replaces linear layers and the embeddings of tokens of a model in fp32, on the CPU, by their counterparts."""
-    made: dict[Any, nn.Module] = {}  # tied weights are rounded once
+    """Replace the linear layers and token embeddings of an fp32 model on the CPU by int8 ones, in place."""
+    made: dict[Any, nn.Module] = {}  # embeddings that share a weight share its int8 copy
     layer: Any
     for parent in list(model.modules()):
         for name, layer in parent.named_children():
@@ -264,9 +293,9 @@ def to_int8(model: nn.Module) -> None:
                     made[key] = Int8Embedding(layer.weight) if is_embedding else Int8Linear(layer.weight, layer.bias)
                 setattr(parent, name, made[key].train(layer.training))
     for parameter in model.parameters():
-        parameter.data = parameter.data.clone()  # lets go of the file, whose pages were read for the others
+        parameter.data = parameter.data.clone()  # else the mapped checkpoint file stays in memory
 
 
 def is_int8(model: Any) -> bool:
-    """True for a model whose weights `to_int8` rounded."""
+    """Return True for a model that `to_int8` has changed."""
     return isinstance(getattr(model, "lm_head", None), Int8Linear)

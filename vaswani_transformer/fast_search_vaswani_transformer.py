@@ -1,11 +1,12 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Beam search and greedy search over `DecoderSession`: the results of transformers' loops, without their copies.
+"""Beam search and greedy search over `DecoderSession`, with the results of transformers' loops and fewer copies.
 
-Sentences leave the batch once nothing can change their result. Hypotheses are kept as tokens and parents, and read
-back at the end.
+A sentence leaves the batch once its result is final. Each step stores only its tokens and their parent beams; the
+hypotheses are read back from these at the end.
 
-Shapes: B sentences of the batch, A of them still searched, N beams, C candidates of a step, V vocabulary.
+Shapes: B sentences of the batch, A sentences still searched, N beams, R = A * N rows, C candidates of a step,
+n hypotheses to return, P length of the prompt, T steps, V vocabulary.
 """
 
 import threading
@@ -23,21 +24,22 @@ from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, c
 
 logger = logging.get_logger(__name__)
 
-_BLOCK = 200  # tokens of which only the best is looked at first
-_FEW_SCORES = 2**17  # which are not worth the search of blocks
-_STEPS_BETWEEN_LOOKS = 8  # on a device, where each is a wait
-# The rest of a batch is copied when at most this share of it is still searched; of a device it means a new graph, too.
+_BLOCK = 200  # tokens of a block in `top_k`
+_FEW_SCORES = 2**17  # below this size a plain top-k is faster
+_STEPS_BETWEEN_LOOKS = 8  # on a device, because each look is a sync
+# Finished sentences are dropped when at most this share of the batch is left. Dropping copies the rest, and on a GPU
+# it costs the capture of a new graph, too.
 _WORTH_DROPPING, _WORTH_DROPPING_ON_DEVICE = 0.75, 0.25
 _CAPTURING = threading.Lock()  # torch captures one graph at a time
-_OF_THREAD = threading.local()  # `captured`, by device: stream, last graph
-_CACHES = {"cache", "past_key_values"}  # names since transformers 5.24, and before
+_OF_THREAD = threading.local()  # its `captured` maps a device to (stream, last graph)
+_CACHES = {"cache", "past_key_values"}  # argument names in transformers since 5.24, and before
 _ARGUMENTS = {"attention_mask", "encoder_outputs", "inputs_embeds", "logits_to_keep", "use_cache", *_CACHES}
 
 
 def can_search(
     model: Any, stopping_criteria: StoppingCriteriaList, generation_config: GenerationConfig, arguments: dict[str, Any]
 ) -> bool:
-    """True if the searches here give what transformers' would with these arguments."""
+    """Return True if the searches of this file give the same result as transformers' loops for these arguments."""
     config, given = generation_config, {name for name, value in arguments.items() if value is not None}
     given -= {name for name in ("synced_gpus", "use_cache") if arguments.get(name) is False}
     return (
@@ -55,7 +57,7 @@ def can_search(
 
 
 def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) -> bool:
-    """True if a search here ends by itself where `criterion` would end it."""
+    """Return True if the searches of this file end wherever `criterion` would end them."""
     if type(criterion) is MaxLengthCriteria:
         return bool(criterion.max_length >= generation_config.max_length)
     ends = generation_config._eos_token_tensor
@@ -64,14 +66,14 @@ def _is_known(criterion: StoppingCriteria, generation_config: GenerationConfig) 
 
 @dataclass
 class SearchTask:
-    """The search of one call of `generate`."""
+    """Arguments and decoder state of the search of one call of `generate`."""
 
     session: DecoderSession
     prompt: torch.Tensor  # (B, P) `<s>` and a forced prefix
     limits: torch.Tensor  # (B,) largest number of generated tokens of each sentence
     ends: torch.Tensor  # (E,) tokens that end a hypothesis
     processors: LogitsProcessorList
-    has_nan: torch.Tensor  # () True after the model gave scores that are no numbers
+    has_nan: torch.Tensor  # () True once the model has given NaN scores
 
     @classmethod
     def of(
@@ -83,7 +85,16 @@ class SearchTask:
         generation_config: GenerationConfig,
         arguments: dict[str, Any],
     ) -> "SearchTask":
-        """From the arguments of transformers' search, whose rows, as of the prompts (B * N, P), are B * N."""
+        """Make a task from the arguments of transformers' search.
+
+        Args:
+            model: A model for which `can_search` is true.
+            input_ids: (B * N, P) prompts; each sentence's are repeated for its beams.
+            limits: (B,) largest number of generated tokens of each sentence.
+            processors: Logits processors.
+            generation_config: Its `num_beams` is N.
+            arguments: Further arguments of transformers' search, for B * N rows.
+        """
         beams, ends = generation_config.num_beams, generation_config._eos_token_tensor
         mask = arguments.get("attention_mask")
         encoded, prompt = arguments["encoder_outputs"][0], input_ids[::beams]
@@ -94,14 +105,18 @@ class SearchTask:
 
     @property
     def is_row_by_row(self) -> bool:
-        """True if the processors may see some rows of the batch without the others."""
+        """Return True if every processor treats rows independently, so that some rows can be left out."""
         return all(type(each) in ROW_BY_ROW for each in self.processors)
 
     def processed(self, parts: Iterable[torch.Tensor], prefixes: torch.Tensor) -> Iterable[torch.Tensor]:
-        """Processed scores (.., V), which come a part of the rows at a time; prefixes are (R, L).
+        """Yield the scores (.., V) after the processors, for consecutive parts of the rows.
 
-        Processors that are not known to treat each row by itself get all rows at once, in memory of their own and
-        outside inference mode: they may keep what they see.
+        Processors that may not treat rows independently get all rows at once. They get copies, outside of inference
+        mode, because they may keep them.
+
+        Args:
+            parts: Scores (.., V) of consecutive parts of the R rows.
+            prefixes: (R, L) tokens of all rows so far.
         """
         if not self.processors:
             yield from parts
@@ -123,11 +138,17 @@ class SearchTask:
             yield result.to(whole.dtype)
 
     def note(self, scores: torch.Tensor) -> None:
-        """Remembers whether there are scores that are no numbers."""
+        """Set `has_nan` if one of the scores is NaN."""
         self.has_nan |= scores.isnan().any()
 
     def ended(self, tokens: torch.Tensor, limits: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
-        """(A, C) True where a hypothesis ends with the token (A, C) as its `length`-th, under limits (A, 1)."""
+        """Return an (A, C) mask: True for hypotheses that end with their newest token.
+
+        Args:
+            tokens: (A, C) newest tokens.
+            limits: (A, 1) largest number of generated tokens.
+            length: Number of generated tokens with the newest one, broadcastable to (A, C).
+        """
         return (tokens.unsqueeze(-1) == self.ends).any(dim=-1) | (limits <= length)
 
 
@@ -135,51 +156,55 @@ class Candidates(NamedTuple):
     """The best continuations of a step, best first."""
 
     scores: torch.Tensor  # (A, C) log-probabilities
-    tokens: torch.Tensor  # (A, C) the last token of each
-    parents: torch.Tensor  # (A, C) the beam that each continues
+    tokens: torch.Tensor  # (A, C) last tokens
+    parents: torch.Tensor  # (A, C) beams that they continue
 
 
 class Search:
-    """A loop of steps that write in place and read nothing back, with a look at what they found every few steps."""
+    """Base of both searches: a loop of steps that write in place.
+
+    Steps on a device never sync. The loop looks at their results every few steps.
+    """
 
     def __init__(self, task: SearchTask, num_beams: int) -> None:
         self._task, limits, new = task, task.limits, task.limits.new_zeros
         num_sentences, self._num_steps = len(limits), int(limits.max())
-        self._sentences = torch.arange(num_sentences, device=limits.device)  # those still searched
-        self._is_open = new(num_sentences, dtype=torch.bool).logical_not_()  # whether their result can change
+        self._sentences = torch.arange(num_sentences, device=limits.device)  # (A,) those still searched
+        self._is_open = new(num_sentences, dtype=torch.bool).logical_not_()  # (A,) True: not final
         self._limits = limits.unsqueeze(1)  # (A, 1)
-        # (A, 2, N): the newest token of each beam and the beam that it continues; for processors, all before it.
+        # (A, 2, N): the newest token of each beam and its parent beam. Processors also need `_prefixes` (A, N, L), all
+        # tokens before the newest.
         tokens = task.prompt[:, -1:].expand(-1, num_beams)
         self._newest = torch.stack((tokens, task.session.beams.expand_as(tokens)), dim=1)
         self._tokens, self._parents = self._newest.unbind(1)
         self._prefixes = task.prompt[:, :-1].unsqueeze(1).expand(-1, num_beams, -1)
-        # (T, B, 2, N): the same at each length, from which a hypothesis is read back, and where this step writes.
+        # (T, B, 2, N): `_newest` of all steps, to read hypotheses back from. The current step writes at `_place`.
         self._all = limits.new_empty(self._num_steps, num_sentences, 2, num_beams)
         self._place: Any = new(1) if task.session.is_static else 0
 
     @property
     def _length(self) -> Any:
-        """() generated tokens of the hypotheses that this step makes, in float64 on a device."""
+        """Return the number of generated tokens after the current step; on a device, a () float64 tensor."""
         return self._place.double().squeeze(0) + 1 if torch.is_tensor(self._place) else self._place + 1
 
     def _step(self) -> None:
         raise NotImplementedError
 
     def _advance(self) -> None:
-        """Searches one token further."""
+        """Run one step and store its tokens and parents."""
         self._step()
         self._all[self._place, self._sentences] = self._newest
         self._place += 1
 
     def _run(self) -> None:
-        """Searches all sentences to their ends; a GPU replays the second step of each shape in place of the next."""
+        """Search until all results are final. A GPU captures the second step of each shape, and then replays it."""
         session, advance, num_alike = self._task.session, self._advance, 0
         share = _WORTH_DROPPING_ON_DEVICE if session.is_static else _WORTH_DROPPING
         for step in range(1, self._num_steps + 1):
             if session.make_room():
                 advance, num_alike = self._advance, 0
             elif num_alike == 1 and can_capture(session.device) and not self._task.processors:
-                advance = capture(self._advance, session.device)  # after a first one, which loaded all kernels
+                advance = capture(self._advance, session.device)  # the first step has loaded the kernels
             advance()
             num_alike, session.length = num_alike + 1, session.length + 1
             if session.is_static and session.has_room and step % _STEPS_BETWEEN_LOOKS and step < self._num_steps:
@@ -192,14 +217,14 @@ class Search:
                 advance, num_alike = self._advance, 0
 
     def _keep(self, kept: torch.Tensor) -> None:
-        """Leaves out all sentences but these (A,), as the result of the others is known."""
+        """Keep only the sentences with these indices (A,). The results of the others are final."""
         self._task.session.keep(kept)
         for name in ("_sentences", "_is_open", "_limits", "_newest", "_prefixes"):
             setattr(self, name, getattr(self, name)[kept])
         self._tokens, self._parents = self._newest.unbind(1)
 
     def _processed(self, parts: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
-        """Scores of the next tokens, a part of the rows at a time, after the processors."""
+        """Yield the scores (.., V) of the next tokens after the processors, for consecutive parts of the rows."""
         if self._task.processors:
             parents = self._parents.unsqueeze(-1).expand(-1, -1, self._prefixes.shape[2])
             self._prefixes = torch.cat((self._prefixes.gather(1, parents), self._tokens.unsqueeze(-1)), dim=-1)
@@ -207,16 +232,16 @@ class Search:
 
 
 class BeamSearch(Search):
-    """Section 6.1's search; finds what transformers' loop finds under the same rule.
+    """Section 6.1's beam search, with the results of transformers' loop under the same rule.
 
-    With `is_early` a sentence ends with its N-th hypothesis.
+    With `is_early` the search of a sentence ends when it has N finished hypotheses.
     """
 
     def __init__(self, task: SearchTask, rule: SearchRule, num_beams: int, is_early: bool) -> None:
         super().__init__(task, num_beams)
         self._rule, self._num_beams, self._is_early = rule, num_beams, is_early
         self._num_candidates = max(2, 1 + len(task.ends)) * num_beams
-        # Of all sentences: the best finished hypotheses, best first, and of each its length, last token and parent.
+        # Finished hypotheses, best first: scores (B, N), and length, last token and parent beam of each (B, N, 3).
         shape = len(task.limits), num_beams
         self._scores = task.limits.new_full(shape, -torch.inf, dtype=task.session.dtype)
         self._ends = task.limits.new_zeros(*shape, 3)
@@ -224,11 +249,14 @@ class BeamSearch(Search):
         self._running[:, 1:] = 10 * NO_HYPOTHESIS
 
     def run(self, padding: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Searches all sentences to their ends; `padding` fills the places behind these.
+        """Search all sentences, and return their n best hypotheses.
+
+        Args:
+            padding: Id that fills the positions after the end of a hypothesis.
 
         Returns:
-            (B * n, P + T) prompts and best hypotheses; (B * n, T) the rows of transformers' batch (B * N) that each of
-            their tokens continues, -1 behind the ends; (B * n,) their scores, -inf where there is no hypothesis.
+            (B * n, P + T) prompts with hypotheses; (B * n, T) the row of transformers' B * N rows that each token
+            continues, -1 after the end; (B * n,) scores, -inf if there is no hypothesis.
         """
         self._run()
         scores, ends = (each[:, : self._rule.num_wanted] for each in (self._scores, self._ends))
@@ -243,9 +271,12 @@ class BeamSearch(Search):
     def _read_back(
         self, lengths: torch.Tensor, last: torch.Tensor, parents: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """(B, n, T) tokens of hypotheses and the beam that each token continues; -1 behind their ends.
+        """Return the tokens (B, n, T) of hypotheses and the beams that they continue, with -1 after the end.
 
-        Takes of each hypothesis (B, n) its length, 0 if there is none, its last token and the beam that it continues.
+        Args:
+            lengths: (B, n) number of tokens of each hypothesis, 0 if there is none.
+            last: (B, n) last token of each.
+            parents: (B, n) the beam that the last token continues.
         """
         longest = int(lengths.max())
         sequences = lengths.new_full((*lengths.shape, longest), -1)
@@ -253,7 +284,7 @@ class BeamSearch(Search):
         token, beam = last, parents
         for length in range(longest, 0, -1):
             is_last, is_inside = lengths == length, lengths > length
-            if length < longest:  # beyond the last token: what the beam held that the later one continues
+            if length < longest:  # one step back, to what the parent beam held
                 tokens, origins = self._all[length - 1].unbind(1)
                 token = torch.where(is_inside, tokens.gather(1, beam), last)
                 beam = torch.where(is_inside, origins.gather(1, beam), parents)
@@ -263,7 +294,7 @@ class BeamSearch(Search):
         return sequences, beams
 
     def _step(self) -> None:
-        """Runs on with the best N continuations that do not end, and finds out whose result can still change."""
+        """Continue with the best N candidates that do not end, and note which sentences' results can still change."""
         candidates, length = self._continuations(), self._length
         is_end = self._task.ended(candidates.tokens, self._limits, length)
         self._finish(candidates, is_end, length)
@@ -278,7 +309,7 @@ class BeamSearch(Search):
             self._is_open &= (finished == -torch.inf).any(dim=1)
 
     def _continuations(self) -> Candidates:
-        """Runs decoder and processors on the newest tokens."""
+        """Return the best continuations of the newest tokens."""
         session = self._task.session
         parts = self._processed(session.log_probabilities(session.step(self._tokens, self._parents)))
         best = [top_k(part, self._num_candidates) for part in parts]
@@ -290,7 +321,7 @@ class BeamSearch(Search):
         return Candidates(scores, tokens.view(num_sentences, -1).gather(1, order), order // width)
 
     def _finish(self, candidates: Candidates, is_end: torch.Tensor, length: torch.Tensor) -> None:
-        """Adds the hypotheses that end among the best N to the best finished ones."""
+        """Add the candidates that end, if they are among the best N, to the finished hypotheses; keep the best N."""
         can_end = is_end & (candidates.scores > NO_HYPOTHESIS) & self._is_open.unsqueeze(1)
         can_end[:, self._num_beams :] = False
         if not (self._task.session.is_static or can_end.any()):
@@ -309,14 +340,14 @@ class BeamSearch(Search):
 
 
 class GreedySearch(Search):
-    """Takes the best token at every step; `padding` fills the places behind the ends."""
+    """Greedy search: the best token at every step. `padding` is the id after the end of a sentence."""
 
     def __init__(self, task: SearchTask, padding: int) -> None:
         super().__init__(task, num_beams=1)
         self._padding = padding
 
     def run(self) -> torch.Tensor:
-        """Searches all sentences to their ends, and returns (B, P + T) prompts and tokens."""
+        """Search all sentences, and return prompts with generated tokens (B, P + T)."""
         self._run()
         tokens, limits = self._all[:, :, 0, 0].T, self._task.limits.unsqueeze(1)
         is_end = self._task.ended(tokens, limits, torch.arange(1, self._num_steps + 1, device=limits.device))
@@ -336,22 +367,22 @@ class GreedySearch(Search):
 
 
 def can_capture(device: torch.device) -> bool:
-    """True if steps on this device can be captured and replayed."""
+    """Return True if steps on this device can be captured as CUDA graphs."""
     return device.type == "cuda"
 
 
 def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None]:
-    """A CUDA graph of a step: what replays it, at the cost of one launch, or the step where torch cannot capture it.
+    """Capture a step as a CUDA graph, and return a function that replays it at the cost of one launch.
 
-    Nothing is computed here. The graphs of a thread use the same memory, one after the other; the last one keeps it
-    for the next search.
+    The capture itself computes nothing. If it fails, the step itself is returned. The graphs of a thread use one
+    memory pool, one after the other. The last graph keeps the pool for the next search.
     """
     captured = _OF_THREAD.__dict__.setdefault("captured", {})
     with _CAPTURING, torch.cuda.device(device):
         current, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
         stream, last = captured.pop(device, None) or (torch.cuda.Stream(), None)
         if last is None:
-            torch.cuda.empty_cache()  # what torch keeps for others is of no use while it captures
+            torch.cuda.empty_cache()  # a capture cannot use the memory that torch has cached
         stream.wait_stream(current)
         try:
             with torch.cuda.stream(stream):
@@ -361,7 +392,7 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
                 finally:
                     graph.capture_end()
         except RuntimeError as error:
-            logger.warning_once(f"The search's steps are launched kernel by kernel, as torch captured none: {error}")
+            logger.warning_once(f"torch cannot capture the search's steps, so it launches each kernel: {error}")
             return step
         current.wait_stream(stream)
         captured[device] = stream, graph
@@ -369,10 +400,10 @@ def capture(step: Callable[[], None], device: torch.device) -> Callable[[], None
 
 
 def top_k(scores: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The best `k` of each row of scores (R, V), or all if there are fewer, best first, and where they stand.
+    """Return the `k` best scores of each row of (R, V) and their indices, best first; all if there are fewer.
 
-    The search for the best of each block of tokens, and then in the best blocks alone, is twice as fast on a CPU where
-    there is much to search.
+    For large inputs it finds the best score of each block of tokens, then searches only the best blocks. This is twice
+    as fast on a CPU.
     """
     num_blocks = scores.shape[1] // _BLOCK
     if num_blocks < 2 * k or scores.numel() < _FEW_SCORES:

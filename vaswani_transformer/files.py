@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Files: the table of a run's, JSON, lines of text, writing to a temporary file that is then renamed, and a lock."""
+"""Files: the table of a run's files, JSON, lines of text, writing through temporary files, and a lock."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ TEST_RESULTS_PATTERN = "test_results*.json"  # one file for each test set
 STATE_FILE = "trainer_state.json"
 SNAPSHOT_FOLDER = "snapshots"
 STAGING_FOLDER = "_unfinished"
-# of checkpoints alone
+# in checkpoints only
 MANIFEST_FILE = "manifest.json"
 PROGRESS_FILES = "progress_*.json"  # one file for each process
 
-STANDARD_STREAM = "-"  # stdin of what is read, stdout of what is written
+STANDARD_STREAM = "-"  # stdin as an input, stdout as an output
 _BYTE_ORDER_MARK = "\ufeff".encode()
-_GZIP_MARK = b"\x1f\x8b"  # no UTF-8 text begins so
+_GZIP_MARK = b"\x1f\x8b"  # no UTF-8 text begins with these bytes
 
 
 class RunFile(NamedTuple):
-    """A row of the table.
+    """A row of `RUN_FILES`: files of a run, and which commands handle them.
 
     Attributes:
-        name: Name or pattern of files in the folder of a run.
-        overwritten: `--overwrite` deletes it, so a folder that has it takes no new run without.
-        on_hub: `push` uploads it.
-        copied: `average` copies it from the newest model to the new one.
+        name: Name or pattern of the files in the folder of a run.
+        overwritten: `--overwrite` deletes them. Without it, a folder that has them takes no new run.
+        on_hub: `push` uploads them.
+        copied: `average` copies them from the newest model to the new one.
     """
 
     name: str
@@ -86,12 +86,12 @@ CARD_MARKER = (
 
 
 def run_files(folder: Path) -> list[Path]:
-    """Lists the files and folders by which a folder holds a run."""
+    """Return the files and folders that `--overwrite` deletes; a folder without any holds no run."""
     return [path for file in RUN_FILES if file.overwritten for path in sorted(folder.glob(file.name))]
 
 
 def clear_run(folder: Path) -> None:
-    """Deletes the run in a folder and its generated card; files of other origin stay."""
+    """Delete the run in a folder and its generated card, and keep all other files."""
     for path in run_files(folder):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -102,12 +102,20 @@ def clear_run(folder: Path) -> None:
 
 
 def is_own_card(path: Path) -> bool:
-    """Returns True if a file is a generated card whose marker nobody has deleted."""
+    """Return True if a file is a generated card that still has its marker."""
     return path.is_file() and CARD_MARKER in path.read_text(encoding="utf-8", errors="replace")
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
-    """Reads a JSON file that holds an object, or a list where `kind` is list; ValueError if it does not."""
+    """Read a JSON file.
+
+    Args:
+        path: The file.
+        kind: The type that the file must hold, dict (a JSON object) or list.
+
+    Raises:
+        ValueError: The file is broken or holds another type.
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (RecursionError, ValueError) as error:
@@ -119,9 +127,9 @@ def read_json(path: Path, kind: type = dict) -> Any:
 
 @contextlib.contextmanager
 def writing_beside(path: Path) -> Iterator[Path]:
-    """Yields a temporary file that replaces `path` after the block, or is deleted if the block fails.
+    """Yield a temporary file that replaces `path` after the block, or is deleted if the block fails.
 
-    A link in place of either file is not followed: in a downloaded folder it may lead anywhere.
+    If either file is a link, the link itself is replaced, because a link in a downloaded folder may lead anywhere.
     """
     beside = path.with_name(path.name + ".part")
     beside.unlink(missing_ok=True)
@@ -134,9 +142,9 @@ def writing_beside(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def writing_folder(output_dir: str | Path) -> Iterator[Path]:
-    """Gives an empty folder, which becomes `output_dir` if what is done with it succeeds and is deleted if not.
+    """Yield an empty folder that becomes `output_dir` after the block, or is deleted if the block fails.
 
-    Until then it lies beside its place, as export-*.part.
+    Until then it is next to `output_dir`, as export-*.part.
 
     Raises:
         ValueError: `output_dir` is a file or holds files.
@@ -151,33 +159,33 @@ def writing_folder(output_dir: str | Path) -> Iterator[Path]:
     try:
         yield beside
         with contextlib.suppress(FileNotFoundError):
-            path.rmdir()  # empty; not every system puts a folder in the place of another
+            path.rmdir()  # it is empty; some systems cannot rename to an existing folder
         beside.rename(path)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Writes a UTF-8 file by way of a temporary one, and returns its path."""
+    """Write a UTF-8 file through a temporary one, and return its path."""
     with writing_beside(path) as beside:
         beside.write_text(text, encoding="utf-8")
     return path
 
 
 def write_json(path: Path, value: Any) -> Path:
-    """Writes an indented JSON file by way of a temporary one, and returns its path."""
+    """Write an indented JSON file through a temporary one, and return its path."""
     return write_text(path, json_text(value))
 
 
 def json_text(value: Any) -> str:
-    """The text of an indented JSON file."""
+    """Return the text of an indented JSON file."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def flush_to_disk(path: Path) -> None:
-    """Flushes a file, or the names in a folder, so that a power cut does not lose them."""
+    """Flush a file, or the names in a folder, so that a power cut does not lose them. It works on POSIX only."""
     if os.name != "posix":
-        return  # elsewhere a folder cannot be opened, nor a file be flushed that was opened to be read
+        return  # other systems can neither open a folder nor flush a file that is open for reading
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -190,10 +198,10 @@ def flush_to_disk(path: Path) -> None:
 
 @contextlib.contextmanager
 def locking(folder: Path) -> Iterator[None]:
-    """Makes a folder and keeps it to this process; an empty one is deleted at the end.
+    """Create a folder and lock it for this process. After the block, delete the folder if it is empty.
 
     Raises:
-        ValueError: Another process holds it.
+        ValueError: Another process has locked it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / ".lock")
@@ -201,7 +209,7 @@ def locking(folder: Path) -> Iterator[None]:
         lock.acquire(blocking=False)
     except Timeout as error:
         raise ValueError(
-            f"`output_dir` must be written by one process at a time, got {folder}, which another one is writing now. "
+            f"`output_dir` must be written by one process at a time, got {folder}, and another one is writing it now. "
             "Wait for its end, stop it, or pass another folder."
         ) from error
     except OSError as error:
@@ -210,16 +218,17 @@ def locking(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(OSError):  # Windows deletes no open file, and a folder may hold others
+        with contextlib.suppress(OSError):  # Windows deletes no open file; the folder may not be empty
             os.unlink(lock.lock_file)
             folder.rmdir()
         lock.release()
 
 
 def check_no_link_out(path: Path, folder: Path) -> None:
-    """Refuses to publish or copy a link out of a model's folder: in a downloaded one it may lead to any file.
+    """Refuse a link that leads out of a model's folder, before the file is published or copied.
 
-    The Hub's client downloads links, from `snapshots/<commit>` to `blobs`.
+    In a downloaded folder a link may lead to any file. Links from `snapshots/<commit>` to `blobs` are allowed, because
+    the Hub's client makes them.
 
     Raises:
         ValueError: The path is such a link.
@@ -227,8 +236,8 @@ def check_no_link_out(path: Path, folder: Path) -> None:
     place, blobs = path.resolve(), folder.resolve().parent.parent / "blobs"
     if not (place.is_relative_to(folder.resolve()) or place.parent == blobs):
         raise ValueError(
-            f"`model` must hold its files itself, got a link from {path} to {place}. Put a copy in its place if it is "
-            "meant to be public."
+            f"`model` must hold its files itself, got a link from {path} to {place}. Replace the link by a copy if "
+            "the file is meant to be public."
         )
 
 
@@ -260,22 +269,22 @@ def open_text(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def decode_lines(stream: BinaryIO, name: str, max_bytes: int, *, offset: int = 0, line: int = 1) -> Iterator[str]:
-    r"""Lines of a binary stream of UTF-8 text, without their ends.
+    r"""Yield the lines of a binary stream of UTF-8 text, without line ends.
 
     Lines end in `\n` or `\r\n`; no other character ends a line. A byte order mark at the start is dropped.
 
     Args:
-        stream: Read from its present position, once; no more than the longest line is held.
-        name: Of the stream, for errors.
-        max_bytes: Bytes of the longest line, without its end.
-        offset: Byte of the file at which the stream stands.
-        line: Number of the line that begins there, from 1.
+        stream: Read once, from its current position. Memory holds one line at a time.
+        name: Name of the stream in error messages.
+        max_bytes: Largest number of bytes in a line, without its end.
+        offset: Byte offset of the current position in the file.
+        line: Number of the line at the current position, from 1.
 
     Raises:
-        ValueError: A line is longer or holds bytes that are not UTF-8; names stream, line and byte offset. Or carriage
+        ValueError: A line is too long or is not UTF-8 (the message names stream, line and byte offset), or carriage
             returns alone end the lines.
     """
-    # Byte order mark (3), text, line end (2), and one byte more to notice a longer line.
+    # A byte order mark (3), the line end (2), and one byte more to notice a line that is too long.
     for number, raw in enumerate(iter(partial(stream.readline, max_bytes + 6), b""), start=line):
         content = raw.removesuffix(b"\n").removesuffix(b"\r")
         if number == 1 and b"\r" in content and not raw.endswith(b"\n"):
@@ -302,21 +311,21 @@ def decode_lines(stream: BinaryIO, name: str, max_bytes: int, *, offset: int = 0
 
 
 def is_stream(file: str | Path) -> bool:
-    """Returns True if a file to write is stdout, a device or a pipe."""
+    """Return True if an output is stdout, a device or a pipe."""
     path = Path(file)
     return str(file) == STANDARD_STREAM or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[str | Path | None] = ()) -> None:
-    """Refuses files that could not be written, or that would replace another file of the same command.
+    """Refuse outputs that cannot be written, or that would replace another file of the same command.
 
     Args:
-        outputs: Files to write, by the name they have in errors; None is no file and "-" is stdout.
+        outputs: Files to write, by their names in error messages; None is no file and "-" is stdout.
         inputs: Files that the command reads; None is no file and "-" is stdin.
 
     Raises:
-        ValueError: An output is a folder, its folder cannot be written to, or it, or the temporary file before it is
-            complete, is an input or another output.
+        ValueError: An output is a folder, its folder cannot be written to, or the output or its temporary file is also
+            an input or another output.
     """
     others = {Path(file).resolve() for file in inputs if file is not None and str(file) != STANDARD_STREAM}
     for name, file in outputs.items():
@@ -331,19 +340,19 @@ def check_outputs(outputs: Mapping[str, str | Path | None], inputs: Iterable[str
         own = {path, path.with_name(path.name + ".part")}
         if taken := own & others:
             raise ValueError(
-                f"`{name}` must be a file of its own, got {file}: {taken.pop()} is also read or written for another. "
+                f"`{name}` must be a file of its own, got {file}: {taken.pop()} is also an input or another output. "
                 "Pass another file."
             )
         others |= own
 
 
 def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
-    """Writes one line for each string and returns their number; a line feed inside a string becomes a space.
+    """Write one line for each string, and return the number of lines. A line feed inside a string becomes a space.
 
     Args:
         lines: Strings to write.
-        output_file: A path, whose file appears when it is complete; "-" is stdout, to which, as to devices and pipes,
-            lines are written at once.
+        output_file: A path, or "-" for stdout. A file appears only when it is complete. Lines go directly to
+            stdout, devices and pipes.
     """
     num_lines = 0
     with contextlib.ExitStack() as stack:
@@ -360,5 +369,5 @@ def write_lines(lines: Iterable[str], output_file: str | Path) -> int:
 
 
 def line_bytes(line: str) -> bytes:
-    """A line of a file; a line feed inside the string becomes a space."""
+    """Return the bytes of a line of a file. A line feed inside the string becomes a space."""
     return line.replace("\n", " ").encode("utf-8") + b"\n"

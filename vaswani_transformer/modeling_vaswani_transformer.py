@@ -3,7 +3,7 @@
 """The original Transformer, in the order of section 3 of "Attention Is All You Need" (2017).
 
 Shapes: B batch, S source length, T target length, L any length, D d_model, H heads, K d_k (or d_v), F d_ff,
-V vocabulary. A mask says True (or 0.0 where it is added to scores) for "attend".
+V vocabulary. In boolean masks True means attend; additive masks use 0.0 for it.
 """
 
 import copy
@@ -39,14 +39,14 @@ from .loss_vaswani_transformer import (
 )
 
 if TYPE_CHECKING:
-    # Files named in such lines travel with every saved checkpoint; nothing else here refers to these two.
+    # Saving copies the files of relative imports into the checkpoint. These two files are imported for that alone.
     from .pipeline_vaswani_transformer import VaswaniTransformerTranslationPipeline  # noqa: F401
     from .tokenization_vaswani_transformer import VaswaniTransformerTokenizer  # noqa: F401
 
 
 # ---------------------------------------------------------------------------------------------------- attention (3.2)
 
-# Name of the cache in transformers' outputs and mask functions: `past_key_values` before 5.24, then `cache`.
+# Name of the cache in transformers' outputs and mask functions: `past_key_values` before 5.24, `cache` since.
 _CACHE = dataclasses.fields(BaseModelOutputWithPastAndCrossAttentions)[1].name
 
 # A config that makes the mask functions return dense masks.
@@ -54,18 +54,21 @@ _DENSE_MASKS = VaswaniTransformerConfig.from_preset("base", attn_implementation=
 
 
 def _is_flash(backend: str | None) -> bool:
-    return "flash" in (backend or "")  # flash_attention_2 and its successors, or such a kernel from the Hub
+    return "flash" in (backend or "")  # flash_attention_2 and later, or a flash kernel of the Hub
 
 
 def mask_config(
     config: VaswaniTransformerConfig, output_attentions: bool | None, is_cross: bool = False
 ) -> VaswaniTransformerConfig:
-    """The `config` for transformers' mask functions: it decides on the kind of mask, as the backend that reads it."""
+    """Return the config for transformers' mask functions, which pick the mask type from its attention backend.
+
+    Calls that return attention weights, and cross-attention under a flash backend, read dense masks instead.
+    """
     return _DENSE_MASKS if output_attentions or (is_cross and _is_flash(config._attn_implementation)) else config
 
 
 def may_read(attention_mask: torch.Tensor | None) -> bool:
-    """True where transformers may look whether a mask hides anything: there is none, or it lies on the host."""
+    """Return True if reading the mask costs no device sync: it is None or on the CPU."""
     return attention_mask is None or attention_mask.device.type == "cpu"
 
 
@@ -79,16 +82,17 @@ def scaled_dot_product_attention(
     dropout: float = 0.0,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """softmax(q k^T / sqrt(d_k)) v, written out: the "eager" backend, which also returns the weights.
+    """Return softmax(q k^T / sqrt(d_k)) v and the attention weights. This is the "eager" backend.
 
     Args:
-        module: The attention layer; where it `is_causal`, a missing mask means the past, else everything.
+        module: The attention layer. Without a mask, queries attend to their past if it `is_causal`, else to all keys.
         q: (B, H, L, K) queries.
         k: (B, H, S, K) keys.
         v: (B, H, S, d_v) values.
-        attention_mask: Broadcastable to (B, H, L, S), True for "attend", or added to the scores.
+        attention_mask: Broadcastable to (B, H, L, S); boolean, or added to the scores.
         scaling: 1 / sqrt(d_k).
-        dropout: Rate on the weights.
+        dropout: Dropout rate of the weights in training.
+        **kwargs: Ignored; other backends use them.
 
     Returns:
         Output (B, L, H, d_v) and weights (B, H, L, S).
@@ -110,7 +114,7 @@ def scaled_dot_product_attention(
 class MultiHeadAttention(nn.Module):
     """MultiHead(Q, K, V) = Concat(head_1, ..., head_h) W^O, where head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    The heads' W_i^Q stand side by side in `q_proj`, as do W_i^K in `k_proj` and W_i^V in `v_proj`; W^O is `out_proj`.
+    `q_proj` holds W_i^Q of all heads side by side, `k_proj` W_i^K and `v_proj` W_i^V. `out_proj` is W^O.
 
     Paper: section 3.2.2.
     """
@@ -129,7 +133,7 @@ class MultiHeadAttention(nn.Module):
         self.v_proj = Linear(config.d_model, config.num_heads * config.d_v, bias=bias)
         self.out_proj = Linear(config.num_heads * config.d_v, config.d_model, bias=bias)
         together = [self.k_proj, self.v_proj] if is_cross else [self.q_proj, self.k_proj, self.v_proj]
-        for projection in together:  # one matrix for the initialisation
+        for projection in together:  # initialized as one matrix
             projection.init_fan_out = sum(each.out_features for each in together)
 
     def forward(
@@ -141,10 +145,12 @@ class MultiHeadAttention(nn.Module):
         cache: EncoderDecoderCache | None = None,
         **kwargs: Any,
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Queries from `hidden_states` (B, L, D); keys and values from `key_value_states` (B, S, D) or the former.
+        """Attend from `hidden_states` (B, L, D) to `key_value_states` (B, S, D), or to themselves if that is None.
+
+        `past_key_values` is the name of `cache` in transformers before 5.24.
 
         Returns:
-            (B, L, D) and the weights (B, H, L, S), None where the backend does not compute them.
+            Output (B, L, D) and attention weights (B, H, L, S), or None if the backend does not return the weights.
         """
         cache = past_key_values if cache is None else cache
         q = self._split_heads(self.q_proj(hidden_states), self.d_k)
@@ -153,7 +159,7 @@ class MultiHeadAttention(nn.Module):
         if kwargs.get("output_attentions"):
             backend = "eager"
         elif _is_flash(backend) and key_value_states is not None and attention_mask is not None:
-            backend = "sdpa"  # transformers' wrapper would drop target tokens at the places of the source's padding
+            backend = "sdpa"  # transformers' flash wrapper would also drop target tokens by the source's padding mask
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(backend, scaled_dot_product_attention)
         if attention_mask is None and self.is_causal and not _is_flash(backend):
             attention_mask = self._mask_of_the_past(q, k, cache, backend)
@@ -164,7 +170,7 @@ class MultiHeadAttention(nn.Module):
     def _keys_and_values(
         self, hidden_states: torch.Tensor, key_value_states: torch.Tensor | None, cache: EncoderDecoderCache | None
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values (B, H, S, K) of self- or cross-attention, through the cache if there is one."""
+        """Return keys (B, H, S, K) and values (B, H, S, d_v), through the cache if there is one."""
         is_cross = key_value_states is not None
         if is_cross and cache is not None and cache.is_updated.get(self.layer_idx):
             layer: Any = cache.cross_attention_cache.layers[self.layer_idx]
@@ -183,9 +189,9 @@ class MultiHeadAttention(nn.Module):
     def _mask_of_the_past(
         self, q: torch.Tensor, k: torch.Tensor, cache: EncoderDecoderCache | None, backend: str
     ) -> torch.Tensor | None:
-        """Causal mask (B, 1, L, S) to add to scores; None where the backend itself takes no mask for this one."""
+        """Return an additive causal mask (B, 1, L, S), or None if the backend is right without a mask."""
         length, size = q.shape[2], k.shape[2]
-        # a number; a tensor where the cache is static
+        # an int, or a tensor if the cache is static
         num_keys = length if cache is None else cache.self_attention_cache.get_seq_length(self.layer_idx)
         is_known = length == 1 or (length == size and backend != "flex_attention")
         if is_known and not torch.is_tensor(num_keys):
@@ -203,15 +209,17 @@ class MultiHeadAttention(nn.Module):
 
 
 def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
-    """Sinusoidal positions: PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same.
+    """Return sinusoidal encodings: PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos of the same.
+
+    Angles are computed in float64, because fp32 would change encodings of position 1,000 by up to 6e-5. MPS has no
+    float64, so its angles are computed on the CPU.
 
     Args:
         position_ids: (L,) positions, from 0.
         d_model: Width of the model, even.
 
     Returns:
-        (L, D) in fp32. Angles are computed in float64, for MPS, which has none, on the host: in fp32 those of position
-        1,000 would be off by 1e-4.
+        (L, D) in fp32, on the device of `position_ids`.
 
     Paper: section 3.5.
     """
@@ -223,7 +231,7 @@ def sinusoids(position_ids: torch.Tensor, d_model: int) -> torch.Tensor:
 
 
 class SinusoidalPositionalEncoding(nn.Module):
-    """Fixed sinusoids: a table that never grows, and the formula itself beyond it.
+    """Fixed sinusoidal encodings. The first `num_positions` are in a table, later ones are computed in each call.
 
     Paper: section 3.5.
     """
@@ -236,13 +244,13 @@ class SinusoidalPositionalEncoding(nn.Module):
         self.register_buffer("table", sinusoids(torch.arange(num_positions), d_model), persistent=False)
 
     def values(self, device: torch.device | str) -> torch.Tensor:
-        """The table's contents: (rows, D) in fp32."""
+        """Compute the table's contents, (num_positions, D) in fp32."""
         return sinusoids(torch.arange(self.table.shape[0], device=device), self.d_model)
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> nn.Module:
-        """Fills a table that moved anew: `to_empty` leaves memory as it is, and another dtype would round it."""
+        """Recompute the table after a move: `to_empty` leaves it uninitialized, and a cast rounds it."""
         if self.table.is_meta:
-            self.table = self.values("cpu")  # or `fn` would find nothing to move
+            self.table = self.values("cpu")  # `fn` cannot move a meta tensor
         before = self.table
         super()._apply(fn, *args, **kwargs)
         if self.table is not before:
@@ -250,8 +258,8 @@ class SinusoidalPositionalEncoding(nn.Module):
         return self
 
     def forward(self, position_ids: torch.Tensor, num_positions: int) -> torch.Tensor:
-        """Encodings (L, D) in fp32 of `position_ids` (L,), all of them below `num_positions`."""
-        if num_positions <= self.table.shape[0] and self.table.device == position_ids.device:  # else it is on meta
+        """Return the encodings (L, D) in fp32 of `position_ids` (L,), all of them below `num_positions`."""
+        if num_positions <= self.table.shape[0] and self.table.device == position_ids.device:  # it may be on meta
             return self.table[position_ids]
         return sinusoids(position_ids, self.d_model)
 
@@ -262,10 +270,10 @@ class LearnedPositionalEncoding(nn.Embedding):
     Paper: section 3.5, Table 3 row E.
     """
 
-    def forward(  # type: ignore[override]  # called as the sinusoids are
+    def forward(  # type: ignore[override]  # the signature of the sinusoids
         self, position_ids: torch.Tensor, num_positions: int
     ) -> torch.Tensor:
-        """Encodings (L, D) of `position_ids` (L,); ValueError if `num_positions` is more than were learned."""
+        """Return the encodings (L, D) of `position_ids` (L,). Raise ValueError if `num_positions` is too large."""
         if num_positions > self.num_embeddings:
             raise ValueError(
                 f"Sequence length must be at most `max_position_embeddings` = {self.num_embeddings} with learned "
@@ -278,7 +286,7 @@ class LearnedPositionalEncoding(nn.Embedding):
 
 
 class PostNormLayer(GradientCheckpointingLayer):
-    """Base of both layers: the feed-forward sub-layer, and LayerNorm(x + Dropout(Sublayer(x))).
+    """Base of encoder and decoder layers: the feed-forward sub-layer, and LayerNorm(x + Dropout(Sublayer(x))).
 
     Paper: sections 3.1, 3.3 and 5.4.
     """
@@ -292,18 +300,18 @@ class PostNormLayer(GradientCheckpointingLayer):
         self.final_layer_norm = nn.LayerNorm(config.d_model, eps=config.layer_norm_eps)
 
     def feed_forward(self, x: torch.Tensor) -> torch.Tensor:
-        """FFN(x) = max(0, x W1 + b1) W2 + b2, for each position by itself (equation 2): D -> F -> D."""
+        """Return FFN(x) = max(0, x W1 + b1) W2 + b2 of x (B, L, D), position by position (equation 2)."""
         output: torch.Tensor = self.fc2(self.activation_dropout(nn.functional.relu(self.fc1(x))))
         return output
 
     def add_and_norm(self, x: torch.Tensor, sublayer: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
-        """LayerNorm(x + Dropout(Sublayer(x))), given x and Sublayer(x)."""
+        """Return LayerNorm(x + Dropout(Sublayer(x))), given x and `sublayer` = Sublayer(x), all (B, L, D)."""
         output: torch.Tensor = norm(self.dropout(sublayer, residual=x))
         return output
 
 
 class EncoderLayer(PostNormLayer):
-    """Self-attention, then feed-forward.
+    """Encoder layer: self-attention, then feed-forward.
 
     Paper: section 3.1.
     """
@@ -316,16 +324,16 @@ class EncoderLayer(PostNormLayer):
     def forward(
         self, hidden_states: torch.Tensor, attention_mask: torch.Tensor | None = None, **kwargs: Any
     ) -> torch.Tensor:
-        """(B, S, D) -> (B, S, D)."""
+        """Apply the layer to (B, S, D); the result has the same shape."""
         attended, _ = self.self_attn(hidden_states, attention_mask=attention_mask, **kwargs)
         hidden_states = self.add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
         return self.add_and_norm(hidden_states, self.feed_forward(hidden_states), self.final_layer_norm)
 
 
 class DecoderLayer(PostNormLayer):
-    """Masked self-attention, attention over the encoder's output, then feed-forward.
+    """Decoder layer: masked self-attention, attention over the encoder's output, then feed-forward.
 
-    `DecoderSession._layer` repeats this arithmetic for one more token: change both.
+    `DecoderSession._layer` repeats this computation for a single token. Change both together.
 
     Paper: section 3.1.
     """
@@ -340,13 +348,17 @@ class DecoderLayer(PostNormLayer):
     def forward(
         self,
         hidden_states: torch.Tensor,
-        encoder_hidden_states: torch.Tensor,  # positional: it needs gradients through checkpointing
+        encoder_hidden_states: torch.Tensor,  # positional: reentrant checkpointing gives keywords no gradients
         attention_mask: torch.Tensor | None = None,
         encoder_attention_mask: torch.Tensor | None = None,
         **kwargs: Any,
     ) -> torch.Tensor:
-        """(B, T, D) with the encoder's output (B, S, D) -> (B, T, D); the cache is one of `kwargs`."""
-        # view_as adds an autograd node: a layer's gradients are summed first, then added to those of other layers.
+        """Apply the layer to (B, T, D) and the encoder's output (B, S, D). The result is (B, T, D).
+
+        The cache is one of `kwargs`.
+        """
+        # view_as adds an autograd node. It sums the gradients of this layer before those of others are added, so that
+        # the order of the sums, and their rounding, is the same under DDP and FSDP2.
         encoder_hidden_states = encoder_hidden_states.view_as(encoder_hidden_states)
         attended, _ = self.self_attn(hidden_states, attention_mask=attention_mask, **kwargs)
         hidden_states = self.add_and_norm(hidden_states, attended, self.self_attn_layer_norm)
@@ -355,15 +367,15 @@ class DecoderLayer(PostNormLayer):
         return self.add_and_norm(hidden_states, self.feed_forward(hidden_states), self.final_layer_norm)
 
 
-# ------------------------------------------------------------------------------------ loading and initialisation
+# ------------------------------------------------------------------------------------ loading and initialization
 
 
 class VaswaniTransformerPreTrainedModel(PreTrainedModel):
-    """Loading, saving and initialisation shared by every model of this file.
+    """Base of all models of this file: loading, checks and initialization.
 
-    Deviation: the paper does not give its initialisation. As in the authors' code of 2017, embeddings are
-    normal(0, d_model^-0.5), biases zero and projections Glorot uniform, where those that read the same states count as
-    one matrix: W^Q, W^K and W^V of self-attention, W^K and W^V of the attention over the encoder.
+    Deviation: the paper does not give its initialization. As in the authors' code of 2017, embeddings are
+    normal(0, d_model^-0.5), biases are zero and projections are Glorot uniform. Projections of the same states count
+    as one matrix: W^Q, W^K and W^V of self-attention, W^K and W^V of the attention over the encoder's output.
     """
 
     config: VaswaniTransformerConfig
@@ -376,14 +388,20 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
-        """As in transformers, from safetensors only; keeps what did not fit for `check_loaded_weights`."""
+        """Load a model as transformers does, but only from safetensors unless `use_safetensors` is passed.
+
+        Names of missing and unexpected tensors are kept for `check_loaded_weights`.
+
+        Raises:
+            ValueError: `quantization_config` asks for int8 as in 0.2.0.
+        """
         kwargs.setdefault("use_safetensors", True)
-        if kwargs.get("quantization_config") == {"quant_method": "vaswani_int8"}:  # of 0.2.0
+        if kwargs.get("quantization_config") == {"quant_method": "vaswani_int8"}:  # int8 of 0.2.0
             raise ValueError(
                 "int8 is an option of `load_for_inference` since 0.3.0: load_for_inference(..., int8=True)."
             )
         model, info = cast(Any, super().from_pretrained(*args, output_loading_info=True, **kwargs))
-        own = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}  # tied ones by one name
+        own = {name for name, _ in (*model.named_parameters(), *model.named_buffers())}  # tied ones once
         missing, unexpected = own.intersection(info["missing_keys"]), info["unexpected_keys"]
         model._loading_info = {"missing_keys": sorted(missing), "unexpected_keys": sorted(unexpected)}
         if model.can_generate() and model.generation_config._from_model_config:  # no generation_config.json
@@ -392,7 +410,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
         return (model, info) if output_loading_info else model
 
     def check_loaded_weights(self) -> None:
-        """Raises ValueError if the checkpoint lacked tensors or held unknown ones, of which loading only warns."""
+        """Raise ValueError if the checkpoint lacked tensors or held unknown ones. Loading itself only warns."""
         info: dict[str, list[str]] = getattr(self, "_loading_info", {})
         got = "; ".join(f"{key.removesuffix('_keys')} {', '.join(names)}" for key, names in info.items() if names)
         if got:
@@ -402,7 +420,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
             )
 
     def check_tokenizer(self, tokenizer: Any) -> None:
-        """Raises ValueError if the tokenizer has entries that this model lacks."""
+        """Raise ValueError if the tokenizer has entries that this model lacks."""
         num_entries = max(len(tokenizer), 1 + max(tokenizer.get_vocab().values(), default=0))
         if num_entries > self.config.vocab_size:
             raise ValueError(
@@ -414,7 +432,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
     def _resize_token_embeddings(
         self, new_num_tokens: int, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> Any:
-        """As in transformers, which knows of one embedding: untied, the decoder has a second."""
+        """Resize the embeddings as transformers does, and the decoder's own embedding of an untied model."""
         decoder = getattr(self.base_model, "decoder", None)
         if decoder is not None and not self.config.tie_word_embeddings:
             old = decoder.embed_tokens
@@ -424,7 +442,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """Initialises the parameters and buffers that `module` itself holds."""
+        """Initialize the parameters and buffers of `module`, without those of its children."""
         if isinstance(module, nn.Embedding) or module is getattr(self, "lm_head", None):
             init.normal_(module.weight, mean=0.0, std=self.config.d_model**-0.5)
         elif isinstance(module, nn.Linear):
@@ -444,7 +462,7 @@ class VaswaniTransformerPreTrainedModel(PreTrainedModel):
 
 
 class _Stack(VaswaniTransformerPreTrainedModel):
-    """Base of both stacks: embeddings, positions and dropout in front of the layers."""
+    """Base of encoder and decoder: embeddings, positions and dropout before the layers."""
 
     def __init__(self, config: VaswaniTransformerConfig) -> None:
         super().__init__(config)
@@ -458,34 +476,34 @@ class _Stack(VaswaniTransformerPreTrainedModel):
         self.gradient_checkpointing = False
 
     def _token_embeddings(self, input_ids: torch.Tensor | None, inputs_embeds: torch.Tensor | None) -> torch.Tensor:
-        """(B, L, D) embeddings, not yet scaled, from exactly one of the two inputs."""
+        """Return unscaled embeddings (B, L, D). Raise ValueError unless exactly one of the two inputs is given."""
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError(
-                f"{type(self).__name__} needs either ids or embeddings. The decoder's ids are made from `labels` by "
-                "the model, or where a trainer smooths labels by DataCollatorForSeq2Seq(tokenizer, model=model)."
+                f"{type(self).__name__} needs either ids or embeddings. For the decoder's ids pass `labels`, or, if a "
+                "trainer smooths labels, collate with DataCollatorForSeq2Seq(tokenizer, model=model)."
             )
         embedded: torch.Tensor = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
         return embedded
 
     def _embed(self, inputs_embeds: torch.Tensor, cache: Any = None) -> torch.Tensor:
-        """(B, L, D) Dropout(embeddings * sqrt(d_model) + positions), behind the tokens in the cache."""
+        """Return Dropout(embeddings * sqrt(d_model) + positions), (B, L, D). Positions count on from the cache."""
         length = inputs_embeds.shape[1]
         start = 0 if cache is None else cache.get_seq_length()
         position_ids = torch.arange(length, device=inputs_embeds.device) + start
-        # A static cache counts on the device; its size is a bound known without asking the device.
+        # A static cache keeps its length on the device. Its size is an upper bound that needs no sync.
         num_positions = cache.layers[0].max_cache_len if torch.is_tensor(start) else start + length
         positions = self.embed_positions(position_ids, num_positions)
         states: torch.Tensor = self.dropout(inputs_embeds * self.embed_scale + positions.to(inputs_embeds))
         return states
 
 
-# Before 5.23 transformers takes the decoder's depth for negative indices of the encoder's hidden states, too.
+# Before 5.23 transformers uses the decoder's depth for negative indices of the encoder's hidden states, too.
 _KNOWS_DEPTH = "num_hidden_layers_key" in OutputRecorder.__dataclass_fields__
 _ENCODER_DEPTH: dict[str, Any] = {"num_hidden_layers_key": "num_encoder_layers"} if _KNOWS_DEPTH else {}
 
 
 class VaswaniTransformerEncoder(_Stack):
-    """The encoder: embeddings with positions and a stack of encoder layers, no LayerNorm after it.
+    """Encoder: embeddings with positions, then a stack of encoder layers. No LayerNorm follows the stack.
 
     Paper: section 3.1, Figure 1 left.
     """
@@ -509,9 +527,9 @@ class VaswaniTransformerEncoder(_Stack):
         inputs_embeds: torch.Tensor | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutput:
-        """Encodes source tokens (B, S), or embeddings (B, S, D) before scaling, to `last_hidden_state` (B, S, D).
+        """Encode source sentences, and return `last_hidden_state` (B, S, D).
 
-        The mask (B, S) is 1 for "attend" and 0 for padding.
+        The arguments are those of `VaswaniTransformerModel`.
         """
         embeddings = self._token_embeddings(input_ids, inputs_embeds)
         mask = create_bidirectional_mask(
@@ -527,7 +545,7 @@ class VaswaniTransformerEncoder(_Stack):
 
 
 class VaswaniTransformerDecoder(_Stack):
-    """The decoder: embeddings with positions and a stack of decoder layers, no LayerNorm after it.
+    """Decoder: embeddings with positions, then a stack of decoder layers. No LayerNorm follows the stack.
 
     Paper: section 3.1, Figure 1 right.
     """
@@ -557,12 +575,17 @@ class VaswaniTransformerDecoder(_Stack):
         cache: EncoderDecoderCache | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> BaseModelOutputWithPastAndCrossAttentions:
-        """Decodes target tokens (B, T), or their embeddings before scaling, against the encoder's output (B, S, D).
+        """Decode target tokens against the encoder's output, and return `last_hidden_state` (B, T, D) and the cache.
 
-        The mask of the target (B, cached + T) covers what is in the cache, which is extended in place.
+        The other arguments are those of `VaswaniTransformerModel`.
 
-        Returns:
-            `last_hidden_state` (B, T, D) and the cache, made anew with `use_cache`.
+        Args:
+            input_ids: (B, T) target tokens.
+            attention_mask: (B, cached + T), 1 for "attend", 0 for padding; it covers the tokens in the cache, too.
+            encoder_hidden_states: (B, S, D) output of the encoder.
+            encoder_attention_mask: (B, S) mask of the source.
+            inputs_embeds: (B, T, D) embeddings before scaling, instead of `input_ids`.
+            use_cache: Whether to make a cache if none is passed; None means as in the config.
         """
         embeddings = self._token_embeddings(input_ids, inputs_embeds)
         cache = past_key_values if cache is None else cache
@@ -603,8 +626,8 @@ class VaswaniTransformerDecoder(_Stack):
 class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
     """Encoder and decoder over one shared embedding, without the output projection.
 
-    With `tie_word_embeddings=False` there is no `shared`: encoder, decoder and output each have a matrix of their own,
-    and "the input embedding" is the encoder's.
+    With `tie_word_embeddings=False` there is no `shared`: encoder, decoder and output projection each have their own
+    matrix, and `get_input_embeddings` returns the encoder's.
 
     Paper: section 3, Figure 1.
     """
@@ -623,11 +646,11 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
-        """The encoder's embedding, whose weight is the shared one unless nothing is shared."""
+        """Return the encoder's embedding. Its weight is the shared one if the embeddings are tied."""
         return self.encoder.embed_tokens
 
     def set_input_embeddings(self, value: Any) -> None:
-        """Replaces the shared embedding in both stacks; the encoder's alone, if nothing is shared."""
+        """Replace the shared embedding of encoder and decoder, or only the encoder's if they are not tied."""
         self.encoder.embed_tokens = value
         if self.config.tie_word_embeddings:
             self.shared = self.decoder.embed_tokens = value
@@ -647,19 +670,23 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
         cache: EncoderDecoderCache | None = None,
         **kwargs: Unpack[TransformersKwargs],
     ) -> Seq2SeqModelOutput:
-        """Encodes the source and decodes the target prefix.
+        """Encode the source and decode the target prefix.
 
         Args:
             input_ids: (B, S) source tokens.
-            attention_mask: (B, S), 1 for "attend", 0 for padding.
-            decoder_input_ids: (B, T) target tokens shifted right, beginning with `<s>`.
-            decoder_attention_mask: (B, T), 1 for "attend", 0 for padding; the causal mask comes on top.
-            encoder_outputs: Of an earlier call with this source; the encoder does not run again.
-            past_key_values: Cache of earlier decoding steps, by the name that transformers gave it before 5.24.
-            inputs_embeds: (B, S, D) instead of `input_ids`, before scaling.
-            decoder_inputs_embeds: (B, T, D) instead of `decoder_input_ids`, before scaling.
-            use_cache: Whether to return a cache.
-            cache: Cache of earlier decoding steps.
+            attention_mask: (B, S), 1 for "attend", 0 for padding; None means no padding.
+            decoder_input_ids: (B, T) target tokens shifted right, starting with `<s>`.
+            decoder_attention_mask: (B, cached + T), 1 for "attend", 0 for padding, in addition to the causal mask.
+            encoder_outputs: The encoder's output for this source from an earlier call. The encoder does not run then.
+            past_key_values: The name of `cache` in transformers before 5.24.
+            inputs_embeds: (B, S, D) embeddings before scaling, instead of `input_ids`.
+            decoder_inputs_embeds: (B, T, D) embeddings before scaling, instead of `decoder_input_ids`.
+            use_cache: Whether to return a cache; None means as in the config.
+            cache: Cache of earlier decoding steps; it is extended in place.
+            **kwargs: Options of transformers, for example `output_attentions`.
+
+        Returns:
+            `last_hidden_state` (B, T, D), the cache, `encoder_last_hidden_state` (B, S, D), and what `kwargs` ask for.
         """
         if encoder_outputs is None:
             encoder_outputs = self.encoder(
@@ -693,7 +720,7 @@ class VaswaniTransformerModel(VaswaniTransformerPreTrainedModel):
 class _LossKwargs(TransformersKwargs, total=False):
     """Keyword arguments of the translation model's forward that its signature must not name.
 
-    transformers' trainers take every named argument with "label" in its name for a column of labels.
+    transformers' trainers treat every argument with "label" in its name as a column of labels.
     """
 
     label_smoothing_factor: float
@@ -702,9 +729,9 @@ class _LossKwargs(TransformersKwargs, total=False):
 class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedModel, VaswaniTransformerGenerationMixin):
     """The original Transformer with its output projection, tied to the embedding: the translation model.
 
-    Once it was loaded, or given to our trainer, `generate` decodes as section 6.1 says unless told otherwise: beam 4,
-    length penalty 0.6, at most 50 tokens more than the source has. A model made from a configuration searches greedily
-    until `set_default_search` is called.
+    By default `generate` of a loaded model decodes as in section 6.1: beam size 4, length penalty 0.6, at most 50
+    tokens more than the source. A model built from a configuration decodes greedily until `set_default_search` is
+    called. `VaswaniTransformerTrainer` calls it.
 
     Example:
         >>> model = AutoModelForSeq2SeqLM.from_pretrained("path/to/checkpoint")
@@ -726,24 +753,24 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         self._set_default_generation()
 
     def train(self, mode: bool = True) -> Self:
-        """As torch's; also drops the search's copies of weights, as code that writes through `.data` needs."""
+        """Set the mode as torch does. Drop the search's copies of weights: they miss some writes through `.data`."""
         DecoderProjections.drop(self)
         trained: Self = super().train(mode)
         return trained
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
-        """As torch's; the copies of weights that the search keeps do not outlive a move."""
+        """Move or cast as torch does, and drop the search's copies of weights."""
         DecoderProjections.drop(self)
         moved: Self = super()._apply(*args, **kwargs)
         return moved
 
     def save_pretrained(self, *args: Any, **kwargs: Any) -> None:
-        """Saves as transformers does; where no search was chosen, section 6.1's goes to generation_config.json.
+        """Save as transformers does. If no search was chosen, generation_config.json gets section 6.1's.
 
-        A tied model becomes an untied one if its embeddings differ, as after peft merged trained copies.
+        A tied model becomes an untied one if its embeddings differ, for example after peft has merged trained copies.
 
         Raises:
-            ValueError: The model is in int8, which is of this CPU.
+            ValueError: The model is in int8, which is packed for this CPU.
         """
         if is_int8(self):
             raise ValueError("A model in int8 cannot be saved. Load it without `int8` to save it.")
@@ -754,12 +781,12 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
             self.config.tie_word_embeddings = False
             weights = dict(kwargs.get("state_dict") or self.state_dict())
             weights.pop("model.shared.weight", None)
-            # transformers would keep one name of two weights in the same memory
+            # transformers would save only one of two weights in the same memory
             kwargs["state_dict"] = {name: weight.clone() for name, weight in weights.items()}
         own, self.generation_config = self.generation_config, copy.deepcopy(self.generation_config)
         self.set_default_search()
         if self.generation_config.num_beams == 1 and self.generation_config.length_penalty != 1.0:
-            self.generation_config.length_penalty = None  # which transformers refuses to save beside one beam
+            self.generation_config.length_penalty = None  # transformers refuses to save it with one beam
         try:
             super().save_pretrained(*args, **kwargs)
         finally:
@@ -783,24 +810,27 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         logits_to_keep: int | torch.Tensor = 0,
         **kwargs: Unpack[_LossKwargs],
     ) -> VaswaniTransformerLMOutput:
-        """Scores target sentences, and computes their loss where `labels` are given.
+        """Score target sentences, and compute their loss if `labels` are given.
 
         The other arguments are those of `VaswaniTransformerModel`.
 
         Args:
-            decoder_input_ids: (B, T) target shifted right; made from `labels` where absent.
+            decoder_input_ids: (B, T) target shifted right; None means made from `labels`.
             labels: (B, T) target tokens ending in `</s>`, without `<s>`; -100 is ignored.
-            use_cache: Whether to return a cache; None: as the config says, and not with `labels`.
-            num_items_in_batch: Divides the summed loss; None: the real target tokens of this call.
-            return_logits: False fuses loss and projection, without logits: most of training's memory is saved.
-            logits_to_keep: How many positions from the end get logits, or which ones; 0: all, as with `labels`.
-            **kwargs: `label_smoothing_factor` (0.0; the paper's is 0.1), and what `VaswaniTransformerModel` takes.
+            use_cache: Whether to return a cache; None means no with `labels`, else as in the config.
+            num_items_in_batch: Divisor of the summed loss; None means the real target tokens of this call.
+            return_logits: False fuses loss and output projection and returns no logits, which saves most of the memory
+                of training. It has no effect without `labels`, or if a hook or adapter changes the projection.
+            logits_to_keep: Number of positions at the end that get logits, or their indices. 0 means all, and `labels`
+                always mean all.
+            **kwargs: `label_smoothing_factor` (0.0; the paper's is 0.1), and those of `VaswaniTransformerModel`.
 
         Returns:
-            `logits` (B, T, V), `loss` in nats per token, `nll`, and the usual fields of transformers.
+            `logits` (B, T, V), `loss` in nats per token, `nll` (the loss before label smoothing, None without it), and
+            the usual fields of transformers.
 
         Raises:
-            TypeError: If the factor is given as `smoothing` or `label_smoothing`, which would be ignored.
+            TypeError: The factor is passed as `smoothing` or `label_smoothing`, which would have no effect.
 
         Paper: sections 3.4 and 5.4.
         """
@@ -809,7 +839,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
             if old_name in kwargs:
                 raise TypeError(f"`{old_name}` must be passed as `label_smoothing_factor`.")
         if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            DecoderProjections.drop(self)  # fused optimisers leave no trace of what they write
+            DecoderProjections.drop(self)  # fused optimizers change weights without counting it in `_version`
         if labels is not None:
             labels, use_cache = labels.long(), bool(use_cache)
             if decoder_input_ids is None and decoder_inputs_embeds is None:
@@ -841,7 +871,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         return VaswaniTransformerLMOutput(loss=loss, logits=logits, nll=nll, **others)
 
     def prepare_decoder_input_ids_from_labels(self, labels: torch.Tensor) -> torch.Tensor:
-        """Labels (B, T) shifted right behind `<s>`; -100 becomes padding. Collators call this."""
+        """Return labels (B, T) shifted right, after `<s>`, with padding for -100. Collators call this method."""
         start: Any = self.config.decoder_start_token_id
         shifted = labels.new_full(labels.shape, start)
         shifted[:, 1:] = labels[:, :-1].masked_fill(labels[:, :-1] == IGNORE_INDEX, self.config.pad_token_id or 0)

@@ -1,8 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of section 6.1's search: GNMT length penalty, each sentence's limit, the stopping bound, the scores.
+"""Rules of section 6.1's search: GNMT length penalty, a limit for each sentence, stopping bound, check of the scores.
 
-Shapes: B sentences, N beams, V vocabulary, T target length; rows are B, or B * N with those of one sentence together.
+Shapes: B sentences, N beams, V vocabulary, E end tokens; rows are B, or B * N with a sentence's beams adjacent.
 """
 
 import math
@@ -13,15 +13,15 @@ import torch
 from transformers import LogitsProcessor
 from transformers.generation import logits_process
 
-# Log-probability of a running hypothesis that does not exist: transformers adds -1e9, any real one is far above.
+# A log-probability below this marks a missing hypothesis: transformers adds -1e9 to it, and real ones are far higher.
 NO_HYPOTHESIS = -1.0e8
 
-PAPER_BEAMS = 4  # of the search in section 6.1
-PAPER_ALPHA = 0.6  # exponent of its length penalty
-PAPER_OVER_SOURCE = 50  # its limit: this many tokens more than the source has
-GNMT_OFFSET = 5  # of the length penalty in Wu et al. 2016
+PAPER_BEAMS = 4  # beam size in section 6.1
+PAPER_ALPHA = 0.6  # exponent of the length penalty in section 6.1
+PAPER_OVER_SOURCE = 50  # limit in section 6.1: this many tokens more than the source
+GNMT_OFFSET = 5  # offset of the length penalty in Wu et al. 2016
 
-# Processors that treat each row by itself, whatever its place in the batch, and never lift a log-probability above 0.
+# Processors that treat rows independently of each other and of their index, and never raise a log-probability above 0.
 ROW_BY_ROW = {
     logits_process.ForcedBOSTokenLogitsProcessor,
     logits_process.LogitNormalization,
@@ -39,12 +39,12 @@ ROW_BY_ROW = {
 
 
 def gnmt_length_penalty(length: torch.Tensor | int, alpha: float, offset: float = GNMT_OFFSET) -> torch.Tensor | float:
-    """((5 + length) / 6)^alpha, by which a hypothesis' log-probability is divided.
+    """Return the GNMT length penalty ((5 + length) / 6)^alpha, the divisor of a hypothesis' log-probability.
 
     Args:
-        length: Generated tokens, `</s>` included, `<s>` and any forced prefix excluded.
-        alpha: Strength; 0 scores by log-probability alone, larger values favour longer output.
-        offset: c of ((c + length) / (c + 1))^alpha; 0 is length^alpha, as other toolkits have it.
+        length: Number of generated tokens, `</s>` included, `<s>` and any forced prefix excluded.
+        alpha: Strength; 0 scores by log-probability alone, larger values favor longer output.
+        offset: c of ((c + length) / (c + 1))^alpha; 0 gives length^alpha, as in fairseq and transformers.
 
     Paper: section 6.1, through Wu et al. 2016, equation 14.
     """
@@ -52,36 +52,36 @@ def gnmt_length_penalty(length: torch.Tensor | int, alpha: float, offset: float 
 
 
 def check_length_penalty(alpha: Any, offset: Any) -> None:
-    """Raises ValueError for what cannot be exponent and offset of `gnmt_length_penalty`; None is neither."""
+    """Raise ValueError if `gnmt_length_penalty` cannot use this exponent or offset. None is not checked."""
     if alpha is not None and not (isinstance(alpha, (int, float)) and -10 <= alpha <= 10):
         raise ValueError(
-            f"`length_penalty` must be a finite number in [-10, 10], got {alpha!r}. The paper uses 0.6; below 0 long "
-            "output is punished."
+            f"`length_penalty` must be a finite number in [-10, 10], got {alpha!r}. The paper uses 0.6. "
+            "Negative values favor short output."
         )
     if offset is not None and not (isinstance(offset, (int, float)) and 0 <= offset < math.inf):
         raise ValueError(
-            f"`length_penalty_offset` must be a finite number of at least 0, got {offset!r}. The paper's, which is "
-            "GNMT's, is 5; 0 divides by length^alpha."
+            f"`length_penalty_offset` must be a finite number of at least 0, got {offset!r}. The paper uses GNMT's 5; "
+            "with 0 the penalty is length^alpha."
         )
 
 
 def check_scores(has_nan: torch.Tensor | int) -> None:
-    """Raises ValueError if the model gave scores that are no numbers: what follows would be no translation."""
+    """Raise ValueError if the model gave NaN scores, because no translation can follow from them."""
     if has_nan:
         raise ValueError(
             "The model's scores must be numbers, got NaN. Its weights are broken, its states overflow, or a logits "
-            "processor made them: go back to the last good checkpoint, or load it with dtype=torch.float32."
+            "processor gave NaN. Go back to the last good checkpoint, or load it with dtype=torch.float32."
         )
 
 
 class ForcedEndAtLimit(LogitsProcessor):
-    """`forced_eos_token_id` (E,) at each sentence's own limit (B,); transformers' processor has one for all."""
+    """Forces the end tokens (E,) at each sentence's own limit (B,). transformers' processor has one limit for all."""
 
     def __init__(self, limits: torch.Tensor, prompt_length: int, eos_token_id: torch.Tensor) -> None:
         self.limits, self.prompt_length, self.eos_token_id = limits, prompt_length, eos_token_id
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """(rows, V) scores, at the last place of a sentence 0 for the end and -inf for all else."""
+        """Return the scores (rows, V). For a sentence's last token they are 0 for end tokens and -inf for others."""
         is_last = self.limits <= input_ids.shape[1] - self.prompt_length + 1
         forced = torch.full_like(scores, -torch.inf)
         forced[:, self.eos_token_id] = 0.0
@@ -116,7 +116,7 @@ def process(processor: LogitsProcessor, prefixes: torch.Tensor, scores: torch.Te
     return scores
 
 
-# All that never lift a log-probability above 0, on which the stopping bound rests.
+# Processors that never raise a log-probability above 0. The stopping bound is valid only with these.
 NEVER_POSITIVE = ROW_BY_ROW | {
     ForcedEndAtLimit,
     logits_process.EncoderNoRepeatNGramLogitsProcessor,
@@ -126,30 +126,34 @@ NEVER_POSITIVE = ROW_BY_ROW | {
 
 @dataclass
 class SearchRule:
-    """Scores and stop of one call of beam search; travels through transformers' loop as its `length_penalty`."""
+    """Scoring and stopping rule of one beam search. transformers' loop passes it on as its `length_penalty`."""
 
     alpha: float  # exponent of the length penalty
-    offset: float  # its offset
+    offset: float  # offset of the length penalty
     limits: torch.Tensor  # (B, 1) largest number of generated tokens of each sentence
     num_wanted: int  # hypotheses to return for each sentence
-    is_bounded: bool  # whether no processor can lift a log-probability above 0
-    # (B, N) scores of the best finished hypotheses, best first, -inf where there is none; for transformers' loop alone
+    is_bounded: bool  # True if no processor can raise a log-probability above 0
+    # (B, N) scores of finished hypotheses, best first, -inf if there is none; set in transformers' loop only
     scores: torch.Tensor = field(init=False)
 
     def penalty(self, length: torch.Tensor | int) -> torch.Tensor | float:
-        """Divisor of the log-probability of a hypothesis of `length` generated tokens."""
+        """Return the divisor of the log-probability of a hypothesis with `length` generated tokens."""
         return gnmt_length_penalty(length, self.alpha, self.offset)
 
     def can_improve(self, running: torch.Tensor, finished: torch.Tensor, length: int) -> torch.Tensor:
-        """(B, 1) True where a running hypothesis might still beat the `num_wanted`-th best finished one.
+        """Return a (B, 1) mask: True if a running hypothesis might still beat the `num_wanted`-th best finished one.
 
-        `running` (B, N) are log-probabilities of `length` tokens, `finished` (B, N) are scores, both best first. If a
-        processor may lift scores, no bound is sure. The search then stops as in transformers, by the N-th best.
+        If a processor may raise scores, there is no bound. Then the N-th best finished one counts, as in transformers.
+
+        Args:
+            running: (B, N) log-probabilities of running hypotheses, best first.
+            finished: (B, N) scores of finished hypotheses, best first.
+            length: Number of generated tokens of the running hypotheses.
         """
         num_compared = self.num_wanted if self.is_bounded else finished.shape[1]
         best_running, worst_wanted = running[:, :1], finished[:, num_compared - 1 : num_compared]
         is_running = best_running > NO_HYPOTHESIS
-        # Log-probabilities only fall. Under alpha >= 0 the best that can come is the same one at the limit; under
-        # alpha < 0 length is punished, and the best is the shortest.
+        # Log-probabilities only fall. With alpha >= 0 the bound is the same log-probability at the limit. With
+        # alpha < 0 short output scores best, so the bound is the same log-probability with one more token.
         best_length = self.limits.to(running.dtype) if self.alpha >= 0 else length + 1
         return is_running & (best_running / self.penalty(best_length) > worst_wanted)

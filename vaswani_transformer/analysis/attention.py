@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Names of 0.2.0 that are gone."""
+"""Errors for the removed names of 0.2.0, with advice on what to use instead."""
 
 from ..extras import gone
 

@@ -1,8 +1,8 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The FLOPs of a training.
+"""FLOPs of a training, counted from the model and measured on the devices.
 
-`scripts/paper/tables.py` prints the paper's tables beside our figures.
+`scripts/paper/tables.py` prints the paper's tables next to the figures of this package.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..extras import gone
 
 
 def layer_parameters(config: VaswaniTransformerConfig) -> tuple[int, int]:
-    """Parameters of the encoder's layers and of the decoder's, without embeddings and positions."""
+    """Return the numbers of parameters of all encoder layers and of all decoder layers, without embeddings."""
     d, f, h = config.d_model, config.d_ff, config.num_heads
     attention = 2 * d * h * config.d_k + 2 * d * h * config.d_v
     if config.attention_bias:
@@ -31,13 +31,19 @@ def layer_parameters(config: VaswaniTransformerConfig) -> tuple[int, int]:
 
 
 def training_flops(config: VaswaniTransformerConfig, source_tokens: float, target_tokens: float) -> float:
-    """Operations that training a model on so many tokens takes, counted from its parameters.
+    """Return the FLOPs of a training on so many real tokens, counted from the parameters of the model.
 
-    6 x (encoder parameters x source tokens + (decoder parameters + V x d_model) x target tokens): every weight of a
-    layer multiplies and adds once a token in the forward pass and twice in the backward pass. The output projection
-    counts as V x d_model; embeddings and positions are looked up, not multiplied. Padding does not count. Products
-    of queries, keys and values with each other are left out, and the keys and values of the encoder-decoder attention
-    are counted by target instead of source tokens.
+    The count is 6 x (encoder parameters x source tokens + (decoder parameters + V x d_model) x target tokens). Every
+    weight of a layer multiplies and adds once per token in the forward pass and twice in the backward pass. The output
+    projection has V x d_model weights. Embeddings and positions are looked up, not multiplied.
+
+    Two simplifications: products of queries with keys and of attention weights with values are left out. Keys and
+    values of the attention over the encoder's output count by target tokens instead of source tokens.
+
+    Args:
+        config: Sizes of the model.
+        source_tokens: Source tokens of the whole training, without padding.
+        target_tokens: Target tokens of the whole training, without padding.
     """
     encoder, decoder = layer_parameters(config)
     output = config.vocab_size * config.d_model
@@ -45,14 +51,19 @@ def training_flops(config: VaswaniTransformerConfig, source_tokens: float, targe
 
 
 def measure_cost(trainer: Any) -> dict[str, Any]:
-    """Cost of a training of `VaswaniTransformerTrainer`, over all its resumes; every process calls it.
+    """Return the cost of a `VaswaniTransformerTrainer`'s training, over all its resumes. All processes call it.
 
     Returns:
-        The counts of `CostCallback.metrics`; `train_code`, versions of this package; those of `measure_devices`;
-        `train_flops_paper`, `train_flops_counted` and `train_model_flops_utilization`, the second over the first.
-        Empty where no token was counted.
+        The figures of `CostCallback.metrics` and `measure_devices`, and:
 
-    Paper: Table 2 multiplies the time, the number of devices and the matrix rate that one of them sustains.
+        - `train_code`: Versions of this package that trained.
+        - `train_flops_paper`: Device seconds x measured FLOP/s of a device, as in Table 2.
+        - `train_flops_counted`: Result of `training_flops`.
+        - `train_model_flops_utilization`: Counted FLOPs / the paper's.
+
+        Empty if no token was counted.
+
+    Paper: Table 2 multiplies the time, the number of devices and the FLOP/s that one device sustains.
     """
     counts = trainer.cost.metrics()
     if not counts:
@@ -71,11 +82,12 @@ def measure_cost(trainer: Any) -> dict[str, Any]:
 
 
 def measure_devices(trainer: Any) -> dict[str, Any]:
-    """Measures the devices that a trainer computes on, in well under a second; every process calls it.
+    """Measure the devices of a trainer, in about a second at most. All processes call it.
 
     Returns:
-        `train_num_devices`; `train_device`, its name and the precision; `train_matrix_flops_per_second`, the rate of
-        one of them in it, a mean over processes.
+        - `train_num_devices`: Number of devices, one per process.
+        - `train_device`: Name and precision of this process's device.
+        - `train_matrix_flops_per_second`: FLOP/s of one device in this precision, a mean over processes.
     """
     args = trainer.args
     dtype = torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else torch.float32
@@ -93,15 +105,16 @@ def measure_devices(trainer: Any) -> dict[str, Any]:
 
 
 def measure_matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
-    """FLOP/s of a device in square matrix products (1,024 a side on a CPU, else 8,192), with the model's kernels.
+    """Measure the FLOP/s of a device in square matrix products, with the kernels of the model.
 
-    The median of up to 20 products within a quarter of a second, after one that warms up. The matrices hold normal
-    numbers, since some devices multiply zeros faster.
+    The matrices are 1,024 x 1,024 on a CPU and 8,192 x 8,192 elsewhere. Their numbers are normally distributed,
+    because some devices multiply zeros faster. The result is from the median time of up to 20 products in a quarter of
+    a second, after a first one to warm up.
 
     Paper: Table 2 multiplies by the sustained rate of one GPU.
     """
     side = 1024 if device.type == "cpu" else 8192
-    generator = torch.Generator(device).manual_seed(0)  # leaves the state of the training's alone
+    generator = torch.Generator(device).manual_seed(0)  # not the training's generator
     first, second = (torch.randn(side, side, device=device, generator=generator).to(dtype) for _ in range(2))
     seconds: list[float] = []
     while sum(seconds[1:]) < 0.25 and sum(seconds) < 1 and len(seconds) <= 20:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The built-in corpus: short English sentences of Tatoeba with their German translations, in one packaged file.
 
-The file's first lines hold its attribution and licence; `scripts/make_corpus.py` makes it and describes its format.
+The file's first lines are its attribution and license. `scripts/make_corpus.py` makes it and describes its format.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ CORPUS_FILE = Path(__file__).with_name("tatoeba_en_de.txt.xz")
 
 
 def check_direction(source_language: str | None, target_language: str | None) -> None:
-    """Raises ValueError for languages that are not those of the corpus; None is not compared."""
+    """Raise ValueError for other languages than the corpus has. None is not checked."""
     if source_language not in (None, "en") or target_language not in (None, "de"):
         raise ValueError(
             "`source_language` and `target_language` must be en and de for the built-in corpus, got "
@@ -24,13 +24,16 @@ def check_direction(source_language: str | None, target_language: str | None) ->
 
 
 def read_builtin(split: str) -> Iterator[tuple[str, list[str]]]:
-    """English sentences of a split, each once, with all their German translations.
+    """Return the English sentences of a split, each once, with all their German translations.
 
-    No sentence of "validation" or "test", in either language, occurs in another split, not even with other
-    punctuation or capitals.
+    No sentence of "validation" or "test", in either language, occurs in another split, even if case and punctuation
+    are ignored.
 
     Args:
         split: "train", "validation" or "test".
+
+    Returns:
+        An iterator over pairs of a sentence and the list of its translations.
 
     Raises:
         ValueError: There is no such split.

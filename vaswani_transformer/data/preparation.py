@@ -1,6 +1,9 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Corpora made ready to train on: tokenised once, checked, and cleaned of pairs that cannot be trained on."""
+"""Preparation of corpora for training: tokenization, checks, and removal of pairs that cannot be trained on.
+
+Shapes: N pairs.
+"""
 
 from __future__ import annotations
 
@@ -28,23 +31,23 @@ _FEATURES = datasets.Features(
 _VERSION = "1"
 _PAIRS_PER_PROCESS = 50_000
 
-# ---- tokenising ----
+# ---- tokenization ----
 
 
 def tokenize_corpus(
     dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, *, num_proc: int | None = None
 ) -> datasets.Dataset:
-    """Token ids of a corpus, made once and cached for this tokenizer's vocabulary.
+    """Tokenize a corpus, or read it from the cache of an earlier call with the same corpus and tokenizer.
 
     Args:
-        dataset: Pairs with the string columns `source` and `target`, as of `load_corpus`.
+        dataset: Pairs with the string columns `source` and `target`, for example from `load_corpus`.
         tokenizer: Encodes both sides, each with `</s>` at its end.
-        num_proc: Processes that share the work; None is as many as this one may use cores, for a large corpus. The
-            result and its cache are the same for any number.
+        num_proc: Number of processes; None means one per 50,000 pairs, at most the cores that this process may use.
+            The result and its cache do not depend on the number.
 
     Returns:
         The same rows with the columns `input_ids`, `labels` (int32 lists), `source_length` and `target_length`
-        (tokens, `</s>` included). A sentence without a visible character becomes the `</s>` of an empty one.
+        (tokens, `</s>` included). An empty sentence, or one of white space only, becomes `</s>` alone.
     """
     if num_proc is None:
         num_proc = min(available_cores(), len(dataset) // _PAIRS_PER_PROCESS)
@@ -59,12 +62,12 @@ def tokenize_corpus(
             new_fingerprint=_fingerprint(dataset, tokenizer),
             desc="Tokenizing",
         )
-    except ValueError as error:  # of closing the cache's file after it could not be written, say on a full disk
+    except ValueError as error:  # closing a cache file that could not be written, as on a full disk, hides the cause
         raise error.__context__ or error from None
 
 
 def encode_pairs(pairs: Mapping[str, list[str]], tokenizer: Any) -> dict[str, list[Any]]:
-    """Columns of token ids and their lengths for a batch of pairs."""
+    """Return the token ids of a batch of pairs and their lengths, as columns."""
     sources, targets = ([text if text.strip() else "" for text in pairs[side]] for side in ("source", "target"))
     options = {"return_attention_mask": False, "return_token_type_ids": False, "verbose": False}
     sources = tokenizer(sources, **options)["input_ids"]
@@ -78,11 +81,11 @@ def encode_pairs(pairs: Mapping[str, list[str]], tokenizer: Any) -> dict[str, li
 
 
 def _fingerprint(dataset: datasets.Dataset, tokenizer: PreTrainedTokenizerBase) -> str:
-    """Key of the cached result: the corpus and what the tokenizer does, not which object it is."""
+    """Return the cache key, from the corpus and the rules of the tokenizer. Equal tokenizers give the same key."""
     rules: Any = tokenizer
     if tokenizer.is_fast:
         rules = json.loads(tokenizer.backend_tokenizer.to_str())
-        rules.update(padding=None, truncation=None)  # left behind by the last call, and set anew by each
+        rules.update(padding=None, truncation=None)  # left by the last call; every call sets them
         rules.update(split_special_tokens=tokenizer.split_special_tokens)
     return str(Hasher.hash((_VERSION, dataset._fingerprint, rules)))
 
@@ -93,13 +96,13 @@ UNPADDED = "Tokenize without `padding`: the collator pads each batch."
 
 
 def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Source and target lengths in tokens, with `</s>`, of every row: from their columns, else counted.
+    """Return the source and target lengths of all rows in tokens, `</s>` included.
 
     Args:
-        dataset: Rows with `input_ids` and `labels`; the columns `source_length` and `target_length` save counting.
+        dataset: Rows with `input_ids` and `labels`. Columns `source_length` and `target_length` save counting.
 
     Returns:
-        Two int64 arrays of one entry a row; a row without `labels` has target length 0.
+        Two int64 arrays (N,). A row without `labels` has target length 0.
     """
     names = ["source_length", "target_length"]
     if isinstance(dataset, datasets.Dataset) and set(names) <= set(dataset.column_names):
@@ -111,22 +114,22 @@ def pair_lengths(dataset: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _rows(dataset: Any) -> Iterable[Any]:
-    """Rows of a data set, which need not end an iteration by itself."""
+    """Return the rows of a dataset, by index, because an object with `__getitem__` may iterate forever."""
     return dataset if isinstance(dataset, datasets.Dataset) else map(dataset.__getitem__, range(len(dataset)))
 
 
 def check_token_ids(dataset: Any, vocab_size: int, pad_token_id: int | None) -> None:
-    """Refuse tokenised pairs with padding or an id outside the vocabulary, before processes get their batches.
+    """Refuse tokenized pairs with padding or an id outside the vocabulary, before processes get their batches.
 
-    If one process alone met the id, it would stop and the others would wait for it forever.
+    If a single process met such an id, it would stop, and the others would wait for it forever.
 
     Args:
-        dataset: Rows with `input_ids` and, if known, `labels`; -100 is no id as a label.
+        dataset: Rows with `input_ids` and, optionally, `labels`. -100 is allowed in `labels`.
         vocab_size: Size of the model's vocabulary.
-        pad_token_id: Id of padding, which the collator adds.
+        pad_token_id: Id of padding. Only the collator may add it.
 
     Raises:
-        ValueError: Names the column and the id.
+        ValueError: There is such an id. The message names the column and the id.
     """
     names = ("input_ids", "labels")
     if isinstance(dataset, datasets.Dataset) and dataset.format["type"] != "custom":  # whole columns at once
@@ -159,17 +162,17 @@ def _wrong(ids: np.ndarray, column: str, vocab_size: int, pad_token_id: int | No
 
 @dataclass(frozen=True, kw_only=True)
 class CleaningRules:
-    """Limits on a tokenised pair; None sets no limit. Empty sentences are never kept.
+    """Limits on a tokenized pair; None means no limit. Pairs with an empty sentence are always dropped.
 
-    Lengths are tokens with `</s>`.
+    Lengths are in tokens, `</s>` included.
 
     Args:
-        max_source_tokens: Longest source sentence.
-        max_target_tokens: Longest target sentence.
-        max_length_ratio: Longer side / shorter side of a pair, at least 1.
-        max_source_tokens_per_batch: Token budget of an effective batch: a longer source fits no batch.
-        max_target_tokens_per_batch: The same for the target.
-        max_padded_tokens: Token budget of a device: a pair with more source and target tokens fits no micro-batch.
+        max_source_tokens: Largest length of a source sentence.
+        max_target_tokens: Largest length of a target sentence.
+        max_length_ratio: Largest longer side / shorter side of a pair, at least 1.
+        max_source_tokens_per_batch: Source tokens of a batch. A longer source sentence fits no batch.
+        max_target_tokens_per_batch: Target tokens of a batch. A longer target sentence fits no batch.
+        max_padded_tokens: Padded tokens of a micro-batch. A pair with more source and target tokens fits none.
     """
 
     max_source_tokens: int | None = None
@@ -182,11 +185,11 @@ class CleaningRules:
 
 @dataclass(frozen=True)
 class CleaningReport:
-    """Counts of pairs that were kept, and dropped for which reason; `str` is one readable line.
+    """Number of kept pairs, and of dropped pairs by reason; `str` gives one readable line.
 
     Args:
-        num_kept: Pairs kept.
-        dropped: Pairs dropped by reason; a pair counts under the first reason that applies, in this order.
+        num_kept: Number of kept pairs.
+        dropped: Number of dropped pairs by reason. A pair counts under the first reason that applies, in this order.
     """
 
     num_kept: int
@@ -194,7 +197,7 @@ class CleaningReport:
 
     @property
     def num_dropped(self) -> int:
-        """Pairs dropped for any reason."""
+        """Return the number of pairs dropped for any reason."""
         return sum(self.dropped.values())
 
     def __add__(self, other: CleaningReport) -> CleaningReport:
@@ -209,11 +212,15 @@ class CleaningReport:
 
 
 def clean_corpus(dataset: datasets.Dataset, rules: CleaningRules) -> tuple[datasets.Dataset, CleaningReport]:
-    """The pairs that satisfy the rules, in their order, and a report of the others.
+    """Drop the pairs that violate the rules.
 
     Args:
-        dataset: Tokenised pairs with the columns `source_length` and `target_length`, as of `tokenize_corpus`.
+        dataset: Tokenized pairs, for example from `tokenize_corpus`. Columns `source_length` and `target_length` save
+            counting.
         rules: Limits on each pair.
+
+    Returns:
+        The other pairs in their order, and the numbers of kept and dropped pairs.
 
     Raises:
         ValueError: No pair is left.
@@ -225,19 +232,22 @@ def clean_corpus(dataset: datasets.Dataset, rules: CleaningRules) -> tuple[datas
 
 
 def check_pairs(source: np.ndarray, target: np.ndarray, rules: CleaningRules) -> tuple[np.ndarray, CleaningReport]:
-    """Finds the pairs that the rules drop, (N,) bool, and counts them by reason.
+    """Find the pairs that violate the rules, and count them by reason.
 
     Args:
-        source: Tokens of each source sentence, (N,).
-        target: Tokens of each target sentence, (N,).
+        source: (N,) tokens of each source sentence.
+        target: (N,) tokens of each target sentence.
         rules: Limits on each pair.
+
+    Returns:
+        (N,) mask, True for pairs to drop, and the counts.
     """
 
     def exceeds(values: np.ndarray, limit: float | None) -> np.ndarray:
         return values > limit if limit is not None else np.zeros(len(values), dtype=bool)
 
     longer, shorter = np.maximum(source, target), np.maximum(np.minimum(source, target), 1)
-    violations = {  # in the order in which they count
+    violations = {  # a pair counts under the first
         "empty_source": source <= 1,
         "empty_target": target <= 1,
         "source_too_long": exceeds(source, rules.max_source_tokens),

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Batches by tokens from a stream of pairs: a reproducible shuffle pool for each reader, and a small, exact state."""
+"""Token-bounded batches from a stream of pairs, with reproducible shuffle pools and a small, exact state."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ Row = dict[str, np.ndarray]
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSettings:
-    """Settings by which a stream is dealt out; a state fits only the settings it was made with.
+    """Settings of a `StreamLoader`. A state can be loaded only with the settings it was saved with.
 
     Args:
-        max_source_tokens: Real source tokens, with `</s>`, of one micro-batch.
-        max_target_tokens: Real target tokens, with `</s>`, of one micro-batch.
-        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None is no bound.
-        num_processes: Processes that share the stream.
-        process_index: This one among them.
-        num_workers: Processes of each of them that read ahead; 0 reads in the process itself.
+        max_source_tokens: Largest number of real source tokens, with `</s>`, of one micro-batch.
+        max_target_tokens: Largest number of real target tokens, with `</s>`, of one micro-batch.
+        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None means no bound.
+        num_processes: Number of processes that share the stream.
+        process_index: Index of this process, from 0.
+        num_workers: Number of loader workers of each process; 0 reads in the process itself.
         seed: Seed of the order.
-        batches_per_pool: Micro-batches' worth of pairs that a reader sorts and shuffles together.
+        batches_per_pool: Size of a shuffle pool in full micro-batches.
     """
 
     max_source_tokens: int
@@ -50,40 +50,42 @@ class StreamSettings:
 
     @property
     def num_readers(self) -> int:
-        """Readers of each process: its workers, or itself."""
+        """Return the number of readers of each process: its workers, or the process itself."""
         return max(1, self.num_workers)
 
     @property
     def limits(self) -> np.ndarray:
-        """Source, target and padded tokens of one micro-batch at most, (3,)."""
+        """Return the largest numbers of source, target and padded tokens of one micro-batch, (3,)."""
         return np.array([self.max_source_tokens, self.max_target_tokens, self.max_padded_tokens or np.inf])
 
 
 class StreamLoader:
     """Endless token-bounded micro-batches of a stream, for one of several processes.
 
-    Each worker of each process is a reader and reads its part of the stream's shards; of a stream with fewer shards
-    than readers, each takes every n-th pair. So every pair is read once an epoch. A reader fills a pool with
-    consecutive pairs, sorts it by length, cuts it into micro-batches and hands them out in an order that depends on
-    the seed, the epoch, the pool and the reader alone.
+    Each worker of each process is a reader. If the number of shards is a multiple of the number of readers, each
+    reader reads its share of the shards, else every n-th pair. So every pair is read once per epoch. A reader fills a
+    pool with consecutive pairs, sorts it by length and cuts it into micro-batches. Their order depends only on the
+    seed, the epoch, the pool and the reader.
 
-    The state says for each reader where in the stream its pool starts and how many of the pool's batches were handed
-    out, whatever workers have prepared beyond them; a resume fills that pool again. The stream must yield the same
-    pairs in the same order each time: do not use `IterableDataset.shuffle`, which does not save its buffer.
+    The state holds for each reader the position in the stream where its pool starts, and the number of the pool's
+    batches that were yielded. Batches that workers have prepared ahead do not count. A resume fills the pool again.
+    So the stream must yield the same pairs in the same order each time: do not use `IterableDataset.shuffle`, which
+    does not save its buffer.
 
     Args:
-        dataset: Text columns `source` and `target`, or token ids `input_ids` and `labels`; not yet split by process.
-        collator: Makes a batch of a list of rows with `input_ids` and `labels`.
+        dataset: Stream with the text columns `source` and `target`, or with the token ids `input_ids` and `labels`.
+            It must not be split by process yet.
+        collator: Makes a batch from a list of rows with `input_ids` and `labels`.
         settings: Size of the batches, processes, workers and seed.
-        rules: What to ask of each pair; a pair that exceeds a micro-batch by itself is dropped too.
+        rules: Limits on each pair. A pair that exceeds a micro-batch by itself is dropped, too.
         tokenizer: Encodes text; a stream of token ids needs none.
-        vocab_size: What all ids must stay below; None: they are not checked.
-        bpe_dropout: Draws other subwords of each pair in each epoch; None leaves them.
+        vocab_size: Size of the model's vocabulary, to check ids; None means no check.
+        bpe_dropout: Draws new subwords of each pair in each epoch; None leaves them unchanged.
         **loader_options: Further arguments of `DataLoader`, for example `pin_memory`.
 
     Raises:
-        ValueError: While reading: an id is outside the vocabulary, a reader keeps no pair, or the state is that of
-            another reader.
+        ValueError: While reading, if an id is outside the vocabulary, if a reader keeps no pair of an epoch, or if
+            the loaded state does not fit the stream.
 
     Example:
         >>> settings = StreamSettings(max_source_tokens=25_000, max_target_tokens=25_000)
@@ -117,14 +119,14 @@ class StreamLoader:
         self._next_reader = 0
 
     def __iter__(self) -> Iterator[Any]:
-        """Goes on after the last batch handed out."""
+        """Continue after the last batch that was yielded."""
         self._source.states, self._source.first = list(self._states), self._next_reader
         loader = DataLoader(
             self._source,
             batch_size=None,
-            collate_fn=_unchanged,  # a lambda could not be sent to workers
+            collate_fn=_unchanged,  # a lambda cannot be pickled for workers
             num_workers=self.settings.num_workers,
-            generator=torch.Generator(),  # else a seed for workers is drawn from the one that makes dropout
+            generator=torch.Generator(),  # else the workers' seed comes from the generator of dropout
             **self._options,
         )
         for batch, state in loader:
@@ -134,21 +136,24 @@ class StreamLoader:
 
     @property
     def report(self) -> CleaningReport:
-        """Pairs kept and dropped in the pools handed out so far by this process, over all epochs."""
+        """Return the numbers of pairs kept and dropped in this process's pools so far, over all epochs."""
         return sum((state.report for state in self._states), CleaningReport(0, {}))
 
     def state_dict(self) -> dict[str, Any]:
-        """State for `load_state_dict` after the last batch handed out; it can be written as JSON."""
+        """Return the state after the last batch that was yielded, for `load_state_dict`. It can be written as JSON."""
         readers = [asdict(state) for state in self._states]
         return {"settings": asdict(self.settings), "next_reader": self._next_reader, "readers": readers}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next iteration go on where another loader of the same stream and settings stood.
+        """Let the next iteration continue after the last batch of another loader of the same stream and settings.
 
-        The workers become as many as that loader had, because each keeps a position of its own.
+        The number of workers is taken from the state, because each worker has its own position.
+
+        Args:
+            state: Result of the other loader's `state_dict`.
 
         Raises:
-            ValueError: If the state is that of other settings; names them.
+            ValueError: The state was saved with other settings. The message names them.
         """
         num_workers = state["settings"]["num_workers"]
         self.settings = self._source.settings = replace(self.settings, num_workers=num_workers)
@@ -157,8 +162,8 @@ class StreamLoader:
         if changed:
             wanted, got = ({name: settings.get(name) for name in changed} for settings in (own, other))
             raise ValueError(
-                f"`state` must be that of a stream dealt out with {wanted}, got one with {got}. Go on with the same "
-                "numbers of processes and accumulation steps, budgets and seed."
+                f"`state` must be that of a stream with {wanted}, got one with {got}. Resume with the same numbers of "
+                "processes and accumulation steps, token budgets and seed."
             )
         self._states = [_ReaderState(**reader) for reader in state["readers"]]
         self._next_reader = state["next_reader"]
@@ -169,7 +174,7 @@ def _unchanged(item: Any) -> Any:
 
 
 def _kinds(position: Mapping[str, Any]) -> list[str]:
-    """Return the kinds of iterables, from the outermost, that a stream's state is of."""
+    """Return the types of the nested iterables in a stream's state, from the outermost."""
     inside = position.get("examples_iterable")
     if inside is None:
         return []
@@ -178,15 +183,15 @@ def _kinds(position: Mapping[str, Any]) -> list[str]:
 
 @dataclass(frozen=True)
 class _ReaderState:
-    """Place of a reader in a stream.
+    """Position of a reader in a stream.
 
     Attributes:
-        epoch: Pass over the stream.
-        pool: Number of the pool in its epoch.
-        position: State of the stream where the pool starts; None is the start of the epoch.
-        num_given: Batches of the pool that are handed out.
-        num_kept: Pairs kept up to the end of the pool, over all epochs.
-        dropped: Pairs dropped, by reason.
+        epoch: Number of the pass over the stream, from 0.
+        pool: Number of the pool in its epoch, from 0.
+        position: State of the stream where the pool starts; None means the start of the epoch.
+        num_given: Number of the pool's batches that were yielded.
+        num_kept: Number of pairs kept up to the end of the pool, over all epochs.
+        dropped: Number of pairs dropped up to the end of the pool, by reason.
     """
 
     epoch: int = 0
@@ -203,7 +208,7 @@ class _ReaderState:
 
 @dataclass(eq=False)
 class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
-    """Batches of one reader, each with the reader's state after it; a worker's number says which reader it is."""
+    """Batches of one reader, each with the reader's state after it. The worker's id selects the reader."""
 
     dataset: datasets.IterableDataset
     collator: Callable[[list[Row]], Any]
@@ -213,7 +218,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     vocab_size: int | None
     bpe_dropout: BpeDropout | None
     states: list[_ReaderState] = field(default_factory=list)
-    first: int = 0  # the reader whose turn it is, which worker 0 becomes
+    first: int = 0  # the next reader to yield a batch; it becomes worker 0
 
     def __iter__(self) -> Iterator[tuple[Any, _ReaderState]]:
         worker = get_worker_info()
@@ -234,12 +239,12 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     def _read_epoch(
         self, part: datasets.IterableDataset, reader: int, state: _ReaderState
     ) -> Generator[tuple[Any, _ReaderState], None, _ReaderState]:
-        """The batches of an epoch that are not handed out yet; returns the state in which the next one begins."""
+        """Yield the remaining batches of an epoch, each with the state after it. Return the next epoch's state."""
         part.set_epoch(state.epoch)
         if state.position is not None and _kinds(state.position) != _kinds(part.state_dict()):
             raise ValueError(
-                "`state` must be that of the same reader, got another's: 0.2.0 read JSON lines in another way. Resume "
-                "with the version that began the training, or begin again."
+                "`state` must be that of the same stream, got one that is read differently: 0.2.0 read JSON lines in "
+                "another way. Resume with the version that started the training, or start again."
             )
         part.load_state_dict(state.position)
         reads = part.iter(batch_size=_ROWS_PER_READ)
@@ -248,7 +253,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
             if pool is None:
                 return replace(state, epoch=state.epoch + 1, pool=0, position=None)
             rows, report = pool
-            if state.num_given == 0:  # else the state comes from a pool that is counted
+            if state.num_given == 0:  # else the state already counts this pool
                 total = state.report + report
                 state = replace(state, num_kept=total.num_kept, dropped=total.dropped)
             batches = self._cut(rows, np.random.default_rng([self.settings.seed, state.epoch, state.pool, reader]))
@@ -259,7 +264,7 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
     def _fill(
         self, reads: Iterator[Mapping[str, list[Any]]], state: _ReaderState, reader: int
     ) -> tuple[list[Row], CleaningReport] | None:
-        """Pairs of the next pool, and the count of kept and dropped ones; None at the end of the epoch."""
+        """Return the pairs of the next pool and the numbers of kept and dropped ones, or None at the epoch's end."""
         pool: list[Row] = []
         report, num_tokens, has_read = CleaningReport(0, {}), np.zeros(2, dtype=np.int64), False
         full = self.settings.batches_per_pool * self.settings.limits
@@ -284,14 +289,14 @@ class _Reader(IterableDataset[tuple[Any, _ReaderState]]):
         return (pool, report) if has_read else None
 
     def _redraw(self, row: Row, state: _ReaderState, reader: int, place: int) -> Row:
-        """The row in other subwords, if they fit a batch."""
+        """Return the row with newly drawn subwords, or unchanged if they do not fit a micro-batch."""
         assert self.bpe_dropout is not None
         drawn = self.bpe_dropout(row, state.epoch, reader, state.pool, place)
         source, target = len(drawn["input_ids"]), len(drawn["labels"])
         return drawn if (np.array([source, target, source + target]) <= self.settings.limits).all() else row
 
     def _cut(self, rows: list[Row], rng: np.random.Generator) -> list[list[int]]:
-        """Micro-batches of a pool as row numbers, in the order in which they are handed out."""
+        """Cut a pool into micro-batches: lists of row numbers, in the order in which they are yielded."""
         if not rows:
             return []
         lengths = np.stack(pair_lengths(rows), axis=1)

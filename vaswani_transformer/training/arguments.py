@@ -16,28 +16,31 @@ logger = logging.get_logger(__name__)
 
 
 def _as_in_recipe(name: str) -> Any:
-    """Field with the default and the help text of a recipe's field."""
+    """Return a field with the default and the help text of the recipe's field of this name."""
     known = Recipe.__dataclass_fields__[name]
     return field(default=known.default, metadata={"help": known.metadata["help"]})
 
 
 @dataclass
 class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
-    """`Seq2SeqTrainingArguments` whose defaults are the paper's, with batches counted in tokens.
+    """`Seq2SeqTrainingArguments` with the paper's defaults, and with batches counted in tokens.
 
-    Every argument of transformers still works, except those that `warn_of_no_effect` names. Each field carries its
-    help text in `metadata["help"]`. A batch is that of one update, over all devices and accumulation steps.
+    Every argument of transformers still works, except those that `warn_of_no_effect` names. Each field has its help
+    text in `metadata["help"]`. A batch is the effective batch of one update, over all devices and accumulation steps.
 
-    `max_padded_tokens_per_device` bounds what one device holds at a time, source and target side together:
-    `gradient_accumulation_steps` is raised until every micro-batch fits. It bounds memory and does not change what is
-    trained, except on a stream, whose batches are cut to each device's share. None means what fits the free memory of
-    CUDA devices, no bound on a stream there, and 4,096 on CPUs, where small micro-batches pad little and save memory
-    at no cost of speed.
+    `max_padded_tokens_per_device` bounds the padded tokens of a micro-batch, source and target together.
+    `gradient_accumulation_steps` is raised until every micro-batch fits. So it bounds memory and leaves the effective
+    batches unchanged. Only on a stream they change, because each process cuts its own micro-batches. None means:
 
-    Paper: section 5.
+    - on CUDA devices, for this package's models, as many tokens as fit into the free memory, but no bound on a stream;
+    - on CPUs, 4,096 tokens (more if a pair is longer): small micro-batches pad little and save memory at no cost of
+      speed;
+    - elsewhere, no bound.
 
     Raises:
-        ValueError: If `warmup_steps` is 0 or less.
+        ValueError: `warmup_steps` is 0 or less, but the paper's schedule or peak learning rate needs a warm-up.
+
+    Paper: section 5.
     """
 
     output_dir: str = field(default="trainer_output", metadata={"help": "Folder of the run."})
@@ -76,7 +79,7 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
     )
 
     def __post_init__(self) -> None:
-        """Checks the warm-up, then lets transformers derive the rest."""
+        """Check the warm-up and set `greater_is_better`, then let transformers derive the rest."""
         self.get_warmup_steps(num_training_steps=1)
         if self.greater_is_better is None and (self.metric_for_best_model or "").endswith(("nll", "perplexity")):
             self.greater_is_better = False
@@ -99,15 +102,15 @@ class VaswaniTransformerTrainingArguments(Seq2SeqTrainingArguments):
 
 
 def warn_of_no_effect(args: VaswaniTransformerTrainingArguments, *, is_batched_by_tokens: bool) -> None:
-    """Warns of each argument that is set and has no effect here, and unsets those that would disturb an evaluation."""
+    """Warn of each argument that is set without effect, and reset those that would break an evaluation."""
     reasons = {"dataloader_drop_last": "no pair is dropped", "dataloader_in_order": "results keep the data's order"}
     reasons["eval_do_concat_batches"] = reasons["dataloader_in_order"]
     if is_batched_by_tokens:
         reasons["per_device_train_batch_size"] = "tokens bound a batch. Set `max_source_tokens_per_batch` and the like"
-        reasons["auto_find_batch_size"] = "an error names a smaller batch"
+        reasons["auto_find_batch_size"] = "if memory runs out, an error suggests a smaller batch"
         reasons["train_sampling_strategy"] = "batches are of similar lengths and in random order"
     if args.lr_scheduler_type == "inverse_sqrt":
-        reasons["lr_scheduler_kwargs"] = "`learning_rate` and `warmup_steps` are all that the paper's schedule has"
+        reasons["lr_scheduler_kwargs"] = "the paper's schedule uses only `learning_rate` and `warmup_steps`"
     for name, reason in reasons.items():
         value, default = (getattr(each, name, None) for each in (args, Seq2SeqTrainingArguments))
         if (value or value is False) and value != default and args.process_index == 0:

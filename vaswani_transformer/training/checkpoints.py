@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Resumable checkpoints on disk: written aside and renamed, compared with their manifest, rotated."""
+"""Resumable checkpoints on disk: staged and renamed, checked against their manifest, rotated."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ logger = logging.get_logger(__name__)
 
 
 def list_checkpoints(output_dir: str | Path) -> list[Path]:
-    """Resumable checkpoints (`checkpoint-<step>`) of a run, damaged or not, oldest first."""
+    """Return the resumable checkpoints (`checkpoint-<step>`) of a run, damaged or not, oldest first."""
     paths = [path for path in Path(output_dir).glob("checkpoint-*") if path.is_dir()]
     return sorted((path for path in paths if path.name.partition("-")[2].isdecimal()), key=checkpoint_step)
 
 
 def checkpoint_step(checkpoint: Path) -> int:
-    """Number of the last update before a checkpoint, from its name."""
+    """Return the number of the last update in a checkpoint, from its name."""
     return int(checkpoint.name.removeprefix("checkpoint-"))
 
 
 def find_checkpoint(output_dir: str | Path) -> Path:
-    """Newest undamaged checkpoint of a run; warns of damaged ones that are newer.
+    """Return the newest undamaged checkpoint of a run, and warn of damaged ones that are newer.
 
     Raises:
-        FileNotFoundError: If there is none.
+        FileNotFoundError: There is none.
     """
     for checkpoint in reversed(list_checkpoints(output_dir)):
         if not (faults := _faults(checkpoint)):
             return checkpoint
-        logger.warning(f"`{checkpoint}` must be a complete checkpoint, got {', '.join(faults)}. It is passed over.")
+        logger.warning(f"`{checkpoint}` must be a complete checkpoint, got {', '.join(faults)}. It is skipped.")
     raise FileNotFoundError(
         f"`output_dir` must hold a complete checkpoint to resume from, got {output_dir} without an undamaged one. "
         "Start again with --overwrite."
@@ -48,7 +48,7 @@ def find_checkpoint(output_dir: str | Path) -> Path:
 
 
 def take_up_checkpoint(args: VaswaniTransformerTrainingArguments) -> Path:
-    """`find_checkpoint` for all processes, after the main one has cleared up what the lost run was saving."""
+    """Return `find_checkpoint` in all processes, after the main one has called `clear_staging`."""
     with args.main_process_first(local=False, desc="looking for checkpoints"):
         if args.process_index == 0:
             clear_staging(args.output_dir)
@@ -56,9 +56,9 @@ def take_up_checkpoint(args: VaswaniTransformerTrainingArguments) -> Path:
 
 
 def best_checkpoint(checkpoint: Path) -> str | None:
-    """The best checkpoint that the state in another one names, as it lies beside that one; None if deleted.
+    """Return the best checkpoint that the state of a checkpoint names, or None if it was deleted.
 
-    Only its name is taken from the file, as a run may have been moved.
+    It is looked up by its name in the same folder, because the folder of the run may have moved.
     """
     saved = read_json(checkpoint / STATE_FILE).get("best_model_checkpoint")
     best = saved and checkpoint.parent / Path(saved).name
@@ -66,7 +66,7 @@ def best_checkpoint(checkpoint: Path) -> str | None:
 
 
 def _faults(checkpoint: Path) -> list[str]:
-    """Lists what is missing in a checkpoint or not as it was saved."""
+    """Return a description of each file of a checkpoint that is missing or has changed."""
     if not (checkpoint / MANIFEST_FILE).exists():  # saved by transformers' own trainer, which writes the state last
         return [] if (checkpoint / STATE_FILE).is_file() else [f"no {STATE_FILE}"]
     try:
@@ -79,7 +79,7 @@ def _faults(checkpoint: Path) -> list[str]:
 
 
 def _fingerprint(path: Path) -> dict[str, int | str] | None:
-    """Size and SHA-256 of a file; None if there is none."""
+    """Return size and SHA-256 of a file, or None if there is no file."""
     if not path.is_file():
         return None
     with path.open("rb") as file:
@@ -90,10 +90,10 @@ def _fingerprint(path: Path) -> dict[str, int | str] | None:
 
 
 def publish_checkpoint(staged: Path, output_dir: Path) -> None:
-    """Moves a completely written checkpoint into the run's folder, with a manifest of its files.
+    """Write the manifest of a staged checkpoint, and move the checkpoint into the run's folder.
 
-    At any moment the run has it or the one that it replaces, after a power cut, too. Older ones may be deleted when
-    this returns.
+    At every moment, even after a power cut, the run or its staging folder holds the new checkpoint or the one that it
+    replaces. `clear_staging` restores it. Older checkpoints may be deleted once this returns.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(staged / MANIFEST_FILE, {path.relative_to(staged).as_posix(): _fingerprint(path) for path in files})
@@ -107,7 +107,7 @@ def publish_checkpoint(staged: Path, output_dir: Path) -> None:
 
 
 def clear_staging(output_dir: str | Path) -> None:
-    """Deletes what a failed or killed save left; a checkpoint that lacked only its place gets it."""
+    """Delete the leftovers of a failed or killed save, after moving a complete checkpoint to a run that lacks it."""
     staging = Path(output_dir) / STAGING_FOLDER
     for staged in list_checkpoints(staging):
         if (staged / MANIFEST_FILE).is_file() and not (staging.parent / staged.name).exists():
@@ -116,9 +116,9 @@ def clear_staging(output_dir: str | Path) -> None:
 
 
 def rotate_checkpoints(newest: Path, limit: int | None, best: str | Path | None = None) -> None:
-    """Deletes a run's oldest checkpoints until `limit` are left, None or 0 for all.
+    """Delete a run's oldest checkpoints until `limit` are left; None or 0 keeps all.
 
-    Never the newest, which is just published, whatever its number, nor the best.
+    The newest checkpoint, which was just published, and the best one are always kept, whatever their numbers.
     """
     if not limit or limit < 0:
         return
