@@ -223,6 +223,9 @@ class Engine:
 
     def compute(self, batches: list[list[list[int]]]) -> Iterator[list[list[Hypothesis]]]:
         """Yield, for each batch, the hypotheses of each row. CTranslate2 computes several batches in parallel."""
+        if len(batches) == 1:
+            yield self.translate_batch(batches[0])
+            return
         with ThreadPoolExecutor(self._search.engine.num_translators) as threads:
             yield from threads.map(self.translate_batch, batches)
 
