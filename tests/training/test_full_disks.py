@@ -23,7 +23,8 @@ def refusal(status, errors):
 def check_cause(status, errors):
     """Fails unless a command failed and said that the disk is full, in the words of the library that wrote."""
     assert status != 0
-    assert re.search(r"No space left|os error 28|file write failed|unexpected pos", errors), errors[-3000:]
+    words = "No space left|Not enough disk space|os error 28|file write failed|unexpected pos"
+    assert re.search(words, errors), errors[-3000:]
 
 
 def test_command_on_disks_of_any_size_says_why_it_failed_and_ends_the_same_with_room(

@@ -71,6 +71,15 @@ def test_recipe_survives_saving_and_loading(tmp_path):
     assert Recipe.load(tmp_path) == recipe
 
 
+def test_a_loaded_recipe_is_saved_as_the_same_text(tmp_path):
+    """A resumed run saves it again; so do the generation configs that it goes into."""
+    recipe = get_recipe("small", learning_rate=1, length_penalty=1, dropout=0)
+    recipe.save(tmp_path)
+    text = (tmp_path / "recipe.json").read_text(encoding="utf-8")
+    Recipe.load(tmp_path).save(tmp_path)
+    assert (tmp_path / "recipe.json").read_text(encoding="utf-8") == text
+
+
 def test_recipe_of_0_1_0_is_read_with_a_warning_of_each_old_name(tmp_path, caplog):
     transformers.utils.logging.warning_once.cache_clear()  # another test may have been warned
     recipe = get_recipe("multi30k-tiny")

@@ -286,9 +286,12 @@ class Recipe:
     )
 
     def __post_init__(self) -> None:
-        """Check the type and range of every value."""
+        """Check the type and range of every value. Whole numbers become floats where the field's type is float."""
         for name in self.__dataclass_fields__:
-            check_value(name, getattr(self, name))
+            value = getattr(self, name)
+            check_value(name, value)
+            if type(value) is int and field_types()[name][0] is float:
+                object.__setattr__(self, name, float(value))
 
     @property
     def decides_by_validation(self) -> bool:
