@@ -50,6 +50,7 @@ def load_for_inference(
     Raises:
         FileNotFoundError: There is no such folder.
         OSError: The model lacks a file.
+        ImportError: The engine is "ctranslate2", and CTranslate2 is not installed.
         ValueError: The model is an adapter or of another architecture, its tensors do not match its config, its
             vocabulary lacks entries of the tokenizer, the engine is unknown, or the device does not exist or does not
             fit `int8` or `bf16`.
