@@ -440,9 +440,9 @@ def _add_train(parser: argparse.ArgumentParser, show_all: bool) -> None:
     add(
         "--minutes",
         type=float,
-        help="train for about so long, instead of --max-steps: the first updates are timed to find how many fit",
+        help="duration of the training instead of --max-steps: the first updates are timed to find how many fit",
     )
-    add("--resume", action="store_true", help="resume from the newest checkpoint of the output folder, or start")
+    add("--resume", action="store_true", help="resume from the output folder's newest checkpoint, or start a new run")
     add("--bf16", action="store_true", help="compute in bfloat16; weights and optimizer stay in fp32")
     add("--overwrite", action="store_true", help=_help("first delete the run in the output folder", show_all))
     add("--use-cpu", action="store_true", help=_help("train on the CPU although there is a GPU", show_all))

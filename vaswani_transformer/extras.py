@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Errors that say how to go on: which extra brings a missing package, and what replaces a name that is gone."""
+"""Errors with advice: which extra installs a missing package, and what replaces a removed name."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 @contextlib.contextmanager
 def requiring(extra: str, purpose: str) -> Iterator[None]:
-    """Says how to install a package that an import in the block does not find.
+    """Name the extra to install if an import in the block does not find a package.
 
     Args:
-        extra: Name of the extra that brings it.
-        purpose: What it is needed for, as the message says it.
+        extra: Name of the extra that installs the package.
+        purpose: End of the message's "must be installed ...", for example "to train".
 
     Raises:
         ImportError: The package is missing.
@@ -34,12 +34,12 @@ def requiring(extra: str, purpose: str) -> Iterator[None]:
 
 
 def gone(module: str, names: str, advice: str) -> Callable[[str], Any]:
-    """Make the `__getattr__` of a module for names of 0.2.0 that it has no more.
+    """Return a `__getattr__` for a module that refuses names which 0.3.0 has removed from the module.
 
     Args:
         module: `__name__` of the module.
-        names: The names, separated by spaces.
-        advice: A sentence that says what to do instead.
+        names: The removed names, separated by spaces.
+        advice: Sentence that says what to do instead.
     """
 
     def fail(name: str) -> Any:

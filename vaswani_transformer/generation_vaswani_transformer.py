@@ -41,7 +41,7 @@ logger = logging.get_logger(__name__)
 
 @contextlib.contextmanager
 def without_cudnn_attention(device: torch.device) -> Iterator[None]:
-    """Disable cuDNN's attention within the context: on a GPU it plans each new shape for 0.4 s or more."""
+    """Disable cuDNN's attention within the context, because on a GPU it needs 0.4 s or more for each new shape."""
     was_enabled = device.type != "cpu" and torch.backends.cuda.cudnn_sdp_enabled()
     if was_enabled:
         torch.backends.cuda.enable_cudnn_sdp(False)
@@ -53,7 +53,10 @@ def without_cudnn_attention(device: torch.device) -> Iterator[None]:
 
 
 class SourceLengthCriteria(StoppingCriteria):
-    """Ends each sentence at its own limit (B,) of tokens after the prompt, which is `<s>` and a forced prefix."""
+    """Stopping criterion with a limit for each sentence (B,), in tokens after the prompt.
+
+    The prompt is `<s>`, followed by a forced prefix if there is one.
+    """
 
     def __init__(self, limits: torch.Tensor, prompt_length: int) -> None:
         self.limits = limits
@@ -66,7 +69,7 @@ class SourceLengthCriteria(StoppingCriteria):
 
 
 class CheckedScores(LogitsProcessor):
-    """Raises an error if a model returns NaN scores."""
+    """Logits processor that raises ValueError if a score is NaN, and changes nothing."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the (rows, V) scores, unchanged."""
@@ -75,14 +78,14 @@ class CheckedScores(LogitsProcessor):
 
 
 class ExactLogits(LogitsProcessor):
-    """Replaces the scores by the unrounded logits of the last forward pass in this thread."""
+    """Logits processor that replaces the scores by the unrounded logits of this thread's last forward pass."""
 
     def __init__(self, normalize: torch.nn.Module | None) -> None:
         self.normalize = normalize or torch.nn.Identity()
         self._kept = threading.local()
 
     def record(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        """Keep the (rows, V) logits of the last position; a forward hook."""
+        """Keep the (rows, V) logits of the last position. This is a forward hook."""
         self._kept.logits = output.logits[:, -1]
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:

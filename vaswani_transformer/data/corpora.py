@@ -107,9 +107,9 @@ def stream_corpus(
     """Return sentence pairs as a stream with the string columns `source` and `target`, without storing them.
 
     The arguments are those of `load_corpus`, and so are the errors. Files of pairs must be JSON lines or Parquet. Text
-    files have shards of 50,000 lines, and Parquet files have their row groups as shards. JSON lines and compressed
-    text files are one shard. Processes and workers read different shards, and a resume skips earlier shards. Only
-    "builtin" is stored in the cache.
+    files have shards of up to 50,000 lines, and the shards of Parquet files are their row groups. JSON lines and
+    compressed text files are one shard. A resume skips earlier shards. `StreamLoader` says how processes and workers
+    share them. Only "builtin" is stored in the cache.
 
     Example:
         >>> stream = stream_corpus(dataset="wmt/wmt14", dataset_config="de-en", source_language="en",

@@ -45,11 +45,12 @@ def load_for_inference(
         device: For example "cpu" or "cuda:1"; None for a GPU if there is one, or for the CPU with `int8`.
         int8: Whether to round the weights to int8, for faster translations on a CPU.
         bf16: Whether to compute in bfloat16, on a GPU.
-        engine: "torch", or "ctranslate2" for a `Translator` in the place of the model.
+        engine: "torch", or "ctranslate2" to return a `Translator` instead of the model.
 
     Raises:
         FileNotFoundError: There is no such folder.
         OSError: The model lacks a file.
+        ImportError: The engine is "ctranslate2", and CTranslate2 is not installed.
         ValueError: The model is an adapter or of another architecture, its tensors do not match its config, its
             vocabulary lacks entries of the tokenizer, the engine is unknown, or the device does not exist or does not
             fit `int8` or `bf16`.
@@ -104,7 +105,7 @@ def is_translator(model: Any) -> bool:
 
 
 def precision_of(model: Any) -> dict[str, str]:
-    """Return the entries of results that say how a model computes, where it is not fp32 by torch."""
+    """Return engine and precision of a model as entries of results, without those that are torch or fp32."""
     if is_translator(model):
         is_fp32 = model.compute_type == "float32"
         return {"engine": "ctranslate2"} | ({} if is_fp32 else {"precision": model.compute_type})

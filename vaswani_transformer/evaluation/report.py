@@ -106,8 +106,8 @@ def evaluate_to_files(
 ) -> tuple[dict[str, Any], Path | None]:
     """Evaluate a saved model, and write the results and optionally the translations.
 
-    The results go into test_results.json in the model's folder, or into test_results_NAME.json if the former is for
-    another test set. For a model on the Hub, no results are written.
+    The results go into test_results.json in the model's folder, or into test_results_NAME.json if that file holds the
+    results of another test set. For a model on the Hub, no results are written.
 
     Args:
         model: Folder of a model, or its id on the Hub.
@@ -116,7 +116,7 @@ def evaluate_to_files(
         device: Device of the model; None for a GPU if there is one.
         int8: Whether to round the weights to int8. Results record it as `test_precision`.
         bf16: Whether to compute in bfloat16, on a GPU. Results record it as `test_precision`.
-        engine: "torch" or "ctranslate2". Results record the latter as `test_engine`.
+        engine: "torch" or "ctranslate2". Results record "ctranslate2" as `test_engine`.
         **options: Arguments of `evaluate_model`, for example max_tokens_per_batch, progress or num_beams.
 
     Returns:

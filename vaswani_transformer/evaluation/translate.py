@@ -107,7 +107,7 @@ def translate_n_best(
     without a score. The other arguments are those of `translate`.
 
     Args:
-        model: Model of this package, in eval mode, or a `Translator`, whose hypotheses have no words.
+        model: Model of this package, in eval mode, or a `Translator`. Hypotheses of a `Translator` have no words.
         num_best: Hypotheses per sentence, at most the number of beams. With `do_sample`, any number.
 
     Raises:

@@ -67,6 +67,7 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
             smaller.
 
     Raises:
+        ImportError: CTranslate2 is not installed.
         ValueError: The quantization is unknown, the output folder is not empty, the model is incomplete or not of this
             package, its `d_k` differs from its `d_v`, or its search has settings that CTranslate2 cannot follow.
 

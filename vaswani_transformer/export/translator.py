@@ -62,6 +62,7 @@ class Translator:
             always in int8. For single texts in float32, use all threads.
 
     Raises:
+        ImportError: CTranslate2 is not installed.
         ValueError: The model or export is not of this package, its search has settings that CTranslate2 cannot follow,
             or this machine does not support the device or format.
 

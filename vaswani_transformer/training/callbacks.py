@@ -152,7 +152,7 @@ class CostCallback(TrainerCallback, ExportableState):
         self._unsettled = self._unsettled.to(tokens.device, non_blocking=True) + tokens
 
     def fetch(self) -> None:
-        """Start to copy the counts to the host, so that `settle` needs no sync of its own after another one."""
+        """Start copying the counts to the host. After the next sync, `settle` needs no sync of its own."""
         if self._unsettled is not None:
             self._unsettled = self._unsettled.to("cpu", non_blocking=True)
 

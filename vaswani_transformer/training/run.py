@@ -461,7 +461,7 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
 
 
 def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
-    """Rename the test results of the model before a resume, and delete its curves."""
+    """Rename the test results of an earlier model of the run, from before a resume, and delete its curves."""
     results = output_dir / TRAIN_RESULTS_FILE
     if not results.is_file() or (earlier := read_json(results).get("train_steps", num_steps)) == num_steps:
         return

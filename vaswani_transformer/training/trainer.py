@@ -194,7 +194,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     # ---- data of an update ----
 
     def get_train_dataloader(self) -> DataLoader[Any] | StreamLoader:  # type: ignore[override]  # it is iterated
-        """Return a loader of token-bounded micro-batches; of sentences for an unknown dataset without length."""
+        """Return a loader of token-bounded micro-batches. Other datasets without length are batched by sentences."""
         if isinstance(self.train_dataset, datasets.IterableDataset):
             self._train_loader = load_stream(
                 self.train_dataset,
@@ -223,7 +223,11 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         return load_batches(dataset, self.train_batches, collator, self.args, self.accelerator)
 
     def stream_report(self) -> CleaningReport | None:
-        """Return the pairs of a stream kept and dropped so far, over all epochs. Every process calls it."""
+        """Count the pairs of a stream that were kept and dropped so far, over all epochs. Every process calls it.
+
+        Returns:
+            The counts of all processes; None if there is no stream.
+        """
         if self._train_loader is None:
             return None
         report = self._train_loader.report
