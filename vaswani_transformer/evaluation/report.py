@@ -171,7 +171,7 @@ def evaluate_model(
 ) -> tuple[dict[str, Any], list[str]]:
     """Translate a test set, score the translations and return both.
 
-    The other arguments are those of `translate`.
+    `max_tokens_per_batch` and `progress` are those of `translate`; the others are arguments of `model.generate`.
 
     Args:
         test_set: Source sentences and their references.
@@ -189,11 +189,11 @@ def evaluate_model(
 
     language = getattr(model.config, "target_language", None)
     make_sacrebleu(language)  # raises if its tokenizer is missing, before the long translation
+    config = decoding_config(model, **generate_kwargs)
     start = time.perf_counter()
     options: Any = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress, "total": len(test_set.sources)}
     translations = list(translate(model, tokenizer, test_set.sources, **options, **generate_kwargs))
     seconds = time.perf_counter() - start
-    config = decoding_config(model, **generate_kwargs)
     decoding = {name: getattr(config, name, None) for name in DECODING}
     if decoding["max_new_tokens_over_source"] is None:  # another setting limits the translations
         limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}
