@@ -128,10 +128,7 @@ OPTIONS_RUN_ELSEWHERE = {
         "cli/test_cli_training.py::test_run_by_a_file_of_ones_own_is_repeated_by_its_recipe",
         '"run/recipe.json"',
     ),
-    **dict.fromkeys(
-        ("--minutes 30", "--recipe small --minutes 30"),
-        ("training/test_first_minutes.py::test_minutes_become_updates_that_a_resume_keeps", "--minutes"),
-    ),
+    "--minutes 30": ("training/test_first_minutes.py::test_minutes_become_updates_that_a_resume_keeps", "--minutes"),
     "--name": (
         "cli/test_cli_evaluation.py::test_another_name_keeps_the_results_of_another_search",
         '"--name"',
