@@ -74,6 +74,9 @@ def load_corpus(
     files = {"source_file": source_file, "target_file": target_file, "pairs_file": pairs_file}
     languages = (source_language, target_language)
     origin = find_origin(files, dataset, languages)
+    has_configs = isinstance(origin, str) and origin != BUILTIN and not _is_saved_to_disk(origin)
+    if dataset_config is not None and not has_configs:
+        raise ValueError(f"`dataset_config` must be left out for {origin}, which has no configurations.")
     if origin == BUILTIN:
         builtin.check_direction(*languages)
         return _store(_read_builtin, [builtin.CORPUS_FILE], cache_dir, split=split)
@@ -121,7 +124,11 @@ def stream_corpus(
     if isinstance(origin, str):
         if origin == BUILTIN or _is_saved_to_disk(origin):
             stored = load_corpus(
-                dataset=origin, split=split, source_language=source_language, target_language=target_language
+                dataset=origin,
+                dataset_config=dataset_config,
+                split=split,
+                source_language=source_language,
+                target_language=target_language,
             )
             return stored.to_iterable_dataset(num_shards=min(_SHARDS_OF_STORED, len(stored)))
         return _pick(datasets.load_dataset(origin, dataset_config, split=split, streaming=True), languages, origin)

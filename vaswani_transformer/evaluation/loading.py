@@ -61,6 +61,10 @@ def load_for_inference(
     if engine not in ENGINES:
         raise ValueError(f"`engine` must be torch or ctranslate2, got {engine!r}.")
     device = device or ("cuda" if torch.cuda.is_available() and not int8 else "cpu")
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError) as error:
+        raise ValueError(f"`device` must be a device of this machine, got {device} ({error}).") from error
     if bf16 and torch.device(device).type == "cpu":
         raise ValueError(f"`device` must be a GPU for `bf16`, got {device}. Drop one of them.")
     if engine == "ctranslate2":
@@ -93,10 +97,7 @@ def load_for_inference(
         raise ValueError(f"`device` must be cpu for `int8`, got {device}. Drop one of them.")
     if int8:
         to_int8(model.float())
-    try:
-        return model.to(device, torch.bfloat16 if bf16 else None), tokenizer
-    except (AssertionError, RuntimeError) as error:
-        raise ValueError(f"`device` must be a device of this machine, got {device} ({error}).") from error
+    return model.to(device, torch.bfloat16 if bf16 else None), tokenizer
 
 
 def is_translator(model: Any) -> bool:
