@@ -102,7 +102,8 @@ def train(
     output_dir = Path(output_dir)
     with locking(output_dir) if is_main else contextlib.nullcontext():
         check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
-        can_resume = resume and _has_model_or_checkpoint(output_dir)
+        has_model = (output_dir / WEIGHTS_FILE).is_file()
+        can_resume = resume and (has_model or bool(list_checkpoints(output_dir)))
         results = _finished_results(recipe, output_dir) if can_resume else None
         if results is not None:
             logger.info(f"All {recipe.max_steps:,} updates are done, and {output_dir} has the model.")
@@ -357,11 +358,6 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
             "another one to start a run."
         )
     _check_same_recipe(Recipe.load(output_dir), recipe)
-
-
-def _has_model_or_checkpoint(output_dir: Path) -> bool:
-    """Return True if a run in this folder got as far as its first checkpoint."""
-    return (output_dir / WEIGHTS_FILE).is_file() or bool(list_checkpoints(output_dir))
 
 
 def _finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:
