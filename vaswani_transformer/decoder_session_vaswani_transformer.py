@@ -245,10 +245,6 @@ class DecoderSession:
         self._widths = model.config.d_k, model.config.d_v
         # Concatenated keys and values of each layer: source (A * H, S, 2K) and target (A * H, capacity * N, 2K)
         self._cross = [self._by_head(layer.cross_kv(rows), source_length) for layer in self._projections.layers]
-        if encoder_mask is not None and model.config._attn_implementation == "sdpa":
-            is_empty = (encoder_mask == 0).all(dim=1).repeat_interleave(self._heads)
-            for both in self._cross:  # like torch's sdpa, which gives zeros if all keys are masked
-                both[..., self._widths[0] :].masked_fill_(is_empty.view(-1, 1, 1), 0.0)
         self._own = [both[:, :0] for both in self._cross]
         self._cross_mask = None if encoder_mask is None else _added(encoder_mask != 0, rows.dtype).unsqueeze(1)
         self._log_probs: torch.Tensor | None = None
