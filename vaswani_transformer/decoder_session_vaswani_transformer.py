@@ -166,8 +166,9 @@ class LayerProjections:
 class DecoderProjections:
     """All projections of a decoding step, kept between searches.
 
-    They are rebuilt when a weight moves or changes. A write through `.data` is noticed only if it changes one of about
-    64 sampled numbers of a weight. After a smaller write, call `model.eval()`, which drops the projections.
+    They are rebuilt when a weight moves or changes. A write through `.data`, or by a fused optimizer, is noticed only
+    if it changes one of about 64 sampled numbers of a weight. After a smaller write, call `model.eval()`, which drops
+    the projections.
     """
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()

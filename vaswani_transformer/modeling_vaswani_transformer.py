@@ -743,7 +743,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         return trained
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
-        """Move or cast as torch does, and drop the search's copies of weights."""
+        """Move or cast as torch does. Drop the search's copies of weights, which hold memory of the old device."""
         DecoderProjections.drop(self)
         moved: Self = super()._apply(*args, **kwargs)
         return moved
@@ -822,8 +822,6 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         for old_name in ("smoothing", "label_smoothing"):
             if old_name in kwargs:
                 raise TypeError(f"`{old_name}` must be passed as `label_smoothing_factor`.")
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            DecoderProjections.drop(self)  # fused optimizers change weights without counting it in `_version`
         if labels is not None:
             labels, use_cache = labels.long(), bool(use_cache)
             if decoder_input_ids is None and decoder_inputs_embeds is None:
