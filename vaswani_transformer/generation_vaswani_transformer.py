@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from transformers import GenerationMixin, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
-from transformers.generation.logits_process import ForcedEOSTokenLogitsProcessor
 from transformers.generation.utils import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput
 from transformers.utils import logging
 
@@ -30,7 +29,6 @@ from .search_vaswani_transformer import (
     PAPER_ALPHA,
     PAPER_BEAMS,
     PAPER_OVER_SOURCE,
-    ForcedEndAtLimit,
     SearchRule,
     check_length_penalty,
     check_scores,
@@ -200,7 +198,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         **kwargs: Any,
     ) -> Any:
         """Run greedy search or sampling. Each row ends at its own limit."""
-        limits, logits_processor = self._own_limits(input_ids, logits_processor, generation_config, kwargs)
+        limits = self._limits(input_ids, generation_config, kwargs)
         if can_search(self, stopping_criteria, generation_config, kwargs):
             # On a CPU, inference mode saves time.
             with torch.inference_mode(input_ids.device.type == "cpu"), torch.no_grad():
@@ -229,7 +227,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         **kwargs: Any,
     ) -> Any:
         """Run beam search by the paper's rule on (B * N, T) rows."""
-        limits, logits_processor = self._own_limits(input_ids, logits_processor, generation_config, kwargs)
+        limits = self._limits(input_ids, generation_config, kwargs)
         rule = SearchRule(
             alpha=generation_config.length_penalty,
             offset=generation_config.length_penalty_offset,
@@ -276,24 +274,15 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             output.beam_indices[scores == -torch.inf] = -1
         return output
 
-    def _own_limits(
-        self, input_ids: torch.Tensor, processors: LogitsProcessorList, config: Any, arguments: dict[str, Any]
-    ) -> tuple[torch.Tensor, LogitsProcessorList]:
-        """Return each sentence's maximum number of generated tokens (B,), and processors that force the end there."""
-        prompt_length = input_ids.shape[1]
+    def _limits(self, input_ids: torch.Tensor, config: Any, arguments: dict[str, Any]) -> torch.Tensor:
+        """Return each sentence's maximum number of generated tokens (B,)."""
         mask = arguments.get("attention_mask")
         encoded = arguments["encoder_outputs"][0]
         over_source = config.max_new_tokens_over_source
-        limits = torch.full((len(encoded),), config.max_length - prompt_length, device=encoded.device)
+        limits = torch.full((len(encoded),), config.max_length - input_ids.shape[1], device=encoded.device)
         if over_source is not None and mask is not None:  # `max_length` is for the longest source
             limits = torch.minimum((mask != 0).sum(dim=-1) + over_source, limits)
-        limits = limits[:: config.num_beams]
-        return limits, LogitsProcessorList(
-            ForcedEndAtLimit(limits, prompt_length, each.eos_token_id)
-            if isinstance(each, ForcedEOSTokenLogitsProcessor)
-            else each
-            for each in processors
-        )
+        return limits[:: config.num_beams]
 
     def _padding(self, generation_config: Any) -> int:
         """Return the id that pads finished sequences."""
