@@ -18,6 +18,7 @@ from search_checks import (
     SHAPES,
     count_other_outputs,
     each_search,
+    in_own_precision,
     needs_trained_model,
     pad,
     random_model,
@@ -72,7 +73,8 @@ def both(searches, model, batch, **options):
     for searches.is_allowed in (True, False):
         torch.manual_seed(0)
         given = {name: copy.deepcopy(value) for name, value in options.items()}
-        outputs.append(model.generate(**batch, return_dict_in_generate=True, **given))
+        with in_own_precision(model):
+            outputs.append(model.generate(**batch, return_dict_in_generate=True, **given))
     searches.is_allowed = True
     assert searches[-2:] == [True, False]
     return outputs

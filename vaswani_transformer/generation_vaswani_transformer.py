@@ -11,7 +11,6 @@ Shapes: B sentences, N beams, T target length, V vocabulary; rows are B, or B * 
 
 import contextlib
 import functools
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -73,23 +72,6 @@ class CheckedScores(LogitsProcessor):
         """Return the (rows, V) scores, unchanged."""
         check_scores(scores.amax(dim=-1).isnan().any())
         return scores
-
-
-class ExactLogits(LogitsProcessor):
-    """Logits processor that replaces the scores by the unrounded logits of this thread's last forward pass."""
-
-    def __init__(self, normalize: torch.nn.Module | None) -> None:
-        self.normalize = normalize or torch.nn.Identity()
-        self._kept = threading.local()
-
-    def record(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        """Keep the (rows, V) logits of the last position. This is a forward hook."""
-        self._kept.logits = output.logits[:, -1]
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return (rows, V) logits, or log-probabilities if `normalize` is set, in the precision of the model."""
-        exact: torch.Tensor = self.normalize(self._kept.logits)
-        return exact
 
 
 class VaswaniTransformerGenerationMixin(GenerationMixin):
@@ -209,14 +191,13 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                 return sequences
             return GenerateEncoderDecoderOutput(sequences)
         stopping_criteria.append(SourceLengthCriteria(limits, input_ids.shape[1]))
-        with _in_own_precision(self, logits_processor) as logits_processor:
-            return super()._sample(  # type: ignore[misc]
-                input_ids,
-                logits_processor=logits_processor,
-                stopping_criteria=stopping_criteria,
-                generation_config=generation_config,
-                **kwargs,
-            )
+        return super()._sample(  # type: ignore[misc]
+            input_ids,
+            logits_processor=LogitsProcessorList([CheckedScores(), *logits_processor]),
+            stopping_criteria=stopping_criteria,
+            generation_config=generation_config,
+            **kwargs,
+        )
 
     def _beam_search(  # type: ignore[override]  # other arguments are passed by name
         self,
@@ -261,10 +242,10 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         padding = self._padding(config)
         config._pad_token_tensor = torch.tensor(-1)
         config.length_penalty = rule
-        with _in_own_precision(self, logits_processor, torch.nn.LogSoftmax(dim=-1)) as logits_processor:
-            output: Any = super()._beam_search(  # type: ignore[misc]
-                input_ids, logits_processor=logits_processor, **arguments
-            )
+        processors = LogitsProcessorList([CheckedScores(), *logits_processor])
+        output: Any = super()._beam_search(  # type: ignore[misc]
+            input_ids, logits_processor=processors, **arguments
+        )
         scores = rule.scores[:, : rule.num_wanted].flatten()
         sequences = output if torch.is_tensor(output) else output.sequences
         sequences[scores == -torch.inf, prompt_length:] = -1  # fewer hypotheses were found
@@ -334,19 +315,3 @@ def _holds_trainers_defaults(generation_config: Any) -> bool:
     defaults = generation_config._get_default_generation_params()
     missing = [name for name in defaults if getattr(generation_config, name) is None and defaults[name] is not None]
     return not missing and bool(generation_config.max_length == defaults["max_length"])
-
-
-@contextlib.contextmanager
-def _in_own_precision(
-    model: Any, logits_processor: LogitsProcessorList, normalize: torch.nn.Module | None = None
-) -> Iterator[LogitsProcessorList]:
-    """Yield the processors after a NaN check. For float64 models, unrounded logits, normalized, come before it."""
-    if model.dtype != torch.float64:
-        yield LogitsProcessorList([CheckedScores(), *logits_processor])
-        return
-    exact = ExactLogits(normalize)
-    hook = model.register_forward_hook(exact.record)
-    try:
-        yield LogitsProcessorList([exact, CheckedScores(), *logits_processor])
-    finally:
-        hook.remove()
