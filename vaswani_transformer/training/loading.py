@@ -251,9 +251,6 @@ def load_batches(
         ),
         device_placement=[False],  # accelerate would sync for each copy
     )
-    if (shard := loader.batch_sampler) is not batches:
-        # accelerate's shard has no set_epoch of its own, so a resumed epoch would replay the order of epoch 0
-        vars(shard)["set_epoch"] = batches.set_epoch
     return loader
 
 
