@@ -346,14 +346,9 @@ class SortedByLength(Dataset[dict[str, Any]]):
         return {**row, "labels": [IGNORE_INDEX]} if is_fill else row
 
 
-def in_data_order(dataset: Any, rows: Any, pad_id: int | None = None) -> Any:
-    """Return the rows that an evaluation gathered, an array or a tuple of arrays, in the order of its data.
-
-    `pad_id` replaces the -100 with which `Trainer` pads generated ids of different lengths.
-    """
+def in_data_order(dataset: Any, rows: Any) -> Any:
+    """Return the rows that an evaluation gathered, an array or a tuple of arrays, in the order of its data."""
     if isinstance(rows, tuple):
         return tuple(in_data_order(dataset, part) for part in rows)
-    if pad_id is not None and isinstance(rows, np.ndarray):
-        rows = np.where(rows == IGNORE_INDEX, pad_id, rows)
     is_sorted = isinstance(dataset, SortedByLength) and isinstance(rows, np.ndarray)
     return rows[np.argsort(dataset.order, kind="stable")] if is_sorted else rows

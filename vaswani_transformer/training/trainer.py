@@ -71,9 +71,9 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     - The model's forward applies label smoothing. `loss` in the log is smoothed, `nll` is not.
     - `eval_loss`, `eval_nll` and `eval_perplexity` are means per target token over the whole evaluation set, each
       sentence counted once on any number of devices; perplexity is exp(nll).
-    - Evaluation translates sentences sorted by length and returns them in the data's order, without -100. Without
-      `compute_metrics` they are scored by `evaluation.METRICS` (`eval_sacrebleu` and so on). The model's generation
-      config does not change.
+    - Evaluation translates sentences sorted by length and returns them in the data's order. Without `compute_metrics`
+      they are scored by `evaluation.METRICS` (`eval_sacrebleu` and so on). The model's generation config does not
+      change.
     - SIGINT and SIGTERM finish the running update, save a resumable checkpoint and raise KeyboardInterrupt.
     - A loss or gradient that is not finite stops the training, unless `logging_nan_inf_filter` is set.
     - The log also has `perplexity` and `tokens_per_second`. Without tqdm bars each entry is a line on stderr.
@@ -355,13 +355,12 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     ) -> EvalLoopOutput:
         """Evaluate as `Trainer` does, with predictions in the data's order and figures per token."""
         dataset, compute_metrics = getattr(dataloader, "dataset", None), self.compute_metrics
-        pad_id = self.model.config.pad_token_id if self.args.predict_with_generate else None
         self._token_sums = torch.zeros(3, dtype=torch.float64)
 
         def compute_in_order(found: EvalPrediction) -> Any:
-            predictions = in_data_order(dataset, found.predictions, pad_id)
-            rest = (in_data_order(dataset, each) for each in (found.label_ids, found.inputs, found.losses))
-            return compute_metrics and compute_metrics(EvalPrediction(predictions, *rest))
+            parts = (found.predictions, found.label_ids, found.inputs, found.losses)
+            ordered = (in_data_order(dataset, part) for part in parts)
+            return compute_metrics and compute_metrics(EvalPrediction(*ordered))
 
         if compute_metrics is not None and not self.args.batch_eval_metrics:
             self.compute_metrics = compute_in_order
@@ -374,7 +373,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             self.compute_metrics = compute_metrics
         figures = self._token_figures()
         return output._replace(
-            predictions=in_data_order(dataset, output.predictions, pad_id),
+            predictions=in_data_order(dataset, output.predictions),
             label_ids=in_data_order(dataset, output.label_ids),
             metrics={**(output.metrics or {}), **{f"{metric_key_prefix}_{name}": figures[name] for name in figures}},
             num_samples=len(dataset.order) if isinstance(dataset, SortedByLength) else output.num_samples,
