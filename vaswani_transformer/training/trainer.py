@@ -321,14 +321,10 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if "train_loss" in logs:
             for name in ("train_samples_per_second", "train_steps_per_second"):
                 logs.pop(name, None)  # they count sentences of the configured batch, and updates since a resume
-            logs.update(self._final_figures())
+            self.cost.stop()
+            num_updates = max(self.state.global_step - self._first_step, 0.001)
+            logs.update(train_loss=self._total_loss_scalar / num_updates, **self.cost.metrics())
         super().log(logs, start_time)
-
-    def _final_figures(self) -> dict[str, float]:
-        """Stop the clock. Return mean loss, tokens, seconds and speed of the whole training."""
-        num_updates = max(self.state.global_step - self._first_step, 0.001)
-        self.cost.stop()
-        return {"train_loss": self._total_loss_scalar / num_updates, **self.cost.metrics()}
 
     @property
     def cost(self) -> CostCallback:
