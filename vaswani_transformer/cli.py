@@ -406,7 +406,8 @@ def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
     _add_train_tokenizer(command("train-tokenizer", _train_tokenizer, "Train the vocabulary of both languages"))
     _add_train(command("train", _train, "Train a model from a recipe"), show_all)
     _add_average(command("average", _average, "Average the weights of snapshots or of models"))
-    _add_recipes(command("recipes", _recipes, "List the recipes, or print one of them"))
+    recipes = command("recipes", _recipes, "List the recipes, or print one of them")
+    recipes.add_argument("name", nargs="?", help="recipe to print, to start your own from")
     _add_evaluate(command("evaluate", _evaluate, "Translate a test set and score it by every metric"))
     _add_translate(command("translate", _translate, "Translate a file or stdin"))
     _add_score(command("score", _score, "Score given translations by the model's probability"))
@@ -480,10 +481,6 @@ def _add_average(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("inputs", nargs="+", help="folder of a run, for all its snapshots, or several snapshot files or model folders")
     add("--output-dir", required=True, help="new folder for the averaged model")
-
-
-def _add_recipes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", help="recipe to print, to start your own from")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:

@@ -166,8 +166,9 @@ class LayerProjections:
 class DecoderProjections:
     """All projections of a decoding step, kept between searches.
 
-    They are rebuilt when a weight moves or changes. A write through `.data` is noticed only if it changes one of about
-    64 sampled numbers of a weight. After a smaller write, call `model.eval()`, which drops the projections.
+    They are rebuilt when a weight moves or changes. A write through `.data`, or by a fused optimizer, is noticed only
+    if it changes one of about 64 sampled numbers of a weight. After a smaller write, call `model.eval()`, which drops
+    the projections.
     """
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()
@@ -245,10 +246,6 @@ class DecoderSession:
         self._widths = model.config.d_k, model.config.d_v
         # Concatenated keys and values of each layer: source (A * H, S, 2K) and target (A * H, capacity * N, 2K)
         self._cross = [self._by_head(layer.cross_kv(rows), source_length) for layer in self._projections.layers]
-        if encoder_mask is not None and model.config._attn_implementation == "sdpa":
-            is_empty = (encoder_mask == 0).all(dim=1).repeat_interleave(self._heads)
-            for both in self._cross:  # like torch's sdpa, which gives zeros if all keys are masked
-                both[..., self._widths[0] :].masked_fill_(is_empty.view(-1, 1, 1), 0.0)
         self._own = [both[:, :0] for both in self._cross]
         self._cross_mask = None if encoder_mask is None else _added(encoder_mask != 0, rows.dtype).unsqueeze(1)
         self._log_probs: torch.Tensor | None = None

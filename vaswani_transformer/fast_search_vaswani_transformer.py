@@ -47,8 +47,6 @@ def can_search(
         and not (config.output_scores or config.output_logits)
         and not (config.output_attentions or config.output_hidden_states)
         and config.cache_implementation is None
-        and config.prefill_chunk_size is None
-        and not config.low_memory
         and {"encoder_outputs", "use_cache"} <= given <= _ARGUMENTS
         and not any(getattr(arguments.get(name), "_is_user_defined", False) for name in _CACHES)
         and all(_is_known(criterion, config) for criterion in stopping_criteria)

@@ -755,9 +755,11 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         languages = {**self._preprocess_params, **languages}
         options = {**self._forward_params, **options}
         return_scores = options.pop("return_scores", False)
-        engine = self._engine(languages, options, return_scores)
+        prefix = options.pop("target_prefix", None)
+        options = self._prepare_generate_kwargs(options, return_dict_in_generate=False)
+        engine = TorchEngine(self.model, self.tokenizer, options, return_scores, prefix, languages)
         if split_sentences is None:
-            split_sentences = self._splits_sentences and options.get("target_prefix") is None
+            split_sentences = self._splits_sentences and prefix is None
         config = self.model.config
         source_language = languages.get("src_lang") or getattr(config, "source_language", None)
         target_language = getattr(config, "target_language", None)
@@ -769,12 +771,6 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                 yield [_result(document, rank, return_scores) for rank in range(engine.num_best)]
 
         return results_like(inputs, find)
-
-    def _engine(self, languages: dict[str, str], options: dict[str, Any], return_scores: bool = False) -> TorchEngine:
-        options = dict(options)
-        prefix = options.pop("target_prefix", None)
-        options = self._prepare_generate_kwargs(options, return_dict_in_generate=False)
-        return TorchEngine(self.model, self.tokenizer, options, return_scores, prefix, languages)
 
     def _batching(self, is_sized: bool, batch_size: int | None, options: dict[str, Any]) -> Batching:
         """Return the sizes of batches and pools for a call."""

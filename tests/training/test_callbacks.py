@@ -44,7 +44,9 @@ def test_validations_show_two_sentences_with_their_translations(trained, dataset
     with caplog.at_level(logging.INFO, logger="vaswani_transformer"):
         trainer = trained(max_steps=3, generation_num_beams=1, eval_dataset=rows, eval_strategy="steps", eval_steps=3)
     shown = [record.getMessage() for record in caplog.records if "  -> " in record.getMessage()]
-    translations = tokenizer.batch_decode(trainer.predict(rows).predictions, skip_special_tokens=True)
+    predictions = trainer.predict(rows).predictions
+    predictions[predictions == -100] = tokenizer.pad_token_id
+    translations = tokenizer.batch_decode(predictions, skip_special_tokens=True)
     sources = tokenizer.batch_decode(list(rows["input_ids"]), skip_special_tokens=True)
     expected = f"\n  {sources[0]}\n  -> {translations[0]}\n  {sources[1]}\n  -> {translations[1]}"
     assert shown == [expected]

@@ -73,9 +73,9 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     - The model's forward applies label smoothing. `loss` in the log is smoothed, `nll` is not.
     - `eval_loss`, `eval_nll` and `eval_perplexity` are means per target token over the whole evaluation set, each
       sentence counted once on any number of devices; perplexity is exp(nll).
-    - Evaluation translates sentences sorted by length and returns them in the data's order, without -100. Without
-      `compute_metrics` they are scored by `evaluation.METRICS` (`eval_sacrebleu` and so on). The model's generation
-      config does not change.
+    - Evaluation translates sentences sorted by length and returns them in the data's order. Without `compute_metrics`
+      they are scored by `evaluation.METRICS` (`eval_sacrebleu` and so on). The model's generation config does not
+      change.
     - SIGINT and SIGTERM finish the running update, save a resumable checkpoint and raise KeyboardInterrupt.
     - A loss or gradient that is not finite stops the training, unless `logging_nan_inf_filter` is set.
     - The log also has `perplexity` and `tokens_per_second`. Without tqdm bars each entry is a line on stderr.
@@ -323,14 +323,10 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         if "train_loss" in logs:
             for name in ("train_samples_per_second", "train_steps_per_second"):
                 logs.pop(name, None)  # they count sentences of the configured batch, and updates since a resume
-            logs.update(self._final_figures())
+            self.cost.stop()
+            num_updates = max(self.state.global_step - self._first_step, 0.001)
+            logs.update(train_loss=self._total_loss_scalar / num_updates, **self.cost.metrics())
         super().log(logs, start_time)
-
-    def _final_figures(self) -> dict[str, float]:
-        """Stop the clock. Return mean loss, tokens, seconds and speed of the whole training."""
-        num_updates = max(self.state.global_step - self._first_step, 0.001)
-        self.cost.stop()
-        return {"train_loss": self._total_loss_scalar / num_updates, **self.cost.metrics()}
 
     @property
     def cost(self) -> CostCallback:
@@ -357,15 +353,14 @@ class VaswaniTransformerTrainer(ResumableTrainer):
     ) -> EvalLoopOutput:
         """Evaluate as `Trainer` does, with predictions in the data's order and figures per token."""
         dataset, compute_metrics = getattr(dataloader, "dataset", None), self.compute_metrics
-        pad_id = self.model.config.pad_token_id if self.args.predict_with_generate else None
         self._token_sums = torch.zeros(3, dtype=torch.float64)
 
         def compute_in_order(found: EvalPrediction) -> Any:
-            predictions = in_data_order(dataset, found.predictions, pad_id)
-            has_translations = pad_id is not None and self.processing_class is not None
+            parts = (found.predictions, found.label_ids, found.inputs, found.losses)
+            predictions, *rest = (in_data_order(dataset, part) for part in parts)
+            has_translations = self.args.predict_with_generate and self.processing_class is not None
             if has_translations and self.is_world_process_zero():
                 self._show_translations(dataset, predictions)
-            rest = (in_data_order(dataset, each) for each in (found.label_ids, found.inputs, found.losses))
             return compute_metrics and compute_metrics(EvalPrediction(predictions, *rest))
 
         if compute_metrics is not None and not self.args.batch_eval_metrics:
@@ -379,7 +374,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
             self.compute_metrics = compute_metrics
         figures = self._token_figures()
         return output._replace(
-            predictions=in_data_order(dataset, output.predictions, pad_id),
+            predictions=in_data_order(dataset, output.predictions),
             label_ids=in_data_order(dataset, output.label_ids),
             metrics={**(output.metrics or {}), **{f"{metric_key_prefix}_{name}": figures[name] for name in figures}},
             num_samples=len(dataset.order) if isinstance(dataset, SortedByLength) else output.num_samples,
@@ -391,7 +386,8 @@ class VaswaniTransformerTrainer(ResumableTrainer):
         tokenizer: Any = self.processing_class
         lines = [""]
         for index in range(min(_NUM_SHOWN, len(predictions))):
-            texts = (rows[index]["input_ids"], predictions[index])
+            row = predictions[index]
+            texts = (rows[index]["input_ids"], row[row != IGNORE_INDEX])
             source, translation = (tokenizer.decode(ids, skip_special_tokens=True) for ids in texts)
             lines += [f"  {source}", f"  -> {translation}"]
         logger.info("\n".join(lines))
