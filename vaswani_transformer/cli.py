@@ -249,8 +249,8 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
-    from .evaluation.loading import load_for_inference
     from .evaluation.translate import join_processes, part_of, translate_file
+    from .evaluation.translator import load_engine
 
     output, part = Path(args.output), part_of(args.output)
     if not (args.overwrite or args.resume):
@@ -268,7 +268,7 @@ def _translate(args: argparse.Namespace) -> None:
     computing = _computing_options(args)
     if processes is not None and args.device is None:
         computing["device"] = processes.device
-    model, tokenizer = load_for_inference(args.model, **computing)
+    model, tokenizer = load_engine(args.model, **computing)
     options |= {name: getattr(args, name) for name in ("resume", "tag", "document")}
     options |= {"num_best": args.n_best, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)

@@ -17,8 +17,6 @@ from ..cpu_kernels_vaswani_transformer import is_int8, to_int8
 from ..files import WEIGHTS_FILE, WEIGHTS_INDEX, read_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
-ENGINES = ("torch", "ctranslate2")
-
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
@@ -33,8 +31,7 @@ def load_for_inference(
     device: str | torch.device | None = None,
     int8: bool = False,
     bf16: bool = False,
-    engine: str = "torch",
-) -> tuple[Any, PreTrainedTokenizerBase]:
+) -> tuple[VaswaniTransformerForConditionalGeneration, PreTrainedTokenizerBase]:
     """Load a trained model in eval mode, and its tokenizer.
 
     In contrast to `from_pretrained`, which fills missing tensors with random numbers, this function refuses a model
@@ -58,21 +55,7 @@ def load_for_inference(
     Example:
         >>> model, tokenizer = load_for_inference("runs/quickstart")
     """
-    if engine not in ENGINES:
-        raise ValueError(f"`engine` must be torch or ctranslate2, got {engine!r}.")
-    device = device or ("cuda" if torch.cuda.is_available() and not int8 else "cpu")
-    try:
-        torch.empty(0, device=device)
-    except (AssertionError, RuntimeError) as error:
-        raise ValueError(f"`device` must be a device of this machine, got {device} ({error}).") from error
-    if bf16 and torch.device(device).type == "cpu":
-        raise ValueError(f"`device` must be a GPU for `bf16`, got {device}. Drop one of them.")
-    if engine == "ctranslate2":
-        from ..export import Translator
-
-        compute_type = "int8" if int8 else "default"
-        translator = Translator(name_or_path, device=str(device), compute_type="bfloat16" if bf16 else compute_type)
-        return translator, translator.tokenizer
+    device = check_device("cpu" if device is None and int8 else device, bf16)
     check_model_path(name_or_path)
     is_adapter = find_adapter_config_file(str(name_or_path)) is not None
     if is_adapter:  # transformers would load the model that the adapter names
@@ -98,6 +81,19 @@ def load_for_inference(
     if int8:
         to_int8(model.float())
     return model.to(device, torch.bfloat16 if bf16 else None), tokenizer
+
+
+def check_device(device: str | torch.device | None, bf16: bool = False) -> str | torch.device:
+    """Return the device; for None a GPU if there is one. Raise ValueError if it does not exist or cannot do bf16."""
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError) as error:
+        raise ValueError(f"`device` must be a device of this machine, got {device} ({error}).") from error
+    if bf16 and torch.device(device).type == "cpu":
+        raise ValueError(f"`device` must be a GPU for `bf16`, got {device}. Drop one of them.")
+    return device
 
 
 def is_translator(model: Any) -> bool:

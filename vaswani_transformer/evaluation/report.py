@@ -21,8 +21,9 @@ from transformers import PreTrainedTokenizerBase
 from ..files import TEST_RESULTS_FILE, check_outputs, read_json, write_json, write_lines
 from ..version import __version__
 from . import DECODING, METRICS
-from .loading import load_for_inference, precision_of
+from .loading import precision_of
 from .translate import GenerativeModel, decoding_config, translate
+from .translator import load_engine
 
 # ---- test sets ----
 
@@ -127,7 +128,7 @@ def evaluate_to_files(
     """
     inputs = [corpus.get(name) for name in ("source_file", "pairs_file")] + _several(corpus.get("target_file"))
     check_outputs({"translations": translations_file}, inputs)
-    loaded, tokenizer = load_for_inference(model, device=device, int8=int8, bf16=bf16, engine=engine)
+    loaded, tokenizer = load_engine(model, engine, device=device, int8=int8, bf16=bf16)
     languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
     results_file = None
