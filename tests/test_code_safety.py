@@ -25,11 +25,12 @@ NEVER_USED = re.compile(
     r"|torch\.(hub\.\w+|jit\.load|package\.\w+|classes\.\w+|ops\.load_library)"
     r"|subprocess\.(getoutput|getstatusoutput)"
 )
-# Who starts programs (git, and the measuring scripts' own) or calls libraries of the system (malloc's limits).
+# Who starts programs (git, uv, and the measuring scripts' own) or calls libraries of the system (malloc's limits).
 ALLOWED_FOR = {
     "subprocess": {
         "vaswani_transformer/version.py",
         "scripts/gpu_report.py",
+        "scripts/train_uv.py",
         *(str(p.relative_to(ROOT)) for p in ROOT.glob("scripts/benchmark_*")),
     },
     "ctypes": {"scripts/benchmark_training.py"},
