@@ -133,6 +133,10 @@ OPTIONS_RUN_ELSEWHERE = {
         "cli/test_cli_evaluation.py::test_another_name_keeps_the_results_of_another_search",
         '"--name"',
     ),
+    "--package git+https://ADDRESS@REVISION": (
+        "cli/test_cli_hub.py::test_train_uv_pushes_what_was_trained",
+        '"--package"',
+    ),
     "--report-to tensorboard": (
         "training/test_arguments.py::test_report_to_takes_what_the_library_takes",
         "report_to",

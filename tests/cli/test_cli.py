@@ -4,6 +4,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,7 +69,7 @@ def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_
     command = [sys.executable, "-c", program, *train_arguments()]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 2
-    assert "pip install 'vaswani-transformer[train]'" in done.stderr
+    assert re.search(r"Run: pip install .*\[train\]", done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_missing_package_is_named_with_the_command_that_installs_its_extra(
         monkeypatch.delattr(f"vaswani_transformer.{module}", raising=False)
     error = refused(capsys, arguments)
     assert f"`{package}`" in error
-    assert f"pip install 'vaswani-transformer[{extra}]'" in error
+    assert re.search(rf"Run: pip install .*\[{extra}\]", error)
 
 
 @pytest.mark.slow
