@@ -140,7 +140,7 @@ def test_bound_is_the_same_though_a_little_less_memory_is_free_at_a_resume(plann
 
 @pytest.mark.skipif(
     torch.version.cuda is not None and not torch.cuda.is_available(),
-    reason="torch is built for a GPU that is not there",
+    reason="torch is built for a GPU, and there is none",
 )
 @pytest.mark.parametrize(
     ("cores", "processes", "given", "expected"),
