@@ -168,7 +168,7 @@ class Translator:
                 f"CTranslate2 takes no option {', '.join(sorted(unknown))}. Use the `engine` torch, or drop it."
             )
         given = decoding_overrides(**options)
-        config: Any = copy.deepcopy(self.generation_config)
+        config: Any = copy.copy(self.generation_config)
         if "max_new_tokens" in given:
             config.max_new_tokens_over_source = None
         config.update(**given)
