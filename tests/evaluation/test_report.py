@@ -156,6 +156,8 @@ def test_several_references_are_those_of_each_sentence(tmp_path):
         assert found.corpus == {"source_file": str(tmp_path / "en"), "target_file": str(tmp_path / "a")}
     with pytest.raises(ValueError, match="as many lines"):
         load_evaluation_set(source_file=tmp_path / "en", target_file=[tmp_path / "a", tmp_path / "short"])
+    with pytest.raises(ValueError, match="`target_file` must be given"):
+        load_evaluation_set(source_file=tmp_path / "en", target_file=[])
 
 
 @pytest.fixture

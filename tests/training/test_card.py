@@ -443,3 +443,8 @@ def test_data_set_that_is_a_folder_here_is_no_id_of_the_hub(tmp_path, monkeypatc
     values = {"dataset": "wmt/own", "tokenizer": "wmt/own", "test_corpus": {"dataset": "wmt/wmt14", "split": "test"}}
     cut = {"dataset": "own", "tokenizer": "own", "test_corpus": {"dataset": "wmt/wmt14", "split": "test"}}
     assert cards.without_folders({**values, "test_data": "mine"}) == {**cut, "test_data": "mine"}
+
+
+def test_results_without_the_name_of_their_test_set_lose_their_folders():
+    corpus = files("/home/me/a.en", "/home/me/a.de")
+    assert cards.without_folders({"test_corpus": corpus}) == {"test_corpus": files("a.en", "a.de")}

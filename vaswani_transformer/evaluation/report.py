@@ -63,7 +63,7 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     from ..data.builtin import read_builtin
     from ..data.corpora import BUILTIN, load_corpus
 
-    targets = _several(corpus.get("target_file"))
+    targets = _several(corpus.get("target_file") or None)
     rows = [load_corpus(**{**corpus, "target_file": file}, split=split) for file in targets]
     sources = list(rows[0]["source"])
     references: list[Sequence[str]] = list(zip(*(each["target"] for each in rows), strict=True))

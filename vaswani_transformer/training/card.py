@@ -138,7 +138,7 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
         return Path(value).name if is_path and isinstance(value, str) else value
 
     shortened = {name: cut(name, value) for name, value in values.items()}
-    if "test_corpus" in values and values["test_data"] == describe_corpus(values["test_corpus"]):
+    if "test_corpus" in values and values.get("test_data") == describe_corpus(values["test_corpus"]):
         shortened["test_data"] = describe_corpus(shortened["test_corpus"])
     return shortened
 
