@@ -207,7 +207,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     from .evaluation.report import evaluate_to_files, format_report
     from .files import CARD_FILE, TRAIN_RESULTS_FILE
 
-    options |= {**_computing_options(args), "translations_file": args.translations}
+    options |= {**_computing_options(args), "translations_file": args.translations, "tokenized": args.tokenized}
     results, path = evaluate_to_files(args.model, chosen_corpus(args), **options)
     print(format_report(results))
     if path is None:
@@ -542,6 +542,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         help="reference translations, line by line; several files for several references",
     )
+    add("--tokenized", action="store_true", help="the texts are tokenized already: add tokenized BLEU")
     add("--pairs", help="both sides in one .jsonl, .json, .csv, .tsv or .parquet file")
     add("--dataset", help="Hub name or folder of a `datasets` dataset, or builtin")
     add("--dataset-config", help="configuration of the dataset, for example de-en")

@@ -325,7 +325,7 @@ def test_scores_tell_their_search_and_signatures(folder, search, text):
     card = str(make_card(folder))
     assert rows(card)["`builtin, split test`"][-1] == text
     assert "- chrF: `nrefs:1|nc:6`\n" in card
-    assert "- paper BLEU (tokenised): `nrefs:1|tok:moses-de|compounds:split|smooth:none`\n" in card
+    assert "- paper BLEU (tokenized): `nrefs:1|tok:moses-de|compounds:split|smooth:none`\n" in card
 
 
 def test_card_that_cannot_be_read_is_a_warning_after_work_that_is_done(folder, caplog):

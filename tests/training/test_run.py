@@ -308,7 +308,7 @@ BEST = {"load_best_model_at_end": True}
         (
             {"early_stopping_patience": 3, "metric_for_best_model": "foo"},
             ValueError,
-            "sacrebleu, chrf, paper_bleu, tokenized_bleu, loss, nll, perplexity, got 'foo'",
+            "sacrebleu, chrf, paper_bleu, loss, nll, perplexity, got 'foo'",
         ),
         (
             {**BEST, "metric_for_best_model": "chrf", "generation_num_beams": 0},

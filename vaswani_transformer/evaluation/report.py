@@ -165,6 +165,7 @@ def evaluate_model(
     tokenizer: PreTrainedTokenizerBase,
     test_set: EvaluationSet,
     *,
+    tokenized: bool = False,
     max_tokens_per_batch: int | None = None,
     progress: bool = False,
     **generate_kwargs: Any,
@@ -175,6 +176,7 @@ def evaluate_model(
 
     Args:
         test_set: Source sentences and their references.
+        tokenized: Whether the test set is tokenized already. Adds tokenized BLEU.
 
     Returns:
         Results and one translation for each sentence. The results have the keys of test_results.json: the scores of
@@ -203,7 +205,7 @@ def evaluate_model(
         "data": test_set.name,
         "corpus": test_set.corpus,
         "num_sentences": len(test_set.sources),
-        **score_translations(translations, test_set.references, language),
+        **score_translations(translations, test_set.references, language, tokenized),
         **decoding,
         "runtime": round(seconds, 3),
         "code": __version__,
