@@ -180,6 +180,13 @@ def test_pushed_files_are_those_of_the_folder_but_for_paths(hub, pushed, runs):
     assert b'model="author/model"' in files["README.md"]
 
 
+def test_pushed_card_names_its_license_and_pins_the_tag_or_the_branch(hub, pushed):
+    for name, revision in (("model", "main"), ("model", "dev"), ("secret", "v2")):
+        card = ModelCard(hub.repos[f"author/{name}"].files(revision)["README.md"].decode())
+        assert card.data.license == "mit"
+        assert card.text.count(f'revision="{revision}"') == 2
+
+
 def test_pushed_results_name_a_test_set_without_its_folder(hub, pushed):
     files = hub.repos["author/model"].files("v1")  # `main` has none of them
     results = json.loads(files["test_results-own.json"])
@@ -194,7 +201,9 @@ def test_private_push_makes_a_private_repo(hub, pushed):
 @pytest.mark.parametrize(
     ("case", "message"),
     [
+        ("no license", "`--license` must be given"),
         ("no token", "401"),
+        ("unknown license", "must be one of [...]"),
         ("old tag", "`--tag` must be new, got 'v1', which author/model has"),
         ("private too late", "`--private` must not be set for a public repo, got author/model"),
         ("Marian export as a model", "type 'marian'. Upload a Marian export with `hf upload author/fresh "),
@@ -212,7 +221,8 @@ def test_tag_that_fails_after_the_commit_is_told_apart(hub, pushed):
 
 
 def test_refused_pushes_leave_nothing_behind(hub, pushed):
-    assert not {f"author/{name}" for name in ("no-token", "unreachable", "fresh")} & set(hub.repos)
+    refused = ("no-license", "no-token", "unknown-license", "unreachable", "fresh")
+    assert not {f"author/{name}" for name in refused} & set(hub.repos)
     assert len(hub.repos["author/model"].commits) == 4
     assert set(hub.repos["author/model"].branches) == {"main", "dev"}
 
@@ -296,8 +306,9 @@ def test_auto_classes_take_the_packages_classes_where_it_is_installed(read, remo
     assert remotely_read["classes"] == [*found, ["transformers", "TokenizersBackend"]]
 
 
-def test_code_in_the_pushed_card_translates(read):
+def test_code_in_the_pushed_card_translates_with_and_without_the_package(read, remotely_read):
     assert read["printed by the card's code"].strip()
+    assert read["printed by the card's code"] == remotely_read["printed by the card's code"]
 
 
 # ---- push again, pull again ----

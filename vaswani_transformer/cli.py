@@ -310,7 +310,7 @@ def _push(args: argparse.Namespace) -> None:
 
     from .training.hub import push_model
 
-    options = {name: getattr(args, name) or None for name in ("private", "revision", "tag")}
+    options = {name: getattr(args, name) or None for name in ("license", "private", "revision", "tag")}
     try:
         commit = push_model(args.model, args.repo_id, **options)
     except HTTPError as error:  # the HTTP client's, not an OSError
@@ -594,6 +594,7 @@ def _add_push(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model", required=True, help="folder of a model")
     add("--repo-id", required=True, help="USER/NAME of the repo; created if missing")
+    add("--license", help="license of the model, such as cc-by-4.0 or apache-2.0 (default: the one in its card)")
     add("--private", action="store_true", help="make a new repo private; refuse a public one")
     add("--revision", help="branch to commit to; created if missing (default: main)")
     add("--tag", help="tag for this commit, for example v1")

@@ -20,9 +20,15 @@ def test_push_refuses_a_folder_without_a_card(model_folder, capsys):
     assert "`--model` must be the folder of a whole model with its card" in error and "without README.md" in error
 
 
+def test_push_asks_for_a_license_in_one_line(model_folder, capsys):
+    (model_folder / "README.md").write_text("# A model\n")
+    error = refused(capsys, ["push", "--model", str(model_folder), "--repo-id", "me/model"])
+    assert "`--license` must be given" in error and "such as cc-by-4.0" in error
+
+
 def test_push_says_that_offline_mode_is_on(model_folder, monkeypatch, capsys):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    (model_folder / "README.md").write_text("# A model\n")
+    (model_folder / "README.md").write_text("---\nlicense: mit\n---\n# A model\n")
     error = refused(capsys, ["push", "--model", str(model_folder), "--repo-id", "me/model"])
     assert "unset the `HF_HUB_OFFLINE` environment variable" in error
 
