@@ -132,6 +132,10 @@ OPTIONS_RUN_ELSEWHERE = {
         ("--minutes 30", "--recipe small --minutes 30"),
         ("training/test_first_minutes.py::test_minutes_become_updates_that_a_resume_keeps", "--minutes"),
     ),
+    "--license": (
+        "training/test_publish.py::test_license_of_the_option_wins_and_stays_in_the_card",
+        "license=given",
+    ),
     "--name": (
         "cli/test_cli_evaluation.py::test_another_name_keeps_the_results_of_another_search",
         '"--name"',
