@@ -194,7 +194,8 @@ def push_what_is_made_here(runs):
     exports = ("trained", "marian"), ("tuned", "marian"), ("tuned", "ctranslate2")
     for model, kind in exports:
         place = ["--output-dir", runs / f"{model}-{kind}"]
-        made.append(command("export", "--to", kind, "--model", runs / model, *place))
+        source = "author/trained" if model == "trained" else runs / model
+        made.append(command("export", "--to", kind, "--model", source, *place))
     assert not [each for each in made if each["code"]], made
     for name in map("-".join, exports):
         HfApi().create_repo(f"author/{name}")

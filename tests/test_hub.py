@@ -254,6 +254,11 @@ def test_our_trainer_pushes_an_adapter_that_names_its_base_model_on_the_hub(hub,
     assert set(hub.repos["author/local-adapter"].files()) == {".gitattributes"}
 
 
+def test_export_of_a_model_on_the_hub_names_it_and_keeps_its_license(hub, pushed):
+    data = ModelCard(hub.repos["author/trained-marian"].files()["README.md"].decode()).data
+    assert (data.base_model, data.license) == ("author/trained", "mit")
+
+
 def test_nothing_that_is_pushed_names_a_folder_of_its_author(hub, pushed, runs):
     places = {str(runs), HOME, str(Path.home()), str(Path.cwd()), tempfile.gettempdir(), "data/tokens"}
     found = {
