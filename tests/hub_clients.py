@@ -239,6 +239,11 @@ def translator(repo, texts):
     return pipeline("translation", model=repo, **TRUST)(texts)
 
 
+def card_reader(*repos):
+    """Runs the first code of the cards of repos."""
+    return [printed_by_card(repo, 0) for repo in repos]
+
+
 def remote_reader(repos):
     """Uses repos by their own code, pushes one again from what it loaded, and uses that."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline

@@ -53,13 +53,13 @@ OTHER_REPOS = [("author/plain", None), ("author/ours", None), ("author/parts", N
 HOME = "/home/somebody/client"  # in paths, which are not pushed
 
 
-def make_run(folder, tokenizer, seed):
+def make_run(folder, tokenizer, seed, **data):
     """A finished run's folder, with what must stay at home."""
     model = make_model(seed=seed, scale=2.5, source_language="en", target_language="de")
     model.generation_config.max_new_tokens_over_source = 3
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    get_recipe("quickstart", train_source=f"{HOME}/train.en", train_target=f"{HOME}/train.de").save(folder)
+    get_recipe("quickstart", **data).save(folder)
     best = f"{HOME}/runs/checkpoint-2"
     write_json(folder / "train_results.json", {**RESULTS, "num_averaged_snapshots": 0, "best_checkpoint": best})
     (folder / "training_curves.png").write_bytes(b"curves")
@@ -80,12 +80,17 @@ def runs(tmp_path_factory, tiny_tokenizer):
     """Folders of three runs and of one about to start."""
     runs = tmp_path_factory.mktemp("runs")
     for seed, name in enumerate(("main", "v1", "dev")):
-        make_run(runs / name, tiny_tokenizer, seed)
+        make_run(runs / name, tiny_tokenizer, seed, train_source=f"{HOME}/train.en", train_target=f"{HOME}/train.de")
     own = {"source_file": f"{HOME}/own.en", "target_file": f"{HOME}/own.de"}
     write_json(runs / "v1" / "test_results-own.json", {"test_corpus": own, "test_data": ", ".join(own.values())})
     (runs / "ours").mkdir()
     (runs / "ours" / "README.md").write_text(OWN_CARD)
     return runs
+
+
+def client_environment(hub, home, token):
+    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_TOKEN": token, "HF_HUB_OFFLINE": "0"}
+    return {**os.environ, **own}
 
 
 def run_client(hub, home, role, *arguments, token="", **environment):
@@ -95,14 +100,7 @@ def run_client(hub, home, role, *arguments, token="", **environment):
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        env={
-            **os.environ,
-            "HF_ENDPOINT": hub.url,
-            "HF_HOME": str(home),
-            "HF_TOKEN": token,
-            "HF_HUB_OFFLINE": "0",
-            **environment,
-        },
+        env={**client_environment(hub, home, token), **environment},
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
@@ -330,6 +328,44 @@ def test_downloaded_repo_can_be_pushed_as_it_is(hub, read):
     copy, original = (hub.repos[name].files() for name in ("stranger/download", "author/model"))
     assert b'model="stranger/download"' in copy.pop("README.md")
     assert original.pop("README.md") and copy == original
+
+
+# ---- a model to try ----
+
+TO_TRY = ("small", "small-marian")
+
+
+@pytest.fixture(scope="module")
+def to_try(hub, tiny_tokenizer, tmp_path_factory):
+    """A run on the built-in corpus, and what scripts/model_to_try.sh makes of it, which `hf` uploads."""
+    place = tmp_path_factory.mktemp("to_try")
+    make_run(place / "run", tiny_tokenizer, 3)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**client_environment(hub, place / "hub", "author"), "VIRTUAL_ENV": sys.prefix, "PATH": path}
+    script = Path(__file__).parents[1] / "scripts" / "model_to_try.sh"
+    commands = [["bash", str(script), "run", "author/small", "out"]]
+    commands += [["hf", "upload", f"author/{name}", f"out/{name}"] for name in TO_TRY]
+    for command in commands:
+        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    return place
+
+
+def test_model_to_try_is_the_model_and_its_export_without_the_training(hub, to_try):
+    export = {name for name in MODEL if not name.endswith(".py")} | {"README.md"}
+    for name, files in zip(TO_TRY, (RUN, export), strict=True):
+        assert set(hub.repos[f"author/{name}"].files()) == files | {".gitattributes"}
+
+
+def test_cards_of_the_model_to_try_have_license_and_attribution_and_their_code_translates(hub, to_try, tmp_path):
+    cards = [ModelCard(hub.repos[f"author/{name}"].files()["README.md"].decode()) for name in TO_TRY]
+    assert [card.data.license for card in cards] == ["cc-by-2.0"] * 2
+    assert all("contributors of [tatoeba.org]" in card.text for card in cards)
+    assert (cards[1].data.base_model, cards[1].text.split()[:2]) == ("author/small", ["#", "small-marian"])
+    expected = pipeline("translation", model=str(to_try / "run"))("The man reads a book.")[0]["translation_text"]
+    printed, by_export = run_client(hub, tmp_path, "card_reader", *(f"author/{name}" for name in TO_TRY))
+    assert printed == f"{expected}\n"
+    assert by_export.startswith("['")
 
 
 # ---- without network, files or cache ----

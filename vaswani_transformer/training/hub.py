@@ -151,7 +151,7 @@ def upload(
     commit gets or the branch.
     """
     refresh_card(folder, repo_id, tag or revision)
-    added = [_addition(path) for path in published_files(folder)]
+    added = [addition(path) for path in published_files(folder)]
     if revision is not None:
         api.create_branch(repo_id, branch=revision, exist_ok=True)
     names = {each.path_in_repo for each in added}
@@ -180,7 +180,7 @@ def _code(folder: Path) -> set[Path]:
     return files.union(*(map(Path, get_relative_import_files(path)) for path in files))
 
 
-def _addition(path: Path) -> CommitOperationAdd:
+def addition(path: Path) -> CommitOperationAdd:
     """Return a file as part of a commit, with local folders removed from its content."""
     content: Path | bytes = path
     if any(fnmatch(path.name, name) for name in (RECIPE_FILE, TRAIN_RESULTS_FILE, TEST_RESULTS_PATTERN)):
