@@ -39,10 +39,10 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 def load_engine(folder: str, num_beams: int, options: dict) -> Translate:
     """One of our two engines."""
-    from vaswani_transformer.evaluation.loading import load_for_inference
     from vaswani_transformer.evaluation.translate import translate
+    from vaswani_transformer.evaluation.translator import load_engine
 
-    model, tokenizer = load_for_inference(folder, device="cpu", **options)
+    model, tokenizer = load_engine(folder, device="cpu", **options)
     return lambda texts: list(translate(model, tokenizer, texts, num_beams=num_beams))
 
 

@@ -15,9 +15,9 @@ to_try=$PWD/runs/model-to-try
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 python3 -m venv "$work/tools"
-"$work/tools/bin/pip" install --quiet build twine
+"$work/tools/bin/pip" install --quiet --constraint constraints.txt build twine
 rm -rf dist
-"$work/tools/bin/python" -m build --outdir dist . > "$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
+PIP_CONSTRAINT=$PWD/constraints.txt "$work/tools/bin/python" -m build --outdir dist . > "$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
 "$work/tools/bin/twine" check --strict dist/*
 wheel=$(realpath dist/*.whl)
 sdist=$(realpath dist/*.tar.gz)

@@ -23,8 +23,9 @@ fi
 python=${ONNX_PYTHON:-$(dirname "$0")/../.venv-onnx/bin/python}
 if [ -z "${ONNX_PYTHON:-}" ] && ! "$python" -c "import onnxruntime, optimum.exporters" 2> /dev/null; then
     "${PYTHON:-python3}" -m venv "$(dirname "$python")/.."
-    "$python" -m pip install --quiet torch==2.13.0
-    "$python" -m pip install --quiet "optimum-onnx[onnxruntime]==0.1.0" transformers==4.57.1 accelerate
+    constraints=$(dirname "$0")/export_onnx.constraints # every package that comes in, those of dependencies included
+    "$python" -m pip install --quiet --constraint "$constraints" "$(grep '^torch==' "$constraints")"
+    "$python" -m pip install --quiet --constraint "$constraints" "optimum-onnx[onnxruntime]" accelerate
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -452,7 +452,7 @@ def ctranslate2_of(model):
     import benchmark_training as benchmark
     import ctranslate2
 
-    from vaswani_transformer.export.ctranslate2 import VaswaniTransformerLoader
+    from vaswani_transformer.evaluation.ctranslate2 import VaswaniTransformerLoader
 
     loader, tokenizer = VaswaniTransformerLoader(), benchmark.make_tokenizer()
     spec, names = loader(model, tokenizer), loader.get_vocabulary(model, tokenizer)

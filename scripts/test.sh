@@ -7,6 +7,7 @@
 #   bash scripts/test.sh --heavy    the heavy ones only: kills, full disks, the full quickstart
 #   bash scripts/test.sh --lowest   the fast tests on the oldest supported versions, in .venv-lowest
 #   bash scripts/test.sh --newest   the same on the newest that pip finds, in .venv-newest
+#   bash scripts/test.sh --main     the same with transformers' main branch, in .venv-main
 #
 # Further arguments go to pytest.
 set -euo pipefail
@@ -15,7 +16,7 @@ cd "$(dirname "$0")/.."
 case "${1:-}" in
     --fast) markers="not slow and not heavy"; shift ;;
     --heavy) markers="heavy" TEST_WORKERS=1; shift ;;  # they measure time and use all cores themselves
-    --lowest | --newest) exec bash scripts/test_versions.sh "${1#--}" "${@:2}" ;;
+    --lowest | --newest | --main) exec bash scripts/test_versions.sh "${1#--}" "${@:2}" ;;
     --coverage) markers="not heavy"; shift; set -- --cov --cov-report=term "$@" ;;
     *) markers="not heavy" ;;
 esac

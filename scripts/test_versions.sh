@@ -3,6 +3,7 @@
 #
 #   bash scripts/test_versions.sh lowest   the lower bounds of pyproject.toml, in .venv-lowest
 #   bash scripts/test_versions.sh newest   what pip finds, in .venv-newest
+#   bash scripts/test_versions.sh main     the same with transformers' main branch, in .venv-main
 #
 # PYTHON chooses the interpreter. Further arguments go to pytest. On Linux, torch brings gigabytes of CUDA with it.
 set -euo pipefail
@@ -10,8 +11,8 @@ cd "$(dirname "$0")/.."
 
 bounds=${1:-}
 case "$bounds" in
-    lowest | newest) ;;
-    *) echo "error: lowest or newest is needed, got '$bounds'." >&2 && exit 2 ;;
+    lowest | newest | main) ;;
+    *) echo "error: lowest, newest or main is needed, got '$bounds'." >&2 && exit 2 ;;
 esac
 environment=.venv-$bounds
 if ! "$environment/bin/python" -c "import pytest, torch" 2> /dev/null; then
@@ -25,6 +26,8 @@ project = tomllib.load(open("pyproject.toml", "rb"))["project"]
 for requirement in sum(project["optional-dependencies"].values(), project["dependencies"]):
     if sys.argv[1] == "lowest" and (bound := re.match(r"([\w-]+)>=([\d.]+)", requirement)):
         print(f"{bound[1]}=={bound[2]}")
+if sys.argv[1] == "main":
+    print("transformers @ git+https://github.com/huggingface/transformers@main")
 PROGRAM
     "$environment/bin/pip" install --quiet --constraint "$environment/constraints.txt" --editable ".[dev]"
 fi

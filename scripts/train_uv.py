@@ -1,27 +1,40 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["vaswani-transformer[train,eval]"]
+# dependencies = ["huggingface_hub>=1.31"]
 # ///
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
 r"""Trains a model and pushes it, on a machine that has uv and nothing else, such as one of Hugging Face's jobs.
 
 hf jobs uv run --flavor a10g-small --timeout 12h --secrets HF_TOKEN scripts/train_uv.py me/my-model \
-    --recipe paper-base-en-de --bf16
+    --package git+https://ADDRESS@REVISION --recipe paper-base-en-de --bf16
+
+--package says where the package comes from. It is not on PyPI, and whoever takes its name there could read HF_TOKEN.
 """
 
 import argparse
+import os
+import re
+import subprocess
 import sys
 
 from huggingface_hub import create_repo
 
-from vaswani_transformer.cli import main
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Trains a model and pushes it.")
+    parser = argparse.ArgumentParser(description="Trains a model and pushes it.", allow_abbrev=False)
     parser.add_argument("repo_id", help="USER/NAME of the model on the Hub, where HF_TOKEN may write")
+    parser.add_argument(
+        "--package",
+        required=True,
+        help="where to install vaswani-transformer from: git+https://ADDRESS@REVISION, or a wheel's path or address",
+    )
     args, options = parser.parse_known_args()
+    if not re.fullmatch(r"git\+\S+@[^/@\s]+|\S+\.whl", args.package):
+        parser.error(f"--package must be git+https://ADDRESS@REVISION or a wheel, got {args.package}.")
     repo = create_repo(args.repo_id, exist_ok=True).repo_id  # first: without, the machine keeps all
     folder = repo.rpartition("/")[2]
-    train, push = ["train", "--output-dir", folder, *options], ["push", "--model", folder, "--repo-id", args.repo_id]
-    sys.exit(main(train) or main(push))
+    source = f"vaswani-transformer[train,eval] @ {args.package}"
+    command = [os.environ.get("UV", "uv"), "tool", "run", "--from", source, "vaswani-transformer"]  # uv sets UV
+    train = [*command, "train", "--output-dir", folder, *options]
+    push = [*command, "push", "--model", folder, "--repo-id", args.repo_id]
+    sys.exit(subprocess.call(train) or subprocess.call(push))

@@ -34,14 +34,6 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def no_waiting_for_the_disk():
-    """A test need not wait until its checkpoints are on the disk."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda descriptor: None)
-        yield
-
-
 @pytest.fixture
 def library_log(caplog, monkeypatch):
     """`caplog` that hears transformers, too: its logger propagates only where CI is set, and says some things once."""

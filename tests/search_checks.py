@@ -11,9 +11,11 @@ import copy
 import os
 import random
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
+import transformers
 from naive_search import generated_tokens, gnmt_score
 from tiny import make_model
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -66,9 +68,23 @@ def pad(sentences):
     return {"input_ids": ids, "attention_mask": (ids != 0).long()}
 
 
+class _Float64Torch:
+    float32 = torch.float64
+
+    def __getattr__(self, name):
+        return getattr(torch, name)
+
+
+def in_own_precision(model):
+    """transformers' loops round logits to float32; within this context not those of a float64 model."""
+    exact = _Float64Torch() if model.dtype == torch.float64 else torch
+    return mock.patch.object(transformers.generation.utils, "torch", exact)
+
+
 def decode(model, sentences, **options):
     """[(tokens, score)] of one batch; with n-best, the rows of one sentence are neighbours."""
-    out = model.generate(**pad(sentences), return_dict_in_generate=True, **options)
+    with in_own_precision(model):
+        out = model.generate(**pad(sentences), return_dict_in_generate=True, **options)
     rows = [generated_tokens(row) for row in out.sequences]
     if "sequences_scores" in out:
         return list(zip(rows, out.sequences_scores.tolist(), strict=True))

@@ -13,6 +13,7 @@ from transformers import AutoModelForSeq2SeqLM, GenerationConfig, LogitsProcesso
 from transformers.generation.logits_process import (
     EncoderNoRepeatNGramLogitsProcessor,
     ForcedBOSTokenLogitsProcessor,
+    ForcedEOSTokenLogitsProcessor,
     LogitNormalization,
     MinLengthLogitsProcessor,
     MinNewTokensLengthLogitsProcessor,
@@ -29,7 +30,7 @@ from transformers.generation.logits_process import (
 
 from vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from vaswani_transformer import generation_vaswani_transformer as generation
-from vaswani_transformer.search_vaswani_transformer import NEVER_POSITIVE, ForcedEndAtLimit, SearchRule
+from vaswani_transformer.search_vaswani_transformer import NEVER_POSITIVE, SearchRule
 
 SCORED = {"return_dict_in_generate": True}
 
@@ -56,7 +57,7 @@ def test_the_bound_takes_the_best_length_that_can_come(alpha, running, finished,
 PROCESSORS = [
     EncoderNoRepeatNGramLogitsProcessor(2, torch.tensor([[5, 6, 5]])),
     ForcedBOSTokenLogitsProcessor(1),
-    ForcedEndAtLimit(torch.tensor([3]), 1, torch.tensor([2])),
+    ForcedEOSTokenLogitsProcessor(5, 2),
     LogitNormalization(),
     MinLengthLogitsProcessor(5, 2),
     MinNewTokensLengthLogitsProcessor(1, 6, 2),
@@ -290,19 +291,6 @@ def test_limit_over_a_source_without_a_mask_counts_all_of_it():
     model.generation_config.pad_token_id = None  # or the library would make a mask
     out = model.generate(torch.tensor([[5, 6, 2]]), num_beams=1, max_new_tokens_over_source=4, suppress_tokens=[2])
     assert out.shape[1] == 1 + 3 + 4
-
-
-@each_search
-def test_a_forced_end_comes_at_each_sentences_own_limit(num_beams):
-    model = make_model(seed=1)
-    source = torch.tensor([[5, 6, 7, 8, 9, 10, 2], [5, 2, 0, 0, 0, 0, 0]])
-    options = {"num_beams": num_beams, "max_new_tokens_over_source": 3}
-    options |= {"forced_eos_token_id": 2, "suppress_tokens": [0]}
-    together = model.generate(source, attention_mask=(source != 0).long(), **options)
-    assert [generated_tokens(row) for row in together] == [
-        generated_tokens(model.generate(row[row != 0][None], **options)[0]) for row in source
-    ]
-    assert (together == 2).nonzero().tolist() == [[0, 7 + 3], [1, 2 + 3]]
 
 
 @pytest.mark.parametrize("has_padding", [True, False])

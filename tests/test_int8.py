@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models in int8: their layers beside a naive computation, their search beside the library's, and what they refuse."""
 
+import copy
 import gc
 import json
+import warnings
 from pathlib import Path
 
 import pytest
@@ -117,6 +119,43 @@ def test_a_model_in_int8_is_not_saved(folder, tmp_path):
     with pytest.raises(ValueError, match="in int8 cannot be saved"):
         model.save_pretrained(tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
+
+
+def test_rounding_a_model_a_second_time_changes_nothing(tiny_model, tiny_batch):
+    model = copy.deepcopy(tiny_model)
+    to_int8(model)
+    layers, logits = list(model.modules()), model(**tiny_batch).logits
+    to_int8(model)
+    assert all(before is after for before, after in zip(layers, model.modules(), strict=True))
+    assert torch.equal(model(**tiny_batch).logits, logits)
+
+
+@pytest.mark.parametrize("name", ["qint8", "quantize_per_channel"])
+def test_a_torch_without_quantized_tensors_is_named(name, folder, monkeypatch, capsys):
+    monkeypatch.delattr(torch, name)
+    text = str(folder / "config.json")
+    assert main(["translate", "--model", str(folder), "--int8", "--input", text, "--output", f"{text}.de"]) == 2
+    error = capsys.readouterr().err
+    assert f"torch {torch.__version__} has no quantized tensors any more" in error and f"'{name}'" in error
+    assert "Use fp32, `--engine ctranslate2` or an earlier torch." in error
+
+
+def test_the_warning_that_torch_will_drop_quantized_tensors_is_the_only_hidden_one(monkeypatch):
+    def quantize(*args):
+        warnings.warn("something else", stacklevel=2)
+        return quantize_per_channel(*args)
+
+    quantize_per_channel = torch.quantize_per_channel
+    monkeypatch.setattr(torch, "quantize_per_channel", quantize)
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)  # torch would warn once per process
+    try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            Int8Linear(torch.ones(2, 3), None)
+    finally:
+        torch.set_warn_always(before)
+    assert [str(each.message) for each in told] == ["something else"]
 
 
 def test_int8_is_refused_on_another_device(folder):

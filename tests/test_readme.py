@@ -128,17 +128,18 @@ OPTIONS_RUN_ELSEWHERE = {
         "cli/test_cli_training.py::test_run_by_a_file_of_ones_own_is_repeated_by_its_recipe",
         '"run/recipe.json"',
     ),
-    **dict.fromkeys(
-        ("--minutes 30", "--recipe small --minutes 30"),
-        ("training/test_first_minutes.py::test_minutes_become_updates_that_a_resume_keeps", "--minutes"),
-    ),
     "--license": (
         "training/test_publish.py::test_license_of_the_option_wins_and_stays_in_the_card",
         "license=given",
     ),
+    "--minutes 30": ("training/test_first_minutes.py::test_minutes_become_updates_that_a_resume_keeps", "--minutes"),
     "--name": (
         "cli/test_cli_evaluation.py::test_another_name_keeps_the_results_of_another_search",
         '"--name"',
+    ),
+    "--package git+https://ADDRESS@REVISION": (
+        "cli/test_cli_hub.py::test_train_uv_pushes_what_was_trained",
+        '"--package"',
     ),
     "--report-to tensorboard": (
         "training/test_arguments.py::test_report_to_takes_what_the_library_takes",

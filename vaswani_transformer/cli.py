@@ -249,8 +249,8 @@ def chosen_corpus(args: argparse.Namespace) -> dict[str, Any]:
 
 def _translate(args: argparse.Namespace) -> None:
     options = _decoding_options(args) | _sampling_options(args)
-    from .evaluation.loading import load_for_inference
     from .evaluation.translate import join_processes, part_of, translate_file
+    from .evaluation.translator import load_engine
 
     output, part = Path(args.output), part_of(args.output)
     if not (args.overwrite or args.resume):
@@ -268,7 +268,7 @@ def _translate(args: argparse.Namespace) -> None:
     computing = _computing_options(args)
     if processes is not None and args.device is None:
         computing["device"] = processes.device
-    model, tokenizer = load_for_inference(args.model, **computing)
+    model, tokenizer = load_engine(args.model, **computing)
     options |= {name: getattr(args, name) for name in ("resume", "tag", "document")}
     options |= {"num_best": args.n_best, "processes": processes}
     translate_file(model, tokenizer, args.input, args.output, **options)
@@ -406,7 +406,8 @@ def build_parser(show_all: bool = False) -> argparse.ArgumentParser:
     _add_train_tokenizer(command("train-tokenizer", _train_tokenizer, "Train the vocabulary of both languages"))
     _add_train(command("train", _train, "Train a model from a recipe"), show_all)
     _add_average(command("average", _average, "Average the weights of snapshots or of models"))
-    _add_recipes(command("recipes", _recipes, "List the recipes, or print one of them"))
+    recipes = command("recipes", _recipes, "List the recipes, or print one of them")
+    recipes.add_argument("name", nargs="?", help="recipe to print, to start your own from")
     _add_evaluate(command("evaluate", _evaluate, "Translate a test set and score it by every metric"))
     _add_translate(command("translate", _translate, "Translate a file or stdin"))
     _add_score(command("score", _score, "Score given translations by the model's probability"))
@@ -440,9 +441,9 @@ def _add_train(parser: argparse.ArgumentParser, show_all: bool) -> None:
     add(
         "--minutes",
         type=float,
-        help="train for about so long, instead of --max-steps: the first updates are timed to find how many fit",
+        help="duration of the training instead of --max-steps: the first updates are timed to find how many fit",
     )
-    add("--resume", action="store_true", help="resume from the newest checkpoint of the output folder, or start")
+    add("--resume", action="store_true", help="resume from the output folder's newest checkpoint, or start a new run")
     add("--bf16", action="store_true", help="compute in bfloat16; weights and optimizer stay in fp32")
     add("--overwrite", action="store_true", help=_help("first delete the run in the output folder", show_all))
     add("--use-cpu", action="store_true", help=_help("train on the CPU although there is a GPU", show_all))
@@ -480,10 +481,6 @@ def _add_average(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("inputs", nargs="+", help="folder of a run, for all its snapshots, or several snapshot files or model folders")
     add("--output-dir", required=True, help="new folder for the averaged model")
-
-
-def _add_recipes(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", help="recipe to print, to start your own from")
 
 
 def _add_model(parser: argparse.ArgumentParser) -> None:

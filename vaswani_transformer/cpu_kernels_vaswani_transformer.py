@@ -232,25 +232,23 @@ class Int8Linear(nn.Module):
         bias: (O,) in fp32, or None.
 
     Raises:
-        ValueError: torch's quantized kernels do not work on this machine.
+        ValueError: torch's quantized kernels do not work on this machine, or this release of torch has none.
     """
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         super().__init__()
-        weight, self.bias = weight.detach(), None if bias is None else bias.detach().clone()
-        scales = weight.double().abs().amax(dim=1).clamp_(min=1e-30) / 127
-        engines, before = torch.backends.quantized.supported_engines, torch.backends.quantized.engine
-        torch.backends.quantized.engine = "fbgemm" if "fbgemm" in engines else before  # faster for few rows
+        self.bias = None if bias is None else bias.detach().clone()
         try:
-            with warnings.catch_warnings(action="ignore"):  # torch deprecates quantized tensors
-                integers = torch.quantize_per_channel(weight, scales, scales.long() * 0, 0, torch.qint8)
-            self._packed = torch.ops.quantized.linear_prepack(integers, self.bias)
-        except (AttributeError, RuntimeError) as error:
+            self._packed = _pack_int8(weight.detach(), self.bias)
+        except AttributeError as error:
+            raise ValueError(
+                f"int8 cannot be used: torch {torch.__version__} has no quantized tensors any more ({error}). "
+                "Use fp32, `--engine ctranslate2` or an earlier torch."
+            ) from error
+        except RuntimeError as error:
             raise ValueError(
                 f"int8 needs torch's quantized kernels, and they fail on this machine: {error}. Use fp32."
             ) from error
-        finally:
-            torch.backends.quantized.engine = before
         self._has_fewer_bits = not torch.cpu._is_vnni_supported()  # 7 bits: without VNNI, 16-bit sums overflow
 
     def forward(self, input: torch.Tensor, activation: str = "none") -> torch.Tensor:
@@ -267,6 +265,21 @@ class Int8Linear(nn.Module):
         return weight
 
 
+def _pack_int8(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
+    """Return `weight` (O, I), rounded to int8 by output, and `bias` (O,) in the layout of torch's int8 kernels."""
+    scales = weight.double().abs().amax(dim=1).clamp_(min=1e-30) / 127
+    engines, before = torch.backends.quantized.supported_engines, torch.backends.quantized.engine
+    torch.backends.quantized.engine = "fbgemm" if "fbgemm" in engines else before  # faster for few rows
+    try:
+        with warnings.catch_warnings():
+            # A later torch will drop quantized tensors. Users need not act before it does.
+            warnings.filterwarnings("ignore", message=".*quantized tensor creation functions")
+            integers = torch.quantize_per_channel(weight, scales, scales.long() * 0, 0, torch.qint8)
+        return torch.ops.quantized.linear_prepack(integers, bias)
+    finally:
+        torch.backends.quantized.engine = before
+
+
 class Int8Embedding(nn.Module):
     """Embedding with int8 vectors and one scale per vector, made from an fp32 weight (V, D)."""
 
@@ -281,12 +294,15 @@ class Int8Embedding(nn.Module):
 
 
 def to_int8(model: nn.Module) -> None:
-    """Replace the linear layers and token embeddings of an fp32 model on the CPU by int8 ones, in place."""
+    """Replace the linear layers and token embeddings of an fp32 model on the CPU by int8 ones, in place.
+
+    Layers that are already in int8 are left as they are.
+    """
     made: dict[Any, nn.Module] = {}  # embeddings that share a weight share its int8 copy
     layer: Any
     for parent in list(model.modules()):
         for name, layer in parent.named_children():
-            is_embedding = name in ("shared", "embed_tokens")
+            is_embedding = name in ("shared", "embed_tokens") and not isinstance(layer, Int8Embedding)
             if is_embedding or isinstance(layer, nn.Linear):
                 key = is_embedding, layer.weight
                 if key not in made:

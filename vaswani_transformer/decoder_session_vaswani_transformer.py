@@ -1,16 +1,16 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The decoder, one token at a time: computes what the model's modules do, without the costs of calling them.
+"""The decoder for one token per step, with the results of the model's modules but without the cost of their calls.
 
-What all beams of a sentence share, keys and values of its source, is kept once a sentence. Keys and values of the
-target stay where they were written: when beams change places, a mask says whose past each key belongs to, and nothing
-is copied.
+Source keys and values are shared by all beams of a sentence, so they are stored once. Target keys and values are never
+reordered: when a beam continues another one, only the attention mask changes, and it selects the keys of the beam's
+own past.
 
-On a CPU a step looks at the tokens that there are, with the CPU's own kernels. On a device it looks at all the room
-that there is, so that shapes stay, and reads nothing back: such a step can be captured and replayed as a CUDA graph.
+On a CPU a step attends to the tokens so far, with the kernels of this package. On a device it attends to the whole
+capacity of the cache, which keeps all shapes constant, and never syncs. So it can be captured as a CUDA graph.
 
-Shapes: A sentences still searched, N beams, R = A * N rows, S source length, T tokens that are looked at, D d_model,
-H heads, K d_k (or d_v), V vocabulary.
+Shapes: A sentences still searched, N beams, R = A * N rows, S source length, T target positions that a step attends
+to, D d_model, H heads, K d_k (or d_v), V vocabulary.
 """
 
 import math
@@ -26,20 +26,22 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from .cpu_kernels_vaswani_transformer import Int8Embedding, Int8Linear, Linear, can_pack, is_fast_half, multiply, pack
 
-_PLAIN = ("torch.nn.modules", __name__.rpartition(".")[0])  # where the classes of a plain model's modules come from
+_PLAIN = ("torch.nn.modules", __name__.rpartition(".")[0])  # packages of the classes in a plain model
+# A plain model has none of these methods replaced on an instance.
 _PREPARED = {"forward", "prepare_inputs_for_generation", "_update_model_kwargs_for_generation", "_reorder_cache"}
-_FEWEST_PRODUCTS = 2**20  # below, MKL's call costs less than what oneDNN saves
-_LARGEST_PRODUCT = 2**23  # elements: the C library gets more than 32 MiB from the system, page by page
-_FIRST_CAPACITY = 32  # tokens that the caches have room for at first
+_FEWEST_PRODUCTS = 2**20  # multiplications; below this number, MKL is faster than oneDNN
+_LARGEST_PRODUCT = 2**23  # elements: above 32 MiB, the C library requests memory from the system page by page
+_FIRST_CAPACITY = 32  # first capacity of the cache, in tokens
 
 _Norm = tuple[tuple[int, ...], torch.Tensor, torch.Tensor, float]  # shape, weight, bias and epsilon of a LayerNorm
 
 
 def is_plain(model: Any) -> bool:
-    """True if `DecoderSession` computes what the decoder's modules would; on CPUs not in fp16, nor in slow bf16.
+    """Return True if `DecoderSession` gives the same results as the decoder's modules.
 
-    It does not with adapters, quantisation, hooks, sharding, offloading, dropout, other layers and patched instances.
-    Methods that were replaced in the classes themselves are not seen.
+    It does not with adapters, quantization other than this package's int8, hooks, sharding, offloading, dropout, other
+    layers, patched instances or attention backends other than eager and sdpa. On CPUs it does not in fp16, or in bf16
+    without instructions for it. Patched classes are not detected.
     """
     if not (_is_of_this_package(model) and _is_undisturbed(model)):
         return False
@@ -59,22 +61,25 @@ def is_plain(model: Any) -> bool:
 
 
 def is_watched(module: Any) -> bool:
-    """True if a module has hooks beside transformers' own, which the first `output_attentions` leaves for good."""
+    """Return True if a module has hooks, except those that transformers keeps after the first `output_attentions`."""
     hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
     return any(getattr(hook, "__module__", "") != "transformers.utils.output_capturing" for hook in hooks)
 
 
 def _is_of_this_package(module: Any) -> bool:
-    """True if a module's class is of torch or of a file beside this one."""
+    """Return True if a module's class is from torch or from a file in this file's package."""
     return type(module).__module__.rpartition(".")[0] in _PLAIN
 
 
 def _is_undisturbed(model: Any) -> bool:
-    """True if there are no global hooks, autocast, compilation or gradients, and scores can be as exact as needed."""
+    """Return True if dtype, device and attention backend are supported, and no mode of torch changes the results.
+
+    Such modes are global hooks, autocast, compilation, gradients and dispatch modes.
+    """
     backend, library, device = model.config._attn_implementation, nn.modules.module, model.device.type
     return (
         (model.dtype in (torch.float32, torch.float64) or device != "cpu" or is_fast_half(model.dtype))
-        and device not in ("meta", "mps")  # the latter has no float64, in which lengths are counted
+        and device not in ("meta", "mps")  # mps lacks float64, the dtype of the lengths
         and (backend == "eager" or (backend == "sdpa" and ALL_ATTENTION_FUNCTIONS["sdpa"] is sdpa_attention_forward))
         and not (library._global_forward_hooks or library._global_forward_pre_hooks)
         and not torch.is_grad_enabled()
@@ -85,7 +90,7 @@ def _is_undisturbed(model: Any) -> bool:
 
 
 def _has_usual_parts(layer: Any) -> bool:
-    """True if a decoder layer holds what `LayerProjections` reads."""
+    """Return True if a decoder layer has the modules that `LayerProjections` and `DecoderSession` read."""
     attentions = layer.self_attn, layer.encoder_attn
     projections = [[each.q_proj, each.k_proj, each.v_proj, each.out_proj] for each in attentions]
     norms = layer.self_attn_layer_norm, layer.encoder_attn_layer_norm, layer.final_layer_norm
@@ -103,9 +108,14 @@ def _is_linear(module: nn.Module) -> bool:
 
 
 class Projection:
-    """Linear layers that read the same states, as one product; of several, with a copy of their weights.
+    """One matrix product for linear layers that read the same states.
 
-    With `heads` each head's part of one layer is followed by its parts of the others. Activations: "relu" or "none".
+    It holds a copy of the weights of several layers, but a single layer's own weight unless it is packed for oneDNN.
+
+    Args:
+        layers: The linear layers.
+        heads: Number of heads. The outputs are ordered by head, and within a head by layer: q1 k1 v1 q2 k2 v2 ...
+        activation: "relu" or "none".
     """
 
     def __init__(self, *layers: Any, heads: int = 1, activation: str = "none") -> None:
@@ -122,15 +132,15 @@ class Projection:
         if self._int8 is not None:
             self._int8 = Int8Linear(weight, self._bias)
             return
-        self._products = weight.numel()  # of one row
+        self._products = weight.numel()  # multiplications for one row
         is_plain = weight.device.type == "cpu" and (weight.dtype == torch.float32 or is_fast_half(weight.dtype))
         is_packed = is_plain and can_pack(weight) and torch.backends.mkldnn.enabled
         self._packed = pack(weight) if is_packed else None
-        if not is_packed or self._products < _FEWEST_PRODUCTS:  # else one row is enough for oneDNN
+        if not is_packed or self._products < _FEWEST_PRODUCTS:  # else oneDNN is faster even for one row
             self._weight = weight
 
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
-        """(R, D) -> (R, ..) of all layers, after the activation."""
+        """Project states (R, D) to the outputs of all layers (R, ..), after the activation."""
         if self._int8 is not None:
             return self._int8.forward(states, self._activation)
         if self._packed is not None and states.shape[0] * self._products >= _FEWEST_PRODUCTS:
@@ -140,7 +150,7 @@ class Projection:
 
 
 class LayerProjections:
-    """The projections of one decoder layer."""
+    """Projections of one decoder layer."""
 
     def __init__(self, layer: Any, heads: int) -> None:
         self_attn, cross = layer.self_attn, layer.encoder_attn
@@ -154,23 +164,24 @@ class LayerProjections:
 
 
 class DecoderProjections:
-    """All products of a decoding step, kept between searches.
+    """All projections of a decoding step, kept between searches.
 
-    They are made anew when a weight lies elsewhere or was written to. Writing through `.data` is seen where it changes
-    one of 64 numbers spread over a weight; code that changes fewer calls `model.eval()`, which drops them.
+    They are rebuilt when a weight moves or changes. A write through `.data`, or by a fused optimizer, is noticed only
+    if it changes one of about 64 sampled numbers of a weight. After a smaller write, call `model.eval()`, which drops
+    the projections.
     """
 
     _kept: weakref.WeakKeyDictionary[nn.Module, "DecoderProjections"] = weakref.WeakKeyDictionary()
 
     def __init__(self, model: Any, weights: list[torch.Tensor]) -> None:
         self.state = _state_of(weights)
-        self._weights = [weight.detach() for weight in weights]  # as long as it lives, no other lies at its address
+        self._weights = [weight.detach() for weight in weights]  # alive, so that no other tensor gets their addresses
         self.layers = [LayerProjections(layer, model.config.num_heads) for layer in model.model.decoder.layers]
         self.head = Projection(model.lm_head)
 
     @classmethod
     def of(cls, model: Any) -> "DecoderProjections":
-        """Returns those of the model as it is now."""
+        """Return the projections of a model with its current weights; rebuild them if a weight has changed."""
         projections = [part for part in model.model.decoder.layers.modules() if _is_linear(part)] + [model.lm_head]
         weights = [parameter for part in projections for parameter in part.parameters()]
         kept = cls._kept.get(model)
@@ -180,12 +191,15 @@ class DecoderProjections:
 
     @classmethod
     def drop(cls, model: nn.Module) -> None:
-        """Forgets those of a model."""
+        """Drop the projections of a model."""
         cls._kept.pop(model, None)
 
 
 def _state_of(weights: list[torch.Tensor]) -> list[object]:
-    """A value that changes when a weight is replaced or written to, and always where torch does not count writing."""
+    """Return a value that differs once a weight is replaced or written to.
+
+    It differs in every call for inference tensors, because torch does not count the writes to them.
+    """
     if any(weight.is_inference() for weight in weights):
         return [object()]
     sums = [weight.detach().flatten()[:: 1 + weight.numel() // 64].float().sum() for weight in weights]
@@ -194,14 +208,18 @@ def _state_of(weights: list[torch.Tensor]) -> list[object]:
 
 
 def is_static(device: torch.device) -> bool:
-    """True if steps on this device keep their shapes and do not wait for results."""
+    """Return True if steps on this device have constant shapes and never sync."""
     return device.type != "cpu"
 
 
 class DecoderSession:
-    """The decoder's state while a batch is searched, of a model for which `is_plain` is true.
+    """Decoder state of a batch during a search, for a model for which `is_plain` is true.
 
-    The encoder's output is (A, S, D), its mask (A, S), 0 for padding.
+    Args:
+        model: The model.
+        encoder_states: (A, S, D) output of the encoder.
+        encoder_mask: (A, S), 0 for padding; None means no padding.
+        num_beams: Number of beams N.
     """
 
     def __init__(
@@ -210,9 +228,9 @@ class DecoderSession:
         decoder = model.model.decoder
         self.device, self.is_static = model.device, is_static(model.device)
         self.dtype = torch.promote_types(model.dtype, torch.float32)  # of scores
-        self.length = 0  # tokens so far; whoever calls `step` counts it on
+        self.length = 0  # tokens so far; the caller of `step` increments it
         self._embed, self._scale = decoder.embed_tokens, decoder.embed_scale
-        self._num_rows = max(1, _LARGEST_PRODUCT // model.config.vocab_size)  # whose logits are made together
+        self._num_rows = max(1, _LARGEST_PRODUCT // model.config.vocab_size)  # rows per part of the logits
         self._encode_positions = decoder.embed_positions
         self._norms = [
             [
@@ -226,28 +244,27 @@ class DecoderSession:
         num_sentences, source_length, _ = encoder_states.shape
         self._heads, rows = model.config.num_heads, encoder_states.flatten(0, 1)
         self._widths = model.config.d_k, model.config.d_v
-        # Of each layer keys beside values, of the source (A * H, S, 2K) and the target (A * H, room of tokens * N, 2K)
+        # Concatenated keys and values of each layer: source (A * H, S, 2K) and target (A * H, capacity * N, 2K)
         self._cross = [self._by_head(layer.cross_kv(rows), source_length) for layer in self._projections.layers]
-        if encoder_mask is not None and model.config._attn_implementation == "sdpa":
-            is_empty = (encoder_mask == 0).all(dim=1).repeat_interleave(self._heads)
-            for both in self._cross:  # torch's attention to nothing at all gives zeros
-                both[..., self._widths[0] :].masked_fill_(is_empty.view(-1, 1, 1), 0.0)
         self._own = [both[:, :0] for both in self._cross]
         self._cross_mask = None if encoder_mask is None else _added(encoder_mask != 0, rows.dtype).unsqueeze(1)
         self._log_probs: torch.Tensor | None = None
-        # The place of the next token, which a captured step must find in memory: (1,).
+        # Position of the next token: an int on a CPU, else a tensor (1,), which a captured step can read.
         self._place: Any = self.beams.new_zeros(1) if self.is_static else 0
-        self._positions: torch.Tensor  # (room for tokens, D) encodings of positions
-        # (A, N, room for tokens): the beam that each row's token of the past was written by; -1 where there is none
+        self._positions: torch.Tensor  # (capacity, D) position encodings
+        # (A, N, capacity): for each token of a beam's past, the beam whose cache entry holds it; -1 if there is none
         self._writers = self.beams.new_empty(num_sentences, num_beams, 0)
 
     @property
     def has_room(self) -> bool:
-        """True if there is a position for another token."""
+        """True if learned positions are left for another token. Sinusoids have no limit."""
         return bool(self.length < getattr(self._encode_positions, "num_embeddings", math.inf))
 
     def make_room(self) -> bool:
-        """True if the next step needed more room, which was made: twice as much, as far as learned positions go."""
+        """Grow the cache if it is full, and return True if it grew.
+
+        The capacity doubles, but not beyond the learned positions.
+        """
         room = self._writers.shape[2]
         if self.length < room:
             return False
@@ -259,16 +276,20 @@ class DecoderSession:
         return True
 
     def read(self, prompt: torch.Tensor) -> None:
-        """Takes in a prompt (A, P) that all beams share."""
+        """Run the steps of a prompt (A, P) that all beams share."""
         for column in prompt.unbind(1):
             self.make_room()
             self.step(column.unsqueeze(1).expand(-1, self._num_beams))
             self.length += 1
 
     def step(self, tokens: torch.Tensor, parents: torch.Tensor | None = None) -> torch.Tensor:
-        """States (R, D) of the next position, of the newest tokens (A, N), for which there must be room.
+        """Run the decoder on the newest tokens, and return its output states (R, D).
 
-        `parents` (A, N) are the beams that they continue; None: each its own.
+        The cache must have capacity for them; see `make_room`.
+
+        Args:
+            tokens: (A, N) newest tokens.
+            parents: (A, N) beams that they continue; None means that each beam continues itself.
         """
         masks = self._masks(parents)
         states: torch.Tensor = self._embed(tokens.flatten()) * self._scale + self._positions[self._place]
@@ -279,9 +300,9 @@ class DecoderSession:
         return states
 
     def log_probabilities(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
-        """Log-probabilities of the next token of states (R, D), a part of the rows (.., V) at a time.
+        """Yield log-probabilities (.., V) of the next tokens from states (R, D), for consecutive parts of the rows.
 
-        All parts are made in the same memory: one is gone when the next is asked for.
+        On a CPU all parts use the same memory, so each part overwrites the one before.
         """
         for logits in self.logits(states):
             if self._log_probs is None and not self.is_static:
@@ -290,23 +311,23 @@ class DecoderSession:
             yield torch.log_softmax(logits, dim=-1, out=memory)
 
     def logits(self, states: torch.Tensor) -> Iterable[torch.Tensor]:
-        """Scores before the softmax of states (R, D), a part of the rows (.., V) at a time."""
+        """Yield the logits (.., V) of the next tokens from states (R, D), for consecutive parts of the rows."""
         for part in states.split(len(states) if self.is_static else self._num_rows):
             yield self._projections.head(part).to(self.dtype)
 
     def keep(self, sentences: torch.Tensor) -> None:
-        """Goes on with the sentences of these indices (A,) alone."""
+        """Keep only the sentences with these indices (A,)."""
         self._move(sentences, self._writers.shape[2])
         self._cross = [self._of(both, sentences) for both in self._cross]
         if self._cross_mask is not None:
             self._cross_mask = self._cross_mask[sentences]
 
     def _move(self, sentences: torch.Tensor | slice, room: int) -> None:
-        """Moves what is known of these sentences' targets to new memory, with room for so many tokens."""
+        """Copy the target cache of some sentences to new memory with a capacity of `room` tokens."""
 
         def moved(kept: torch.Tensor, dim: int, size: int, filler: int) -> torch.Tensor:
             larger = kept.new_empty(*kept.shape[:dim], size, *kept.shape[dim + 1 :])
-            if self.is_static:  # else nothing looks there
+            if self.is_static:  # on a CPU, steps never read unused capacity
                 larger.fill_(filler)
             larger.narrow(dim, 0, kept.shape[dim]).copy_(kept)
             return larger
@@ -317,12 +338,15 @@ class DecoderSession:
             self._own[index] = moved(self._of(both[:, : self.length * beams], sentences), 1, room * beams, 0)
 
     def _of(self, states: torch.Tensor, sentences: torch.Tensor | slice) -> torch.Tensor:
-        """(A * H, ..) of some sentences."""
+        """Return the (A * H, ..) rows of some sentences."""
         by_sentence: torch.Tensor = states.unflatten(0, (-1, self._heads))
         return by_sentence[sentences].flatten(0, 1)
 
     def _masks(self, parents: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-        """Masks added to scores of self-attention (A, N, T * N) and of cross-attention (A, 1, S), for each head."""
+        """Return additive masks of self-attention (A, N, T * N) and cross-attention (A, 1, S), shaped for the heads.
+
+        None means no mask. `parents` are those of `step`; the beams' pasts are updated by them.
+        """
         cross = None if self._cross_mask is None else self._for_heads(self._cross_mask)
         if self._num_beams == 1 and not self.is_static:
             return None, cross
@@ -335,11 +359,11 @@ class DecoderSession:
 
     @property
     def _end(self) -> int:
-        """The number of tokens that are looked at: those that there are, or all that there is room for."""
+        """Number T of target positions that a step attends to: the tokens so far, or on a device the capacity."""
         return self._writers.shape[2] if self.is_static else self.length + 1
 
     def _write(self, room: torch.Tensor, dim: int, new: torch.Tensor) -> None:
-        """Writes what belongs to the newest token, the last of `room` on a CPU."""
+        """Write `new`, the entries of the newest token, into `room` along `dim`; on a CPU they are its last."""
         size = new.shape[dim]
         if self.is_static:
             places = self._place if size == 1 else self._place * size + self.beams
@@ -360,7 +384,7 @@ class DecoderSession:
         cross: torch.Tensor,
         masks: tuple[torch.Tensor | None, torch.Tensor | None],
     ) -> torch.Tensor:
-        """One layer of the decoder, (R, D) -> (R, D)."""
+        """Run one decoder layer on states (R, D), write keys and values to `own`, and return states (R, D)."""
         beams, width = self._num_beams, self._widths[0]
         qkv = self._by_head(projections.qkv(states), beams)
         own = own.narrow(1, 0, self._end * beams)
@@ -372,14 +396,14 @@ class DecoderSession:
         return torch.layer_norm(projections.fc2(projections.fc1(states)).add_(states), *norms[2])
 
     def _by_head(self, states: torch.Tensor, length: int) -> torch.Tensor:
-        """(A * L, H * K) -> (A * H, L, K), each sentence's L rows for each head.
+        """Split (A * L, H * K) into heads, (A * H, L, K).
 
-        Of fused projections K is all that one head has, a row being q1 k1 v1 q2 k2 v2 ...
+        For fused projections, K is the width of everything that belongs to a head: a row is q1 k1 v1 q2 k2 v2 ...
         """
         return states.view(-1, length, self._heads, states.shape[1] // self._heads).transpose(1, 2).flatten(0, 1)
 
     def _attend(self, q: torch.Tensor, both: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        """Attention of q (A * H, N, K) over keys and values (A * H, .., 2K), heads side by side: (R, H * K)."""
+        """Attend from queries (A * H, N, K) to keys and values (A * H, .., 2K), and return joined heads (R, H * K)."""
         width, value_width = self._widths
         keys, values, scaling = both.narrow(2, 0, width), both.narrow(2, width, value_width), width**-0.5
         if self.is_static:
@@ -394,5 +418,5 @@ class DecoderSession:
 
 
 def _added(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A mask to add to scores: 0 where `mask` is true."""
+    """Return an additive mask: 0 where the boolean `mask` is True, else the lowest number of `dtype`."""
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, torch.finfo(dtype).min)

@@ -24,7 +24,7 @@ from .search_vaswani_transformer import NO_HYPOTHESIS, ROW_BY_ROW, SearchRule, c
 
 logger = logging.get_logger(__name__)
 
-_BLOCK = 200  # tokens of a block in `top_k`
+_BLOCK = 64  # tokens of a block in `top_k`
 _FEW_SCORES = 2**17  # below this size a plain top-k is faster
 _STEPS_BETWEEN_LOOKS = 8  # on a device, because each look is a sync
 # Finished sentences are dropped when at most this share of the batch is left. Dropping copies the rest, and on a GPU
@@ -47,8 +47,6 @@ def can_search(
         and not (config.output_scores or config.output_logits)
         and not (config.output_attentions or config.output_hidden_states)
         and config.cache_implementation is None
-        and config.prefill_chunk_size is None
-        and not config.low_memory
         and {"encoder_outputs", "use_cache"} <= given <= _ARGUMENTS
         and not any(getattr(arguments.get(name), "_is_user_defined", False) for name in _CACHES)
         and all(_is_known(criterion, config) for criterion in stopping_criteria)

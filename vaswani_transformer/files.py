@@ -182,20 +182,6 @@ def json_text(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
-def flush_to_disk(path: Path) -> None:
-    """Flush a file, or the names in a folder, so that a power cut does not lose them. It works on POSIX only."""
-    if os.name != "posix":
-        return  # other systems can neither open a folder nor flush a file that is open for reading
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # some network file systems flush no folders
-            raise
-    finally:
-        os.close(descriptor)
-
-
 @contextlib.contextmanager
 def locking(folder: Path) -> Iterator[None]:
     """Create a folder and lock it for this process. After the block, delete the folder if it is empty.

@@ -11,13 +11,11 @@ Shapes: B sentences, N beams, T target length, V vocabulary; rows are B, or B * 
 
 import contextlib
 import functools
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from transformers import GenerationMixin, LogitsProcessor, LogitsProcessorList, StoppingCriteria, StoppingCriteriaList
-from transformers.generation.logits_process import ForcedEOSTokenLogitsProcessor
 from transformers.generation.utils import GenerateBeamEncoderDecoderOutput, GenerateEncoderDecoderOutput
 from transformers.utils import logging
 
@@ -30,7 +28,6 @@ from .search_vaswani_transformer import (
     PAPER_ALPHA,
     PAPER_BEAMS,
     PAPER_OVER_SOURCE,
-    ForcedEndAtLimit,
     SearchRule,
     check_length_penalty,
     check_scores,
@@ -41,7 +38,7 @@ logger = logging.get_logger(__name__)
 
 @contextlib.contextmanager
 def without_cudnn_attention(device: torch.device) -> Iterator[None]:
-    """Disable cuDNN's attention within the context: on a GPU it plans each new shape for 0.4 s or more."""
+    """Disable cuDNN's attention within the context, because on a GPU it needs 0.4 s or more for each new shape."""
     was_enabled = device.type != "cpu" and torch.backends.cuda.cudnn_sdp_enabled()
     if was_enabled:
         torch.backends.cuda.enable_cudnn_sdp(False)
@@ -53,7 +50,10 @@ def without_cudnn_attention(device: torch.device) -> Iterator[None]:
 
 
 class SourceLengthCriteria(StoppingCriteria):
-    """Ends each sentence at its own limit (B,) of tokens after the prompt, which is `<s>` and a forced prefix."""
+    """Stopping criterion with a limit for each sentence (B,), in tokens after the prompt.
+
+    The prompt is `<s>`, followed by a forced prefix if there is one.
+    """
 
     def __init__(self, limits: torch.Tensor, prompt_length: int) -> None:
         self.limits = limits
@@ -66,29 +66,12 @@ class SourceLengthCriteria(StoppingCriteria):
 
 
 class CheckedScores(LogitsProcessor):
-    """Raises an error if a model returns NaN scores."""
+    """Logits processor that raises ValueError if a score is NaN, and changes nothing."""
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the (rows, V) scores, unchanged."""
         check_scores(scores.amax(dim=-1).isnan().any())
         return scores
-
-
-class ExactLogits(LogitsProcessor):
-    """Replaces the scores by the unrounded logits of the last forward pass in this thread."""
-
-    def __init__(self, normalize: torch.nn.Module | None) -> None:
-        self.normalize = normalize or torch.nn.Identity()
-        self._kept = threading.local()
-
-    def record(self, module: torch.nn.Module, args: Any, output: Any) -> None:
-        """Keep the (rows, V) logits of the last position; a forward hook."""
-        self._kept.logits = output.logits[:, -1]
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return (rows, V) logits, or log-probabilities if `normalize` is set, in the precision of the model."""
-        exact: torch.Tensor = self.normalize(self._kept.logits)
-        return exact
 
 
 class VaswaniTransformerGenerationMixin(GenerationMixin):
@@ -197,7 +180,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         **kwargs: Any,
     ) -> Any:
         """Run greedy search or sampling. Each row ends at its own limit."""
-        limits, logits_processor = self._own_limits(input_ids, logits_processor, generation_config, kwargs)
+        limits = self._limits(input_ids, generation_config, kwargs)
         if can_search(self, stopping_criteria, generation_config, kwargs):
             # On a CPU, inference mode saves time.
             with torch.inference_mode(input_ids.device.type == "cpu"), torch.no_grad():
@@ -208,14 +191,13 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
                 return sequences
             return GenerateEncoderDecoderOutput(sequences)
         stopping_criteria.append(SourceLengthCriteria(limits, input_ids.shape[1]))
-        with _in_own_precision(self, logits_processor) as logits_processor:
-            return super()._sample(  # type: ignore[misc]
-                input_ids,
-                logits_processor=logits_processor,
-                stopping_criteria=stopping_criteria,
-                generation_config=generation_config,
-                **kwargs,
-            )
+        return super()._sample(  # type: ignore[misc]
+            input_ids,
+            logits_processor=LogitsProcessorList([CheckedScores(), *logits_processor]),
+            stopping_criteria=stopping_criteria,
+            generation_config=generation_config,
+            **kwargs,
+        )
 
     def _beam_search(  # type: ignore[override]  # other arguments are passed by name
         self,
@@ -226,7 +208,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         **kwargs: Any,
     ) -> Any:
         """Run beam search by the paper's rule on (B * N, T) rows."""
-        limits, logits_processor = self._own_limits(input_ids, logits_processor, generation_config, kwargs)
+        limits = self._limits(input_ids, generation_config, kwargs)
         rule = SearchRule(
             alpha=generation_config.length_penalty,
             offset=generation_config.length_penalty_offset,
@@ -260,10 +242,10 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         padding = self._padding(config)
         config._pad_token_tensor = torch.tensor(-1)
         config.length_penalty = rule
-        with _in_own_precision(self, logits_processor, torch.nn.LogSoftmax(dim=-1)) as logits_processor:
-            output: Any = super()._beam_search(  # type: ignore[misc]
-                input_ids, logits_processor=logits_processor, **arguments
-            )
+        processors = LogitsProcessorList([CheckedScores(), *logits_processor])
+        output: Any = super()._beam_search(  # type: ignore[misc]
+            input_ids, logits_processor=processors, **arguments
+        )
         scores = rule.scores[:, : rule.num_wanted].flatten()
         sequences = output if torch.is_tensor(output) else output.sequences
         sequences[scores == -torch.inf, prompt_length:] = -1  # fewer hypotheses were found
@@ -273,24 +255,15 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
             output.beam_indices[scores == -torch.inf] = -1
         return output
 
-    def _own_limits(
-        self, input_ids: torch.Tensor, processors: LogitsProcessorList, config: Any, arguments: dict[str, Any]
-    ) -> tuple[torch.Tensor, LogitsProcessorList]:
-        """Return each sentence's maximum number of generated tokens (B,), and processors that force the end there."""
-        prompt_length = input_ids.shape[1]
+    def _limits(self, input_ids: torch.Tensor, config: Any, arguments: dict[str, Any]) -> torch.Tensor:
+        """Return each sentence's maximum number of generated tokens (B,)."""
         mask = arguments.get("attention_mask")
         encoded = arguments["encoder_outputs"][0]
         over_source = config.max_new_tokens_over_source
-        limits = torch.full((len(encoded),), config.max_length - prompt_length, device=encoded.device)
+        limits = torch.full((len(encoded),), config.max_length - input_ids.shape[1], device=encoded.device)
         if over_source is not None and mask is not None:  # `max_length` is for the longest source
             limits = torch.minimum((mask != 0).sum(dim=-1) + over_source, limits)
-        limits = limits[:: config.num_beams]
-        return limits, LogitsProcessorList(
-            ForcedEndAtLimit(limits, prompt_length, each.eos_token_id)
-            if isinstance(each, ForcedEOSTokenLogitsProcessor)
-            else each
-            for each in processors
-        )
+        return limits[:: config.num_beams]
 
     def _padding(self, generation_config: Any) -> int:
         """Return the id that pads finished sequences."""
@@ -342,19 +315,3 @@ def _holds_trainers_defaults(generation_config: Any) -> bool:
     defaults = generation_config._get_default_generation_params()
     missing = [name for name in defaults if getattr(generation_config, name) is None and defaults[name] is not None]
     return not missing and bool(generation_config.max_length == defaults["max_length"])
-
-
-@contextlib.contextmanager
-def _in_own_precision(
-    model: Any, logits_processor: LogitsProcessorList, normalize: torch.nn.Module | None = None
-) -> Iterator[LogitsProcessorList]:
-    """Yield the processors after a NaN check. For float64 models, unrounded logits, normalized, come before it."""
-    if model.dtype != torch.float64:
-        yield LogitsProcessorList([CheckedScores(), *logits_processor])
-        return
-    exact = ExactLogits(normalize)
-    hook = model.register_forward_hook(exact.record)
-    try:
-        yield LogitsProcessorList([exact, CheckedScores(), *logits_processor])
-    finally:
-        hook.remove()

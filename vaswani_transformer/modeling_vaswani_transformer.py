@@ -161,8 +161,6 @@ class MultiHeadAttention(nn.Module):
         elif _is_flash(backend) and key_value_states is not None and attention_mask is not None:
             backend = "sdpa"  # transformers' flash wrapper would also drop target tokens by the source's padding mask
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(backend, scaled_dot_product_attention)
-        if attention_mask is None and self.is_causal and not _is_flash(backend):
-            attention_mask = self._mask_of_the_past(q, k, cache, backend)
         dropout = self.dropout if self.training else 0.0
         out, weights = attend(self, q, k, v, attention_mask, dropout=dropout, scaling=self.scaling, **kwargs)
         return self.out_proj(out.flatten(2)), weights  # (B, L, H, K) -> (B, L, D)
@@ -185,20 +183,6 @@ class MultiHeadAttention(nn.Module):
         k, v = cache.cross_attention_cache.update(k, v, self.layer_idx)
         cache.is_updated[self.layer_idx] = True
         return k, v
-
-    def _mask_of_the_past(
-        self, q: torch.Tensor, k: torch.Tensor, cache: EncoderDecoderCache | None, backend: str
-    ) -> torch.Tensor | None:
-        """Return an additive causal mask (B, 1, L, S), or None if the backend is right without a mask."""
-        length, size = q.shape[2], k.shape[2]
-        # an int, or a tensor if the cache is static
-        num_keys = length if cache is None else cache.self_attention_cache.get_seq_length(self.layer_idx)
-        is_known = length == 1 or (length == size and backend != "flex_attention")
-        if is_known and not torch.is_tensor(num_keys):
-            return None
-        newest = torch.arange(length, device=q.device) + (num_keys - length)
-        is_future = torch.arange(size, device=q.device) > newest.unsqueeze(1)
-        return q.new_zeros(len(q), 1, length, size).masked_fill_(is_future, torch.finfo(q.dtype).min)
 
     @staticmethod
     def _split_heads(states: torch.Tensor, width: int) -> torch.Tensor:
@@ -759,7 +743,7 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         return trained
 
     def _apply(self, *args: Any, **kwargs: Any) -> Self:
-        """Move or cast as torch does, and drop the search's copies of weights."""
+        """Move or cast as torch does. Drop the search's copies of weights, which hold memory of the old device."""
         DecoderProjections.drop(self)
         moved: Self = super()._apply(*args, **kwargs)
         return moved
@@ -838,8 +822,6 @@ class VaswaniTransformerForConditionalGeneration(VaswaniTransformerPreTrainedMod
         for old_name in ("smoothing", "label_smoothing"):
             if old_name in kwargs:
                 raise TypeError(f"`{old_name}` must be passed as `label_smoothing_factor`.")
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            DecoderProjections.drop(self)  # fused optimizers change weights without counting it in `_version`
         if labels is not None:
             labels, use_cache = labels.long(), bool(use_cache)
             if decoder_input_ids is None and decoder_inputs_embeds is None:

@@ -35,7 +35,7 @@ _UNBATCHED = {"logits_processor", "prefix_allowed_tokens_fn", "stopping_criteria
 _SPACES = ("\u0120", "\u2581")  # word-initial marks of byte-level and SentencePiece vocabularies
 _PAIR_TASK = re.compile(r"translation_([\w-]+)_to_([\w-]+)")
 
-# White space at the beginning of a line, with a list mark.
+# White space and an optional list mark at the beginning of a line.
 _BULLET = re.compile(r"\s*(?:(?:[-*+\u2022\u2023\u2013]|\(?(?:\d{1,3}|[a-zA-Z])\))\s+)?")
 _NUMBER = re.compile(r"\s*(\d{1,3})\.\s+")
 
@@ -48,7 +48,7 @@ _BETWEEN = re.compile(
     f"(?<=[{_ENDS}{_WIDE_ENDS}])[{_CLOSING}]*\\s+(?=[{_OPENING}]*([^\\W_]))"
     f"|(?<=[{_WIDE_ENDS}])(?=[^\\s{_CLOSING}{_ENDS}{_WIDE_ENDS}])"
 )
-# Trimmed from the start of a piece after a cut, and from the reversed end of a piece before a cut.
+# Trimmed from the start of a piece after a separator, and from the reversed end of a piece before a separator.
 _AFTER_CUT = re.compile(rf"[\s,;:\u3001\u060c\uff0c\uff1b\uff1a{_CLOSING}]*")
 _BEFORE_CUT = re.compile(rf"[\s{_OPENING}]*")
 _ABBREVIATIONS = (
@@ -63,7 +63,7 @@ _NO_END = re.compile(
     rf"(?<![^\s.(\[\"'\u201e\u201c-])(?:[^\W\d]|(?<![.,$])\d{{1,2}}|{_ABBREVIATIONS.replace(' ', '|')})\.$"
 )
 
-# Separate sentences: emojis, control characters and broken characters.
+# Separators of sentences: emojis, control characters and broken characters.
 _SIGNS = re.compile(
     "([\0-\b\x0e-\x1b\x7f-\x84\x86-\x9f\u2190-\u21ff\u2300-\u2bff\ud800-\udfff\ufe0f\ufffd\u20e3\U0001f000-\U0001faff\U000e0020-\U000e007f]+)"
 )
@@ -755,9 +755,11 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
         languages = {**self._preprocess_params, **languages}
         options = {**self._forward_params, **options}
         return_scores = options.pop("return_scores", False)
-        engine = self._engine(languages, options, return_scores)
+        prefix = options.pop("target_prefix", None)
+        options = self._prepare_generate_kwargs(options, return_dict_in_generate=False)
+        engine = TorchEngine(self.model, self.tokenizer, options, return_scores, prefix, languages)
         if split_sentences is None:
-            split_sentences = self._splits_sentences and options.get("target_prefix") is None
+            split_sentences = self._splits_sentences and prefix is None
         config = self.model.config
         source_language = languages.get("src_lang") or getattr(config, "source_language", None)
         target_language = getattr(config, "target_language", None)
@@ -769,12 +771,6 @@ class VaswaniTransformerTranslationPipeline(Pipeline):
                 yield [_result(document, rank, return_scores) for rank in range(engine.num_best)]
 
         return results_like(inputs, find)
-
-    def _engine(self, languages: dict[str, str], options: dict[str, Any], return_scores: bool = False) -> TorchEngine:
-        options = dict(options)
-        prefix = options.pop("target_prefix", None)
-        options = self._prepare_generate_kwargs(options, return_dict_in_generate=False)
-        return TorchEngine(self.model, self.tokenizer, options, return_scores, prefix, languages)
 
     def _batching(self, is_sized: bool, batch_size: int | None, options: dict[str, Any]) -> Batching:
         """Return the sizes of batches and pools for a call."""

@@ -24,6 +24,7 @@ GNMT_OFFSET = 5  # offset of the length penalty in Wu et al. 2016
 # Processors that treat rows independently of each other and of their index, and never raise a log-probability above 0.
 ROW_BY_ROW = {
     logits_process.ForcedBOSTokenLogitsProcessor,
+    logits_process.ForcedEOSTokenLogitsProcessor,
     logits_process.LogitNormalization,
     logits_process.MinLengthLogitsProcessor,
     logits_process.MinNewTokensLengthLogitsProcessor,
@@ -74,21 +75,6 @@ def check_scores(has_nan: torch.Tensor | int) -> None:
         )
 
 
-class ForcedEndAtLimit(LogitsProcessor):
-    """Forces the end tokens (E,) at each sentence's own limit (B,). transformers' processor has one limit for all."""
-
-    def __init__(self, limits: torch.Tensor, prompt_length: int, eos_token_id: torch.Tensor) -> None:
-        self.limits, self.prompt_length, self.eos_token_id = limits, prompt_length, eos_token_id
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Return the scores (rows, V). For a sentence's last token they are 0 for end tokens and -inf for others."""
-        is_last = self.limits <= input_ids.shape[1] - self.prompt_length + 1
-        forced = torch.full_like(scores, -torch.inf)
-        forced[:, self.eos_token_id] = 0.0
-        rows = is_last.repeat_interleave(scores.shape[0] // self.limits.shape[0])
-        return torch.where(rows.unsqueeze(1), forced, scores)
-
-
 def process(processor: LogitsProcessor, prefixes: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
     """Return (R, V) scores after a processor that knows the (R, L) prefixes; may change `scores` in place.
 
@@ -118,7 +104,6 @@ def process(processor: LogitsProcessor, prefixes: torch.Tensor, scores: torch.Te
 
 # Processors that never raise a log-probability above 0. The stopping bound is valid only with these.
 NEVER_POSITIVE = ROW_BY_ROW | {
-    ForcedEndAtLimit,
     logits_process.EncoderNoRepeatNGramLogitsProcessor,
     logits_process.PrefixConstrainedLogitsProcessor,
 }

@@ -12,7 +12,7 @@ from transformers.utils import logging
 
 logger = logging.get_logger(__name__)
 
-# GPT-2's words, whose letters here include their combining marks: without them Hindi is cut at every vowel sign.
+# GPT-2's pattern of words, except that combining marks count as letters: else Hindi is cut at every vowel sign.
 WORDS = (
     r"'s|'t|'re|'ve|'m|'ll|'d"
     r"| ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+"
@@ -23,15 +23,15 @@ WORDS = (
 class VaswaniTransformerTokenizer(TokenizersBackend):
     """Joint byte-level BPE of both languages; `</s>` ends every sentence, on the source and on the target.
 
-    A text survives encoding and decoding byte for byte, except what the normalizer of tokenizer.json changes. It drops
-    white space around the text; that of `train_tokenizer` also replaces look-alike characters that are rare in the
-    training text. tokenizer.json and tokenizer_config.json hold everything: a reader without this package gets the
-    same ids from `AutoTokenizer`.
+    A text survives encoding and decoding byte for byte, except for the changes by the normalizer of tokenizer.json.
+    The normalizer drops white space around the text. After `train_tokenizer` it also replaces look-alike characters
+    that are rare in the training text. tokenizer.json and tokenizer_config.json hold everything: without this package,
+    `AutoTokenizer` gives the same ids.
 
     A literal `</s>` in a text stays text until you add a special token. From then on all special tokens are found in
     texts, and the white space next to them is dropped; ordinary tokens of `add_tokens` keep it.
 
-    Deviation: byte-level BPE instead of the paper's byte-pair encoding of pre-tokenized text: it needs no
+    Deviation: byte-level BPE instead of the paper's byte-pair encoding of pre-tokenized text, because it needs no
     language-specific tokenizer.
 
     Args:
@@ -40,9 +40,9 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
         bos_token: First decoder input; never part of an encoded text.
         eos_token: Ends every encoded text.
         pad_token: Fills batches.
-        add_prefix_space: Whether a text gets a space in front, so that its first word is encoded as any other.
-        split_special_tokens: Whether a special token's name inside a text is text; None: unless there are
-            `extra_special_tokens`.
+        add_prefix_space: Whether a text gets a space in front, so that its first word is encoded like any other.
+        split_special_tokens: Whether the name of a special token inside a text is read as text; None means yes, unless
+            there are `extra_special_tokens`.
 
     Example:
         >>> tokenizer = VaswaniTransformerTokenizer().train_new_from_iterator(["a dream", "ein Traum"], vocab_size=300)
@@ -110,18 +110,23 @@ class VaswaniTransformerTokenizer(TokenizersBackend):
 
     @classmethod
     def convert_to_native_format(cls, trust_remote_code: bool = False, **kwargs: Any) -> dict[str, Any]:
-        """Let `__init__` read tokenizer.json, since transformers would keep no more than its vocabulary."""
+        """Return the arguments unchanged: `__init__` reads tokenizer.json. Transformers would drop parts of it."""
         return kwargs
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
-        """Raises FileNotFoundError without a tokenizer.json, where transformers would make an empty tokenizer."""
+        """Load a saved tokenizer as in transformers.
+
+        Raises:
+            FileNotFoundError: There is no tokenizer.json with a trained vocabulary. Without this check, transformers
+                would return an empty tokenizer.
+        """
         if {"additional_special_tokens", "extra_special_tokens", "mask_token"} & kwargs.keys():
             kwargs.setdefault("split_special_tokens", False)  # the saved value would leave the new tokens as text
         tokenizer = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         if len(tokenizer) <= len(tokenizer.all_special_tokens):
             raise FileNotFoundError(
-                f"`{pretrained_model_name_or_path}` must hold a tokenizer.json with a trained vocabulary, got special "
-                "tokens alone. Copy the file from where the model was trained, or train a tokenizer."
+                f"`{pretrained_model_name_or_path}` must hold a tokenizer.json with a trained vocabulary, got only "
+                "special tokens. Copy the file from where the model was trained, or train a tokenizer."
             )
         return tokenizer

@@ -4,6 +4,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -48,9 +49,7 @@ def test_help_shows_units_and_defaults(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit):
         main(["translate", "--help"])
-    assert "tokens of a batch, padding included; more is faster and takes more memory (default: 4096)" in (
-        capsys.readouterr().out
-    )
+    assert "more takes more memory (default: 4096; CTranslate2 on a CPU: 1024)" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["train", "--help-all"])
     assert "updates of the linear warm-up (default: 4000)" in capsys.readouterr().out
@@ -70,7 +69,7 @@ def test_without_extras_all_is_imported_the_parser_is_built_and_train_names_the_
     command = [sys.executable, "-c", program, *train_arguments()]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 2
-    assert "pip install 'vaswani-transformer[train]'" in done.stderr
+    assert re.search(r"Run: pip install .*\[train\]", done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_missing_package_is_named_with_the_command_that_installs_its_extra(
         monkeypatch.delattr(f"vaswani_transformer.{module}", raising=False)
     error = refused(capsys, arguments)
     assert f"`{package}`" in error
-    assert f"pip install 'vaswani-transformer[{extra}]'" in error
+    assert re.search(rf"Run: pip install .*\[{extra}\]", error)
 
 
 @pytest.mark.slow

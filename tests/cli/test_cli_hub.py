@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sub-command push, as far as it goes without a Hub (tests/test_hub.py has the rest), and scripts/train_uv.py."""
 
+import json
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -40,17 +42,44 @@ def test_push_of_a_marian_export_says_what_to_do(option, capsys):
     assert f"{option} was removed in 0.3.0. Export --to marian, then `hf upload" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("failed", "expected"), [(0, ["train", "push"]), (2, ["train"])])
-def test_train_uv_pushes_what_was_trained(failed, expected, monkeypatch):
+def train_by_uv(words, monkeypatch, failed=0):
+    """The code at which scripts/train_uv.py ends, and what it has called."""
     called, url = [], RepoUrl("https://huggingface.co/me/model")
     monkeypatch.setattr("huggingface_hub.create_repo", lambda name, exist_ok: called.append(name) or url)
-    monkeypatch.setattr("vaswani_transformer.cli.main", lambda words: called.append(words) or failed)
-    monkeypatch.setattr(sys, "argv", ["train_uv.py", "me/model", "--recipe", "quickstart"])
+    monkeypatch.setattr("subprocess.call", lambda words: called.append(words) or failed)
+    monkeypatch.setattr(sys, "argv", ["train_uv.py", *words])
+    monkeypatch.setenv("UV", "/bin/uv")
     with pytest.raises(SystemExit) as end:
         runpy.run_path(str(ROOT / "scripts" / "train_uv.py"), run_name="__main__")
-    assert end.value.code == failed
-    words = {
-        "train": ["train", "--output-dir", "model", "--recipe", "quickstart"],
-        "push": ["push", "--model", "model", "--repo-id", "me/model"],
+    return end.value.code, called
+
+
+@pytest.mark.parametrize(("failed", "expected"), [(0, ["train", "push"]), (2, ["train"])])
+@pytest.mark.parametrize("package", ["git+https://host/me/it@v1", "git+ssh://git@host/it@1a2b", "/mnt/it-1-any.whl"])
+def test_train_uv_pushes_what_was_trained(package, failed, expected, monkeypatch):
+    words = ["me/model", "--package", package, "--recipe", "quickstart"]
+    code, called = train_by_uv(words, monkeypatch, failed)
+    assert code == failed
+    run = ["/bin/uv", "tool", "run", "--from", f"vaswani-transformer[train,eval] @ {package}", "vaswani-transformer"]
+    commands = {
+        "train": [*run, "train", "--output-dir", "model", "--recipe", "quickstart"],
+        "push": [*run, "push", "--model", "model", "--repo-id", "me/model"],
     }
-    assert called == ["me/model", *(words[name] for name in expected)]  # the repo first: a token may not write there
+    # The repo comes first, because a token may not be allowed to write there.
+    assert called == ["me/model", *(commands[name] for name in expected)]
+
+
+@pytest.mark.parametrize(
+    "package",
+    [None, "vaswani-transformer", "git+https://host/me/it", "git+ssh://git@host/it", "git+https://me@host/it"],
+)
+def test_train_uv_installs_nothing_without_a_source_that_is_fixed(package, monkeypatch, capsys):
+    words = ["me/model", *(["--package", package] if package else []), "--recipe", "quickstart"]
+    assert train_by_uv(words, monkeypatch) == (2, [])
+    assert "--package" in capsys.readouterr().err
+
+
+def test_train_uv_asks_no_index_for_the_package():
+    text = (ROOT / "scripts" / "train_uv.py").read_text(encoding="utf-8")
+    (dependencies,) = re.findall(r"^# dependencies = (.*)$", text, re.MULTILINE)
+    assert json.loads(dependencies) == ["huggingface_hub>=1.31"]

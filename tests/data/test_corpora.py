@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from vaswani_transformer.data import load_corpus, read_lines
+from vaswani_transformer.data import load_corpus, read_lines, stream_corpus
 
 PAIRS = [("A dog.", "Ein Hund."), ('He said "no", twice.', "Er sagte »nein«."), ("", "leer")]
 LANGUAGES = {"source_language": "en", "target_language": "de"}
@@ -300,3 +300,9 @@ def test_column_of_text_named_translation_is_no_column_of_pairs(load, tmp_path):
     rows = [{**row, "translation": "c"} for row in ROWS]
     datasets.Dataset.from_list(rows).to_parquet(tmp_path / "p.parquet")
     assert load(pairs_file=tmp_path / "p.parquet") == PAIRS
+
+
+@pytest.mark.parametrize("load", [load_corpus, stream_corpus])
+def test_a_configuration_of_what_has_none_is_refused(load):
+    with pytest.raises(ValueError, match="`dataset_config` must be left out for builtin"):
+        load(dataset="builtin", dataset_config="de-en", split="test", source_language="en", target_language="de")

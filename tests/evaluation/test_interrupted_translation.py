@@ -140,3 +140,10 @@ def test_translation_of_stdin_leaves_no_part(tiny_model, tiny_tokenizer, interru
         with pytest.raises(ZeroDivisionError):
             translate_file(tiny_model, tiny_tokenizer, "-", "out")
     assert os.listdir(tmp_path) == ["in"]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tiny_model, tiny_tokenizer, tmp_path):
+    (tmp_path / "in").write_text("A dog.\n", encoding="utf-8")
+    (tmp_path / "out.part").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"out\.part"):
+        translate_file(tiny_model, tiny_tokenizer, tmp_path / "in", tmp_path / "out", resume=True)

@@ -80,3 +80,10 @@ def test_load_for_inference_refuses_a_folder_that_does_not_exist(name, tmp_path,
 def test_check_model_path_takes_any_folder_and_what_looks_like_an_id_on_the_hub(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     check_model_path(name)
+
+
+def test_a_device_that_is_not_there_is_told_before_the_model_is_read(folder, monkeypatch):
+    monkeypatch.setattr("transformers.PreTrainedModel.from_pretrained", lambda *args, **kwargs: 1 / 0)
+    for device in ("cuda:99", "nonsense"):
+        with pytest.raises(ValueError, match=f"`device` must be a device of this machine, got {device}"):
+            load_for_inference(folder, device=device)

@@ -17,6 +17,7 @@ from vaswani_transformer.evaluation.translate import translate
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
+from vaswani_transformer.evaluation.translator import load_engine  # noqa: E402
 from vaswani_transformer.export import Translator  # noqa: E402
 
 LINES = [
@@ -86,7 +87,7 @@ def test_results_have_the_scores_of_torch_and_name_the_engine(folder, capsys):
 
 
 def test_int8_and_other_formats_are_named_in_results(folder):
-    model, tokenizer = load_for_inference(folder, engine="ctranslate2", int8=True)
+    model, tokenizer = load_engine(folder, "ctranslate2", int8=True)
     assert model.compute_type.startswith("int8")
     assert len(list(translate(model, tokenizer, LINES))) == len(LINES)
     run(folder, "--n-best", "1", "--output", "out", "--engine", "ctranslate2", "--int8")
@@ -95,7 +96,7 @@ def test_int8_and_other_formats_are_named_in_results(folder):
 
 def test_an_interrupted_file_is_resumed(folder, monkeypatch):
     from vaswani_transformer.evaluation import translate as module
-    from vaswani_transformer.export.translator import Engine
+    from vaswani_transformer.evaluation.translator import Engine
 
     monkeypatch.setattr(module, "SENTENCES_PER_CHUNK", 2)
     run(folder, "--output", "whole")
@@ -139,7 +140,7 @@ def test_conversion_leaves_nothing_behind(folder, tmp_path, monkeypatch):
     before = sorted(tmp_path.rglob("*"))
     Translator(folder)
     assert sorted(tmp_path.rglob("*")) == before
-    monkeypatch.setattr("vaswani_transformer.export.translator.load_tokenizer", lambda folder: 1 / 0)
+    monkeypatch.setattr("vaswani_transformer.evaluation.translator.load_tokenizer", lambda folder: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         Translator(folder)
     assert sorted(tmp_path.rglob("*")) == before
@@ -166,13 +167,13 @@ def test_what_it_cannot_do_is_refused_before_the_output_is_begun(folder, capsys,
 
 @pytest.mark.parametrize("option", ["logits_processor", "do_sample", "prefix_allowed_tokens_fn", "generation_config"])
 def test_options_that_it_does_not_know_are_refused_by_name(folder, option):
-    model, tokenizer = load_for_inference(folder, engine="ctranslate2")
+    model, tokenizer = load_engine(folder, "ctranslate2")
     with pytest.raises(TypeError, match=f"CTranslate2 takes no option {option}"):
         next(translate(model, tokenizer, LINES, **{option: [1]}))
 
 
 def test_an_unknown_engine_and_device_are_refused(folder):
     with pytest.raises(ValueError, match="`engine` must be torch or ctranslate2, got 'onnx'"):
-        load_for_inference(folder, engine="onnx")
+        load_engine(folder, "onnx")
     with pytest.raises(ValueError, match="mps"):
-        load_for_inference(folder, engine="ctranslate2", device="mps")
+        load_engine(folder, "ctranslate2", device="mps")

@@ -17,8 +17,8 @@ from vaswani_transformer.evaluation.translate import Hypothesis, translate_n_bes
 
 pytest.importorskip("ctranslate2", reason="the extra export is not installed")
 
+from vaswani_transformer.evaluation.ctranslate2 import Decoding, Search
 from vaswani_transformer.export import Translator, export_ctranslate2
-from vaswani_transformer.export.ctranslate2 import Decoding, Search
 
 # ---- the interface ----
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from tiny import make_config, make_model
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import DynamicCache, EncoderDecoderCache, StaticCache
 
 from vaswani_transformer import VaswaniTransformerConfig
 from vaswani_transformer.modeling_vaswani_transformer import MultiHeadAttention, scaled_dot_product_attention
@@ -164,22 +163,6 @@ def test_causal_attention_without_a_mask_attends_to_the_past(length):
     q, k = torch.randn(1, 2, length, 8), torch.randn(1, 2, 4, 8)
     _, weights = scaled_dot_product_attention(layer, q, k, k, None, scaling=1.0)
     assert ((weights > 0) == CAUSAL[-length:].bool()).all()
-
-
-@pytest.mark.parametrize("is_static", [False, True], ids=["dynamic", "static"])
-@pytest.mark.parametrize("lengths", [(4,), (3, 1), (1, 3), (2, 2)], ids=str)
-@pytest.mark.parametrize("backend", [*BACKENDS, "flex_attention"])
-def test_causal_layer_without_a_mask_attends_to_the_past_through_a_cache(backend, lengths, is_static):
-    """Whatever parts the tokens come in, each gets what it gets as the newest of those up to it."""
-    torch.manual_seed(0)
-    config = make_config(attn_implementation=backend)
-    layer, states = MultiHeadAttention(config, is_causal=True), torch.randn(2, 4, 16)
-    own = StaticCache(config, max_cache_len=6) if is_static else DynamicCache(config=config)
-    cache = EncoderDecoderCache(own, DynamicCache(config=config))
-    with torch.compiler.set_stance("force_eager"), torch.no_grad():  # flex_attention as it is written
-        expected = torch.cat([layer(states[:, : end + 1])[0][:, -1:] for end in range(4)], dim=1)
-        parts = [layer(part, past_key_values=cache)[0] for part in states.split(lengths, dim=1)]
-    torch.testing.assert_close(torch.cat(parts, dim=1), expected, rtol=0, atol=1e-6)
 
 
 CAUSAL = torch.tensor([[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]])

@@ -65,7 +65,7 @@ def test_the_start_names_languages(files, capsys):
     said = capsys.readouterr().err
     assert "The target language is fr, by the suffix of its file." in said
     assert re.search(r"Training [\d,]+ parameters, en -> fr, on 80 pairs", said)
-    assert "1 of 2  loss" in said
+    assert "update 1 of 2  perplexity" in said
     config = json.loads(Path("run/config.json").read_text())
     assert (config["source_language"], config["target_language"]) == ("en", "fr")
 
@@ -152,7 +152,7 @@ def test_minutes_become_updates_that_a_resume_keeps(files, capsys):
     recipe, said = Recipe.load("run"), capsys.readouterr()
     assert "run holds no run to resume" in said.err and "keeps its" not in said.err
     assert f"{recipe.max_steps:,} updates in about 0.02 minutes." in said.err
-    assert re.findall(r"(?m)^1 of ([\d,]+) ", said.err) == [f"{recipe.max_steps:,}"]
+    assert re.findall(r"(?m)^update 1 of ([\d,]+) ", said.err) == [f"{recipe.max_steps:,}"]
     assert f"{recipe.max_steps:,} updates on 80 pairs" in said.out
     assert 1 < recipe.max_steps < 1000
     assert main([*command, "--resume"]) == 0 and Recipe.load("run") == recipe
@@ -223,7 +223,7 @@ def test_metrics_that_are_no_numbers_are_printed_as_they_are(tmp_path, capsys):
     figures = {"eval_precisions": [0.5, 0.25], "eval_perplexity": None, "eval_note": "none", "eval_chrf": 12.345678}
     LogLines().on_log(TrainingArguments(str(tmp_path), use_cpu=True), state, None, logs=figures)
     assert capsys.readouterr().err == (
-        "1 of 10  eval_precisions [0.5, 0.25]  eval_perplexity None  eval_note none  eval_chrf 12.35\n"
+        "\nvalidation after 1 updates: precisions [0.5, 0.25]  perplexity None  note none  chrf 12.35\n"
     )
 
 

@@ -1,10 +1,13 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
+from unittest import mock
+
 import pytest
 
 from vaswani_transformer.files import CARD_MARKER, clear_run, locking, run_files, write_json
+from vaswani_transformer.training import run
 from vaswani_transformer.training.recipes import get_recipe
-from vaswani_transformer.training.run import _has_model_or_checkpoint, _set_aside_scores, check_output_dir
+from vaswani_transformer.training.run import _set_aside_scores, check_output_dir
 
 RECIPE = get_recipe("quickstart")
 
@@ -124,7 +127,13 @@ def test_clear_run_deletes_only_the_card_it_wrote(tmp_path, text, stays):
         (("recipe.json", "train_results.json"), False),
     ],
 )
-def test_resume_starts_where_no_checkpoint_or_model_is(tmp_path, names, expected):
+def test_resume_starts_where_no_checkpoint_or_model_is(tmp_path, names, expected, monkeypatch):
     for name in names:
-        (tmp_path / name).mkdir() if name == "checkpoint-5" else (tmp_path / name).touch()
-    assert _has_model_or_checkpoint(tmp_path) == expected
+        (tmp_path / name).mkdir() if name == "checkpoint-5" else (tmp_path / name).write_text("{}")
+    if "recipe.json" in names:
+        RECIPE.save(tmp_path)
+    monkeypatch.setattr(run, "take_up_checkpoint", mock.Mock(side_effect=InterruptedError))
+    monkeypatch.setattr(run, "prepare_data", mock.Mock(side_effect=InterruptedError))
+    with pytest.raises(InterruptedError):
+        run.train(RECIPE, tmp_path, resume=True, use_cpu=True)
+    assert run.take_up_checkpoint.called == expected

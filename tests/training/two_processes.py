@@ -30,7 +30,7 @@ def main(output_dir, options):
     predictions = trainer.predict(dataset.select(range(13)), num_beams=1).predictions
     if trainer.is_world_process_zero():
         torch.save(trainer.model.state_dict(), Path(output_dir) / "weights.pt")
-        texts = tokenizer.batch_decode(predictions, skip_special_tokens=True)
+        texts = tokenizer.batch_decode(predictions.clip(min=0), skip_special_tokens=True)
         results = {"texts": texts, "nll": logged(trainer, "nll"), "cost": cost, "total_flos": trainer.state.total_flos}
         (Path(output_dir) / "results.json").write_text(json.dumps(results), encoding="utf-8")
 

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Batches by token count: the same effective batches on any hardware, split into micro-batches for it, and padded.
+"""Batches bounded by tokens: the same effective batches on any hardware, split into padded micro-batches.
 
 Shapes: N pairs, B rows of a micro-batch, S source length, T target length.
 """
@@ -19,41 +19,43 @@ from transformers import PreTrainedTokenizerBase
 from ..loss_vaswani_transformer import IGNORE_INDEX
 from .preparation import UNPADDED
 
-BATCHES_PER_POOL = 100  # effective batches' worth of pairs that are sorted by length together
-_SAMPLED_BATCHES = 100  # effective batches that the share of padding is measured on
-_EVENED_BATCHES = 20  # the last ones, which share what would be a small remainder
-_HALVINGS = 8  # of the search for the limit at which they are equally full
+BATCHES_PER_POOL = 100  # size, in effective batches, of a pool of pairs that are sorted by length together
+_SAMPLED_BATCHES = 100  # largest number of effective batches in the estimate of the padding
+_EVENED_BATCHES = 20  # number of last batches that are made equally full, so that none is a small remainder
+_HALVINGS = 8  # steps of the bisection for their common limit
 
 Lengths = Sequence[int] | np.ndarray
 
 
 class TokenBatchSampler(Sampler[list[int]]):
-    """Lists of row numbers, one per micro-batch, for `DataLoader(batch_sampler=...)`.
+    """Sampler of token-bounded micro-batches, as lists of row numbers, for `DataLoader(batch_sampler=...)`.
 
-    An effective batch, which makes one update, holds at most `max_source_tokens` and `max_target_tokens` real tokens
-    of pairs of similar length. It depends on the lengths, the seed and the epoch only, so that any number of
-    processes and accumulation steps trains the same. It is split into exactly `world_size * accumulation_steps`
-    micro-batches, so that the largest padded one is as small as possible; if it has fewer pairs some are empty lists,
-    which whoever loads them fills. Micro-batch g * world_size + p is for process p at accumulation step g, as
-    accelerate deals them out.
+    An effective batch is the batch of one update. It holds pairs of similar length, with at most `max_source_tokens`
+    and `max_target_tokens` real tokens. It depends only on the lengths, these two limits, the seed and the epoch. So
+    the training is the same for any number of processes and accumulation steps.
 
-    The lengths alone fix how many batches an epoch has and how long the pairs at each place of a batch are. An epoch
-    draws which pair of these lengths goes where, and the order of the batches. No pair is lost or repeated, and the
-    last 20 batches share what would be a small remainder.
+    An effective batch is split into exactly `world_size * accumulation_steps` micro-batches, such that the largest
+    padded size is as small as possible. If it has fewer pairs, some micro-batches are empty lists, and the loader must
+    replace them by fill rows. Micro-batch g * world_size + p is for process p at accumulation step g, the order of
+    accelerate.
+
+    All epochs have the same number of batches, and pairs of the same lengths at each position of a batch. An epoch
+    draws which of the pairs of these lengths takes the position, and the order of the batches. Every epoch has every
+    pair once. The 20 batches that are planned last are about equally full, so that none is a small remainder.
 
     Args:
-        source_lengths: Tokens of each source sentence, with `</s>`.
-        target_lengths: Tokens of each target sentence, with `</s>`.
-        max_source_tokens: Real source tokens of one effective batch.
-        max_target_tokens: Real target tokens of one effective batch.
-        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None is no bound.
-        world_size: Processes that share an effective batch.
-        accumulation_steps: Micro-batches of each process in one effective batch, at least; there are as many more as
-            `max_padded_tokens` needs.
-        seed: Seed of the epochs' draws.
+        source_lengths: Number of tokens of each source sentence, with `</s>`.
+        target_lengths: Number of tokens of each target sentence, with `</s>`.
+        max_source_tokens: Largest number of real source tokens in one effective batch.
+        max_target_tokens: Largest number of real target tokens in one effective batch.
+        max_padded_tokens: Bound of a micro-batch's rows x (longest source + longest target); None means no bound.
+        world_size: Number of processes that share an effective batch.
+        accumulation_steps: Smallest number of micro-batches of each process in one effective batch. It is raised as
+            far as `max_padded_tokens` needs.
+        seed: Seed of the draws of all epochs.
 
     Raises:
-        ValueError: A pair exceeds a limit by itself.
+        ValueError: A length is below 1, or a pair exceeds a limit by itself.
 
     Example:
         >>> sampler = TokenBatchSampler([3, 4, 9], [3, 5, 8], max_source_tokens=10, max_target_tokens=10)
@@ -78,12 +80,12 @@ class TokenBatchSampler(Sampler[list[int]]):
         lengths = _stack_lengths(source_lengths, target_lengths, max_source_tokens, max_target_tokens)
         limits = np.array([max_source_tokens, max_target_tokens])
         order = _order_by_length(lengths, limits)
-        self._starts = _cut_evenly(lengths[order], limits)  # first place of each batch, then N
+        self._starts = _cut_evenly(lengths[order], limits)  # first position of each batch, then N
         batch_of_place = np.repeat(np.arange(len(self._starts) - 1), np.diff(self._starts))
         order = order[np.lexsort((*-shape_keys(lengths[order]), batch_of_place))]
-        self._lengths = lengths[order]  # of each place, (N, 2), the longer side falling within a batch
+        self._lengths = lengths[order]  # (N, 2) at each position; in a batch the longer side is descending
         length_ids = lengths[:, 0] * (lengths[:, 1].max() + 1) + lengths[:, 1]
-        # one for each pair of lengths, (N,)
+        # (N,) for each row; rows with the same two lengths have the same id
         self._length_ids = np.unique(length_ids, return_inverse=True)[1].astype(np.int32)
         self._places_by_length = np.argsort(self._length_ids[order], kind="stable")
         if max_padded_tokens is not None:
@@ -97,19 +99,19 @@ class TokenBatchSampler(Sampler[list[int]]):
 
     @property
     def num_pairs(self) -> int:
-        """Pairs of every epoch."""
+        """Number of pairs in every epoch."""
         return len(self._lengths)
 
     @property
     def num_effective_batches(self) -> int:
-        """Effective batches, which is updates, of every epoch."""
+        """Number of effective batches, and so of updates, in every epoch."""
         return len(self._starts) - 1
 
     @property
     def padding_fraction(self) -> float:
-        """Share of padding among the padded tokens of every epoch's micro-batches, both sides together.
+        """Share of padding among all tokens of the padded micro-batches, source and target together.
 
-        Of many effective batches, 100 that are spread evenly over all lengths stand for all.
+        It is the same in every epoch, and is estimated from at most 100 evenly spaced effective batches.
         """
         padded = real = 0
         for batch in range(0, self.num_effective_batches, -(-self.num_effective_batches // _SAMPLED_BATCHES)):
@@ -120,21 +122,21 @@ class TokenBatchSampler(Sampler[list[int]]):
         return 1.0 - real / padded
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch whose batches the next iteration yields; it is a function of the epoch, not of history."""
+        """Set the epoch of the next iteration. Its batches do not depend on earlier iterations."""
         self.epoch = epoch
 
     def start_at(self, update: int) -> None:
-        """Lets the next iteration, and only that one, begin at an effective batch without making those before it."""
+        """Skip the first `update` effective batches in the next iteration, but not in later ones."""
         self._first_update = update
 
     def __len__(self) -> int:
-        """Micro-batches of every epoch, over all processes."""
+        """Return the number of micro-batches in every epoch, over all processes."""
         return self.num_effective_batches * self._num_parts
 
     def __iter__(self) -> Iterator[list[int]]:
         rng = np.random.default_rng([self.seed, self.epoch])
         drawn = rng.permutation(len(self._lengths))
-        rows = np.empty_like(drawn)  # pairs of equal lengths exchange their places at random
+        rows = np.empty_like(drawn)  # pairs of the same lengths exchange their positions at random
         rows[self._places_by_length] = drawn[np.argsort(self._length_ids[drawn], kind="stable")]
         first, self._first_update = self._first_update, 0
         for batch in rng.permutation(self.num_effective_batches)[first:].tolist():
@@ -144,18 +146,22 @@ class TokenBatchSampler(Sampler[list[int]]):
                 start += size
 
     def _split(self, batch: int) -> list[int]:
-        """Rows of each micro-batch of one effective batch; the same in every epoch."""
+        """Return the number of rows in each micro-batch of an effective batch. It is the same in every epoch."""
         if batch not in self._splits:
             self._splits[batch] = _split_evenly(self._batch_lengths(batch), self._num_parts)
         return self._splits[batch]
 
     def _batch_lengths(self, batch: int) -> np.ndarray:
-        """Source and target lengths of one effective batch, (rows, 2), the longer side falling."""
+        """Return the source and target lengths of an effective batch, (rows, 2), the longer side descending."""
         lengths: np.ndarray = self._lengths[self._starts[batch] : self._starts[batch + 1]]
         return lengths
 
     def _steps_within(self, max_padded_tokens: int, world_size: int) -> int:
-        """The fewest accumulation steps that keep every micro-batch of every epoch within `max_padded_tokens`."""
+        """Return the fewest accumulation steps that keep every micro-batch within `max_padded_tokens`.
+
+        Raises:
+            ValueError: A pair exceeds it by itself.
+        """
         longest = int(self._lengths.sum(axis=1).max())
         if longest > max_padded_tokens:
             raise ValueError(
@@ -169,7 +175,7 @@ class TokenBatchSampler(Sampler[list[int]]):
 def _stack_lengths(
     source_lengths: Lengths, target_lengths: Lengths, max_source_tokens: int, max_target_tokens: int
 ) -> np.ndarray:
-    """Both lengths of each pair, (N, 2) int64; raises ValueError for a pair that fits no batch."""
+    """Return both lengths of each pair, (N, 2) int64. Raise ValueError for a pair that fits no batch."""
     lengths = np.stack([np.asarray(values, dtype=np.int64) for values in (source_lengths, target_lengths)], axis=1)
     for side, column, limit in zip(
         ("source", "target"), lengths.T, (max_source_tokens, max_target_tokens), strict=True
@@ -183,12 +189,12 @@ def _stack_lengths(
 
 
 def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Rows in an order whose neighbours have longer sides of similar length: shuffled, then sorted inside big pools.
+    """Return the row numbers (N,), shuffled and then sorted by the longer side within large pools.
 
-    Only the longer side counts. Sorting by the shorter one as well would put all pairs of the same two lengths, the
-    only ones that change places between epochs, into the same batch.
+    The shorter side does not count. Sorting by it, too, would put all pairs of the same two lengths into one batch.
+    Only such pairs change their positions between epochs, so every epoch would have the same batches.
 
-    Pools alternate between ascending and descending, so that neighbours stay alike where two pools meet.
+    Pools are ascending and descending in turn, so that neighbors have similar lengths where two pools meet.
     """
     num_batches = (lengths.sum(axis=0) / limits).max()
     num_pools = max(1, round(num_batches / BATCHES_PER_POOL))
@@ -201,10 +207,14 @@ def _order_by_length(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def shape_keys(lengths: np.ndarray) -> np.ndarray:
-    """Sort keys of micro-batches, for `np.lexsort`, (2, N): the longer side, then how much longer the source is.
+    """Return keys (2, N) for `np.lexsort` that sort pairs into micro-batches.
 
-    The second runs up and down in turn, so that neighbours stay alike where the longer side changes. Pairs with a long
-    source and pairs with a long target do not meet, so that micro-batches pad less than when sorted by the sum.
+    Pairs are sorted by their longer side, then by source length minus target length. The second key is ascending and
+    descending in turn, so that neighbors are similar where the longer side changes. Pairs with a long source are not
+    mixed with pairs with a long target. So micro-batches have less padding than if they were sorted by the sum.
+
+    Args:
+        lengths: (N, 2) source and target lengths.
     """
     source, target = lengths.T
     longer = np.maximum(source, target)
@@ -212,12 +222,15 @@ def shape_keys(lengths: np.ndarray) -> np.ndarray:
 
 
 def cut(lengths: np.ndarray, limits: np.ndarray, max_padded_tokens: int | None = None) -> np.ndarray:
-    """Starts of the fewest contiguous batches within all limits, then the number of rows, (num_batches + 1,).
+    """Cut rows into the fewest contiguous batches within all limits.
 
     Args:
-        lengths: Source and target length of each row, (N, 2), none above the limits by itself.
-        limits: Real source and target tokens of a batch.
-        max_padded_tokens: Bound of rows x (longest source + longest target); None is no bound.
+        lengths: (N, 2) source and target length of each row, none above the limits by itself.
+        limits: (2,) largest numbers of real source and target tokens in a batch.
+        max_padded_tokens: Bound of rows x (longest source + longest target); None means no bound.
+
+    Returns:
+        First row of each batch, then N, (num_batches + 1,).
     """
     sums = [np.cumsum(lengths[:, side]) for side in (0, 1)]
     starts, done = [0], [0, 0]
@@ -231,7 +244,7 @@ def cut(lengths: np.ndarray, limits: np.ndarray, max_padded_tokens: int | None =
 
 
 def _cut_evenly(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Starts of the fewest contiguous batches within the limits, the last about equally full, then N."""
+    """Cut rows as `cut` does, but make the last 20 batches about equally full."""
     starts = cut(lengths, limits)
     before, last = starts[: -_EVENED_BATCHES - 1], starts[-_EVENED_BATCHES - 1 :]
     lengths = lengths[last[0] :]
@@ -247,20 +260,23 @@ def _cut_evenly(lengths: np.ndarray, limits: np.ndarray) -> np.ndarray:
 
 
 def _num_within(lengths: np.ndarray, max_padded_tokens: int) -> int:
-    """First rows of (rows, 2) that make one micro-batch whose padded size stays within the bound."""
+    """Return how many of the first rows fit into one micro-batch within the bound; lengths are (rows, 2)."""
     lengths = lengths[: max_padded_tokens // int(lengths[0].sum())]
     widths = np.maximum.accumulate(lengths, axis=0).sum(axis=1)
     return int(np.searchsorted(widths * np.arange(1, len(widths) + 1), max_padded_tokens, side="right"))
 
 
 def _split_greedily(lengths: np.ndarray, max_padded_tokens: int) -> list[int]:
-    """Rows of the fewest contiguous micro-batches whose padded size stays within the bound."""
+    """Return the number of rows of each micro-batch, for the fewest contiguous micro-batches within the bound."""
     sizes: list[int] = np.diff(cut(lengths, np.array([np.inf, np.inf]), max_padded_tokens)).tolist()
     return sizes
 
 
 def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
-    """Rows of exactly `num_parts` contiguous micro-batches, the largest padded size as small as possible."""
+    """Return the number of rows of each of `num_parts` contiguous micro-batches.
+
+    Their largest padded size is as small as possible. Some are empty if there are fewer rows than parts.
+    """
     if num_parts == 1:
         return [len(lengths)]
     low = high = max(int(lengths.sum(axis=1).max()), -(-int(lengths.sum()) // num_parts))
@@ -273,7 +289,7 @@ def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
         else:
             low = middle + 1
     sizes = _split_greedily(lengths, low)
-    while len(sizes) < num_parts and max(sizes) > 1:  # a bound set by one long pair leaves parts over
+    while len(sizes) < num_parts and max(sizes) > 1:  # one long pair may set a bound that needs fewer parts
         largest = int(np.argmax(sizes))
         sizes[largest : largest + 1] = [sizes[largest] // 2, sizes[largest] - sizes[largest] // 2]
     return sizes + [0] * (num_parts - len(sizes))
@@ -281,13 +297,13 @@ def _split_evenly(lengths: np.ndarray, num_parts: int) -> list[int]:
 
 @dataclass
 class TranslationCollator:
-    """Makes one batch of tokenised pairs: `input_ids` and `attention_mask` (B, S) and `labels` (B, T).
+    """Collator that pads tokenized pairs to a batch: `input_ids` and `attention_mask` (B, S), `labels` (B, T).
 
-    Sources are padded with the tokenizer's padding token and labels with -100, both at the end; `attention_mask` is 1
-    where to attend. Other columns are left out. Rows without `labels` make a batch without them.
+    Sources are padded with the tokenizer's padding token and labels with -100, both at the end. The mask is 1 for
+    "attend" and 0 for padding. Other columns are left out. Rows without `labels` give a batch without `labels`.
 
     Args:
-        tokenizer: Gives the padding token.
+        tokenizer: Tokenizer with the padding token.
 
     Raises:
         ValueError: A row is padded already, or its own `attention_mask` hides a token.
@@ -296,7 +312,7 @@ class TranslationCollator:
     tokenizer: PreTrainedTokenizerBase
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Batch of int64 tensors."""
+        """Return the batch as int64 tensors."""
         if any(0 in row.get("attention_mask", ()) for row in rows):
             raise ValueError(f"`attention_mask` must be 1 everywhere, got 0 in a row. {UNPADDED}")
         source, attended = self._pad([row["input_ids"] for row in rows], self.tokenizer.pad_token_id)
@@ -306,7 +322,7 @@ class TranslationCollator:
         return batch
 
     def _pad(self, rows: list[Sequence[int]], value: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Rows filled up with `value` at the end, (B, longest row), and where they are not filled up."""
+        """Return rows padded with `value` at the end, (B, longest row), and a mask that is True for real tokens."""
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         real = np.arange(lengths.max()) < lengths[:, None]
         ids = np.concatenate(rows)

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""BPE-dropout: the same text in other subwords in every epoch (Provilkov et al. 2020)."""
+"""BPE-dropout: the same text in new subwords in every epoch (Provilkov et al. 2020)."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from .preparation import pair_lengths
 
 SIDES = {"both": ("input_ids", "labels"), "source": ("input_ids",), "target": ("labels",)}
 
-_KNOWN_MERGES = 2**16  # in about 100 MB
-_NO_MERGE = 2**31  # a rank behind all others
-_SAMPLED_PAIRS = 1000  # that the growth of lengths is measured on
+_KNOWN_MERGES = 2**16  # results in the cache of `_merge`, about 100 MB
+_NO_MERGE = 2**31  # rank of a pair that cannot be merged, higher than all others
+_SAMPLED_PAIRS = 1000  # pairs in the estimate of the growth of lengths
 
 
 class BpeDropout:
-    """Draws subwords of a text: wherever a merge of byte-pair encoding could be made, it is left out at random.
+    """Draws new subwords for a pair: each merge of byte-pair encoding is left out at random.
 
-    The draws depend on the seed, the epoch and the pair alone, so that a resumed run equals an uninterrupted one;
-    `tokenizers`' own dropout cannot be seeded. Merges stay inside the pieces that the tokenizer's own pre-tokenizer
-    cuts a text into. Added tokens stay as they are, and so does a text that was truncated inside a character.
+    The draws depend only on the seed, the epoch and the position of the pair. So a resumed run equals an uninterrupted
+    one. The dropout of `tokenizers` cannot be seeded. Merges stay inside the pieces that the tokenizer's pre-tokenizer
+    splits a text into. Added tokens do not change, nor does a text that was truncated inside a character.
 
     Args:
-        tokenizer: Of byte-level byte-pair encoding.
-        rate: Probability that a merge is left out each time it is considered; 0.1 in Provilkov et al.
-        side: "source", "target" or "both".
+        tokenizer: Tokenizer with plain byte-level byte-pair encoding.
+        rate: Probability that a merge is left out each time it is considered, in [0, 1); 0.1 in Provilkov et al.
+        side: Side that gets new subwords, "source", "target" or "both".
         seed: Seed of the draws.
 
     Raises:
-        ValueError: If the tokenizer's vocabulary is of another kind.
+        ValueError: The tokenizer has another model or decoder.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, rate: float, side: str = "both", seed: int = 0) -> None:
@@ -63,7 +63,13 @@ class BpeDropout:
         self._columns, self._seed = SIDES[side], seed
 
     def __call__(self, row: dict[str, Any], epoch: int, *place: int) -> dict[str, Any]:
-        """The row with other `input_ids` and `labels`, as drawn for this place in the data in this epoch."""
+        """Return the row with new `input_ids` and `labels`, drawn for an epoch and a position in the data.
+
+        Args:
+            row: Token ids of a pair.
+            epoch: Number of the epoch.
+            place: Numbers of the position, for example the index of the row.
+        """
         drawn = dict(row)
         draw = random.Random(" ".join(map(str, (self._seed, epoch, *place)))).random
         for column in self._columns:
@@ -71,9 +77,10 @@ class BpeDropout:
         return drawn
 
     def mean_lengths(self, dataset: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Source and target lengths of every row, as `pair_lengths` gives them, times the mean growth in a sample.
+        """Return the expected source and target lengths of all rows: their lengths times the mean growth in a sample.
 
-        A row keeps its own lengths if the grown ones exceed the longest pair's. So all rows fit where that pair fits.
+        A row keeps its own lengths if the expected ones exceed those of the longest rows. So all rows fit into a limit
+        that the data fit without dropout.
         """
         sample = np.linspace(0, len(dataset) - 1, min(len(dataset), _SAMPLED_PAIRS), dtype=int).tolist()
         rows = [dataset[number] for number in sample]
@@ -88,7 +95,7 @@ class BpeDropout:
         return source, target
 
     def _draw(self, ids: Sequence[int], draw: Callable[[], float]) -> list[int]:
-        """Other subwords of the text of these tokens."""
+        """Return new subwords, as token ids, for the text of these tokens."""
         drawn: list[int] = []
         for is_text, group in itertools.groupby(ids, self._texts.__contains__):
             tokens = list(group)
@@ -100,7 +107,7 @@ class BpeDropout:
         return drawn
 
     def _split(self, tokens: list[int]) -> list[str]:
-        """Pieces of a text, of which each character stands for a byte; none if its last character is cut."""
+        """Split the text of tokens into pieces of byte-level characters. Return none if the text is truncated."""
         texts = [self._texts[token] for token in tokens]
         text = self._backend.decoder.decode(texts)
         pieces = [piece for piece, _ in self._backend.pre_tokenizer.pre_tokenize_str(text)]
@@ -113,7 +120,7 @@ class BpeDropout:
         Of n symbols at most n - 1 merges are made, and fewer than n are left out before each.
         """
         left_out: list[int] = []
-        number = int(math.log(1 - draw()) / self._log_of_making)  # geometric, as all their distances
+        number = int(math.log(1 - draw()) / self._log_of_making)  # the distances of left-out merges are geometric
         while number < num_symbols - 1 + len(left_out) and len(left_out) < num_symbols**2:
             left_out.append(number)
             number += 1 + int(math.log(1 - draw()) / self._log_of_making)
@@ -150,14 +157,14 @@ class BpeDropout:
 
 
 class RedrawnPairs(Dataset[dict[str, Any]]):
-    """Tokenised pairs in subwords that are drawn anew in each epoch."""
+    """Dataset of tokenized pairs with new subwords in each epoch."""
 
     def __init__(self, dataset: Any, dropout: BpeDropout) -> None:
         self._dataset, self._dropout = dataset, dropout
-        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # seen by persistent workers
+        self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # persistent workers see changes
 
     def set_epoch(self, epoch: int) -> None:
-        """Chooses the epoch whose subwords are drawn."""
+        """Set the epoch of the next draws."""
         self._epoch.fill_(epoch)
 
     def __len__(self) -> int:
@@ -167,7 +174,7 @@ class RedrawnPairs(Dataset[dict[str, Any]]):
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: list[int]) -> list[dict[str, Any]]:
-        """Several rows at once, as torch's loader asks for them."""
+        """Return several rows at once. The loader of torch calls this method."""
         several = getattr(self._dataset, "__getitems__", None)
         rows = several(indices) if several else [self._dataset[index] for index in indices]
         epoch = int(self._epoch)

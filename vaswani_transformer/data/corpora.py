@@ -74,6 +74,9 @@ def load_corpus(
     files = {"source_file": source_file, "target_file": target_file, "pairs_file": pairs_file}
     languages = (source_language, target_language)
     origin = find_origin(files, dataset, languages)
+    has_configs = isinstance(origin, str) and origin != BUILTIN and not _is_saved_to_disk(origin)
+    if dataset_config is not None and not has_configs:
+        raise ValueError(f"`dataset_config` must be left out for {origin}, which has no configurations.")
     if origin == BUILTIN:
         builtin.check_direction(*languages)
         return _store(_read_builtin, [builtin.CORPUS_FILE], cache_dir, split=split)
@@ -107,9 +110,9 @@ def stream_corpus(
     """Return sentence pairs as a stream with the string columns `source` and `target`, without storing them.
 
     The arguments are those of `load_corpus`, and so are the errors. Files of pairs must be JSON lines or Parquet. Text
-    files have shards of 50,000 lines, and Parquet files have their row groups as shards. JSON lines and compressed
-    text files are one shard. Processes and workers read different shards, and a resume skips earlier shards. Only
-    "builtin" is stored in the cache.
+    files have shards of up to 50,000 lines, and the shards of Parquet files are their row groups. JSON lines and
+    compressed text files are one shard. A resume skips earlier shards. `StreamLoader` says how processes and workers
+    share them. Only "builtin" is stored in the cache.
 
     Example:
         >>> stream = stream_corpus(dataset="wmt/wmt14", dataset_config="de-en", source_language="en",
@@ -121,7 +124,11 @@ def stream_corpus(
     if isinstance(origin, str):
         if origin == BUILTIN or _is_saved_to_disk(origin):
             stored = load_corpus(
-                dataset=origin, split=split, source_language=source_language, target_language=target_language
+                dataset=origin,
+                dataset_config=dataset_config,
+                split=split,
+                source_language=source_language,
+                target_language=target_language,
             )
             return stored.to_iterable_dataset(num_shards=min(_SHARDS_OF_STORED, len(stored)))
         return _pick(datasets.load_dataset(origin, dataset_config, split=split, streaming=True), languages, origin)

@@ -22,7 +22,7 @@ logger = logging.get_logger(__name__)
 
 _PAIRS_PER_READ = 1000
 
-# The usual character and its look-alikes; invisible characters are removed.
+# Usual characters and their look-alikes. Invisible characters are replaced by nothing.
 LOOKALIKES = {
     "'": "\u2018\u2019\u201a\u201b\u02bc\u00b4`",
     '"': "\u201c\u201d\u201e\u201f\u00ab\u00bb",
@@ -32,8 +32,8 @@ LOOKALIKES = {
 }
 for _code in range(ord("!"), ord("~") + 1):
     LOOKALIKES[chr(_code)] = LOOKALIKES.get(chr(_code), "") + chr(_code + 0xFEE0)  # its full-width form
-_RARE = 1 / 200  # of all sentences, at most, have a rare look-alike
-_FREQUENT = 50  # times as many have the usual character
+_RARE = 1 / 200  # largest share of sentences with a look-alike that is replaced
+_FREQUENT = 50  # the usual character must be in more than this many times as many sentences
 
 
 def train_tokenizer(
@@ -43,17 +43,17 @@ def train_tokenizer(
     vocab_size: int,
     show_progress: bool = True,
 ) -> VaswaniTransformerTokenizer:
-    """Train a tokenizer on the sentences of both languages together; they are streamed, not held.
+    """Train one tokenizer on the sentences of both languages. The sentences are streamed, not held in memory.
 
-    Its normalizer maps look-alikes to the usual character (see `lookalike_normalizers`) and drops the white space
-    around a text, on the source and on the target.
+    On both sides its normalizer maps rare look-alikes to the usual character (see `lookalike_normalizers`), and drops
+    the white space around a text.
 
     Args:
-        files: UTF-8 text files of both languages, one sentence a line.
-        sentences: Instead of files, sentences or lists of sentences; see `corpus_sentences`.
-        vocab_size: Entries of the vocabulary, the 256 bytes and special tokens included. A small corpus may yield
-            fewer, which is warned of.
-        show_progress: Shows a progress bar.
+        files: UTF-8 text files of both languages, one sentence per line.
+        sentences: Sentences or lists of sentences instead of files; see `corpus_sentences`.
+        vocab_size: Number of entries, including the 256 bytes and the special tokens. A small corpus may yield fewer;
+            a warning says so.
+        show_progress: Whether to show a progress bar.
 
     Raises:
         ValueError: Not exactly one of `files` and `sentences` is given, a file is empty or not UTF-8, or `vocab_size`
@@ -92,7 +92,7 @@ def train_tokenizer(
 def _counted(sentences: Iterable[str | list[str]], counts: Counter[str]) -> Iterator[list[str]]:
     """Yield the sentences in lists, and count those that have each character.
 
-    Under "" all sentences are counted, and under "NFD" those that NFC changes.
+    The key "" counts all sentences, and the key "NFD" counts the sentences that NFC changes.
     """
     for given in sentences:
         several = [given] if isinstance(given, str) else given
@@ -110,7 +110,8 @@ def lookalike_normalizers(counts: Counter[str]) -> list[normalizers.Normalizer]:
     character. Decomposed letters (NFD) are composed if at most one sentence in 200 has them.
 
     Args:
-        counts: Number of sentences with each character; under "" of all, and under "NFD" of those that NFC changes.
+        counts: Number of sentences with each character. The key "" has the number of all sentences, and the key "NFD"
+            has the number of sentences that NFC changes.
     """
     most = counts[""] * _RARE
     found: list[normalizers.Normalizer] = [normalizers.NFC()] if counts["NFD"] <= most else []
@@ -123,10 +124,10 @@ def lookalike_normalizers(counts: Counter[str]) -> list[normalizers.Normalizer]:
 
 
 def corpus_sentences(dataset: datasets.Dataset) -> Iterator[list[str]]:
-    """Sentences of both sides of a corpus, in lists, for `train_tokenizer`.
+    """Yield lists of sentences from both sides of a corpus, for `train_tokenizer`.
 
     Args:
-        dataset: Pairs with the columns `source` and `target`, as of `load_corpus`.
+        dataset: Pairs with the columns `source` and `target`, for example from `load_corpus`.
     """
     for pairs in dataset.select_columns(["source", "target"]).iter(batch_size=_PAIRS_PER_READ):
         yield pairs["source"]

@@ -17,8 +17,6 @@ from ..cpu_kernels_vaswani_transformer import is_int8, to_int8
 from ..files import WEIGHTS_FILE, WEIGHTS_INDEX, read_json
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 
-ENGINES = ("torch", "ctranslate2")
-
 _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
@@ -33,8 +31,7 @@ def load_for_inference(
     device: str | torch.device | None = None,
     int8: bool = False,
     bf16: bool = False,
-    engine: str = "torch",
-) -> tuple[Any, PreTrainedTokenizerBase]:
+) -> tuple[VaswaniTransformerForConditionalGeneration, PreTrainedTokenizerBase]:
     """Load a trained model in eval mode, and its tokenizer.
 
     In contrast to `from_pretrained`, which fills missing tensors with random numbers, this function refuses a model
@@ -45,11 +42,12 @@ def load_for_inference(
         device: For example "cpu" or "cuda:1"; None for a GPU if there is one, or for the CPU with `int8`.
         int8: Whether to round the weights to int8, for faster translations on a CPU.
         bf16: Whether to compute in bfloat16, on a GPU.
-        engine: "torch", or "ctranslate2" for a `Translator` in the place of the model.
+        engine: "torch", or "ctranslate2" to return a `Translator` instead of the model.
 
     Raises:
         FileNotFoundError: There is no such folder.
         OSError: The model lacks a file.
+        ImportError: The engine is "ctranslate2", and CTranslate2 is not installed.
         ValueError: The model is an adapter or of another architecture, its tensors do not match its config, its
             vocabulary lacks entries of the tokenizer, the engine is unknown, or the device does not exist or does not
             fit `int8` or `bf16`.
@@ -57,17 +55,7 @@ def load_for_inference(
     Example:
         >>> model, tokenizer = load_for_inference("runs/quickstart")
     """
-    if engine not in ENGINES:
-        raise ValueError(f"`engine` must be torch or ctranslate2, got {engine!r}.")
-    device = device or ("cuda" if torch.cuda.is_available() and not int8 else "cpu")
-    if bf16 and torch.device(device).type == "cpu":
-        raise ValueError(f"`device` must be a GPU for `bf16`, got {device}. Drop one of them.")
-    if engine == "ctranslate2":
-        from ..export import Translator
-
-        compute_type = "int8" if int8 else "default"
-        translator = Translator(name_or_path, device=str(device), compute_type="bfloat16" if bf16 else compute_type)
-        return translator, translator.tokenizer
+    device = check_device("cpu" if device is None and int8 else device, bf16)
     check_model_path(name_or_path)
     is_adapter = find_adapter_config_file(str(name_or_path)) is not None
     if is_adapter:  # transformers would load the model that the adapter names
@@ -92,10 +80,20 @@ def load_for_inference(
         raise ValueError(f"`device` must be cpu for `int8`, got {device}. Drop one of them.")
     if int8:
         to_int8(model.float())
+    return model.to(device, torch.bfloat16 if bf16 else None), tokenizer
+
+
+def check_device(device: str | torch.device | None, bf16: bool = False) -> str | torch.device:
+    """Return the device; for None a GPU if there is one. Raise ValueError if it does not exist or cannot do bf16."""
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        return model.to(device, torch.bfloat16 if bf16 else None), tokenizer
+        torch.empty(0, device=device)
     except (AssertionError, RuntimeError) as error:
         raise ValueError(f"`device` must be a device of this machine, got {device} ({error}).") from error
+    if bf16 and torch.device(device).type == "cpu":
+        raise ValueError(f"`device` must be a GPU for `bf16`, got {device}. Drop one of them.")
+    return device
 
 
 def is_translator(model: Any) -> bool:
@@ -104,7 +102,7 @@ def is_translator(model: Any) -> bool:
 
 
 def precision_of(model: Any) -> dict[str, str]:
-    """Return the entries of results that say how a model computes, where it is not fp32 by torch."""
+    """Return engine and precision of a model as entries of results, without those that are torch or fp32."""
     if is_translator(model):
         is_fp32 = model.compute_type == "float32"
         return {"engine": "ctranslate2"} | ({} if is_fp32 else {"precision": model.compute_type})

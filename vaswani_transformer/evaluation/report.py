@@ -21,8 +21,9 @@ from transformers import PreTrainedTokenizerBase
 from ..files import TEST_RESULTS_FILE, check_outputs, read_json, write_json, write_lines
 from ..version import __version__
 from . import DECODING, METRICS
-from .loading import load_for_inference, precision_of
+from .loading import precision_of
 from .translate import GenerativeModel, decoding_config, translate
+from .translator import load_engine
 
 # ---- test sets ----
 
@@ -106,8 +107,8 @@ def evaluate_to_files(
 ) -> tuple[dict[str, Any], Path | None]:
     """Evaluate a saved model, and write the results and optionally the translations.
 
-    The results go into test_results.json in the model's folder, or into test_results_NAME.json if the former is for
-    another test set. For a model on the Hub, no results are written.
+    The results go into test_results.json in the model's folder, or into test_results_NAME.json if that file holds the
+    results of another test set. For a model on the Hub, no results are written.
 
     Args:
         model: Folder of a model, or its id on the Hub.
@@ -116,7 +117,7 @@ def evaluate_to_files(
         device: Device of the model; None for a GPU if there is one.
         int8: Whether to round the weights to int8. Results record it as `test_precision`.
         bf16: Whether to compute in bfloat16, on a GPU. Results record it as `test_precision`.
-        engine: "torch" or "ctranslate2". Results record the latter as `test_engine`.
+        engine: "torch" or "ctranslate2". Results record "ctranslate2" as `test_engine`.
         **options: Arguments of `evaluate_model`, for example max_tokens_per_batch, progress or num_beams.
 
     Returns:
@@ -127,7 +128,7 @@ def evaluate_to_files(
     """
     inputs = [corpus.get(name) for name in ("source_file", "pairs_file")] + _several(corpus.get("target_file"))
     check_outputs({"translations": translations_file}, inputs)
-    loaded, tokenizer = load_for_inference(model, device=device, int8=int8, bf16=bf16, engine=engine)
+    loaded, tokenizer = load_engine(model, engine, device=device, int8=int8, bf16=bf16)
     languages = {name: getattr(loaded.config, name) for name in ("source_language", "target_language")}
     test_set = load_evaluation_set(**{**languages, **corpus})
     results_file = None
@@ -172,7 +173,7 @@ def evaluate_model(
 ) -> tuple[dict[str, Any], list[str]]:
     """Translate a test set, score the translations and return both.
 
-    The other arguments are those of `translate`.
+    `max_tokens_per_batch` and `progress` are those of `translate`; the others are arguments of `model.generate`.
 
     Args:
         test_set: Source sentences and their references.
@@ -191,11 +192,11 @@ def evaluate_model(
 
     language = getattr(model.config, "target_language", None)
     make_sacrebleu(language)  # raises if its tokenizer is missing, before the long translation
+    config = decoding_config(model, **generate_kwargs)
     start = time.perf_counter()
     options: Any = {"max_tokens_per_batch": max_tokens_per_batch, "progress": progress, "total": len(test_set.sources)}
     translations = list(translate(model, tokenizer, test_set.sources, **options, **generate_kwargs))
     seconds = time.perf_counter() - start
-    config = decoding_config(model, **generate_kwargs)
     decoding = {name: getattr(config, name, None) for name in DECODING}
     if decoding["max_new_tokens_over_source"] is None:  # another setting limits the translations
         limits = {name: getattr(config, name) for name in ("max_new_tokens", "max_length")}

@@ -107,7 +107,7 @@ def translate_n_best(
     without a score. The other arguments are those of `translate`.
 
     Args:
-        model: Model of this package, in eval mode, or a `Translator`, whose hypotheses have no words.
+        model: Model of this package, in eval mode, or a `Translator`. Hypotheses of a `Translator` have no words.
         num_best: Hypotheses per sentence, at most the number of beams. With `do_sample`, any number.
 
     Raises:
@@ -390,8 +390,9 @@ def _keep_part(output_file: str | Path, resume: bool) -> int:
 def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
     """Append lines to the part, chunk by chunk, rename it to the output file and return the number of lines."""
     part, num_lines = part_of(output_file), 0
+    stream = part.open("ab")
     try:
-        with part.open("ab") as stream:
+        with stream:
             while chunk := list(itertools.islice(lines, SENTENCES_PER_CHUNK)):
                 stream.write(b"".join(map(line_bytes, chunk)))
                 stream.flush()

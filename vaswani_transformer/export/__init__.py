@@ -5,10 +5,10 @@
 Engines are imported when they are used, as each works without the others.
 """
 
+from ..evaluation.ctranslate2 import export_ctranslate2
+from ..evaluation.translator import Translator
 from ..extras import gone
-from .ctranslate2 import export_ctranslate2
 from .marian import export_marian
-from .translator import Translator
 
 __all__ = ["Translator", "export_ctranslate2", "export_marian"]
 

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Marian export: a trained model as `MarianMTModel` of transformers, which loads everywhere without this package.
 
-Marian computes what the paper's model computes, with the entries of d_model in another order: its sinusoids are first
-all sines, then all cosines, where the paper's take turns. So every axis of d_model is reordered, and nothing else.
+Marian computes the paper's model with another order of the entries of d_model: its position encodings are first all
+sines, then all cosines, but the paper's sines and cosines alternate. So the export reorders every axis of d_model, and
+changes nothing else.
 
-Deviation: Marian's LayerNorm has a fixed epsilon of 1e-5, ours 1e-6, which moves logits by about 1e-4. It cannot be
-folded into the weights: the residual stream would have to be scaled, and with it Marian's sinusoids, which are not
-stored.
+Deviation: Marian's LayerNorm has a fixed epsilon of 1e-5 instead of this package's 1e-6, which changes logits by about
+1e-4. The weights cannot compensate for it: that would need a scaled residual stream, and so scaled sinusoids, but
+Marian computes its sinusoids itself.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from ..files import CARD_FILE, RECIPE_FILE, write_json, write_text, writing_fold
 from ..modeling_vaswani_transformer import VaswaniTransformerForConditionalGeneration
 from ..training.recipes import Recipe, read_recipe
 
-MAX_POSITIONS = 2048  # Marian's table ends; a longer text is an IndexError there
-MAX_NEW_TOKENS = 256  # transformers has no limit that grows with the source
+MAX_POSITIONS = 2048  # rows of Marian's position table; a longer text raises IndexError
+MAX_NEW_TOKENS = 256  # a constant, because transformers has no limit that grows with the source
 
 _READS_D_MODEL = ("q_proj", "k_proj", "v_proj", "fc1", "shared")
 _WRITES_D_MODEL = ("out_proj", "fc2", "layer_norm")
@@ -38,7 +39,7 @@ _CARD = """\
 
 # {name}
 
-A translation model as `MarianMTModel`: it needs transformers alone, and no `trust_remote_code`.
+A translation model as `MarianMTModel`: it needs only transformers, and no `trust_remote_code`.
 
 ```python
 # You need not downgrade transformers, although the Hub's own snippet says so:
@@ -66,15 +67,17 @@ It searches with {num_beams} beams and scores a hypothesis by log-probability / 
 
 
 def export_marian(model: str | Path, output_dir: str | Path) -> Path:
-    """Writes a trained model as a folder of a plain `MarianMTModel`, with tokenizer and card, and returns the folder.
+    """Export a trained model as a folder of a plain `MarianMTModel`, with tokenizer and card, and return the folder.
 
     Args:
         model: Folder of a model, or its id on the Hub.
         output_dir: Folder to make; it may exist if it is empty.
 
     Raises:
-        FileNotFoundError: There is no such model, or its folder lacks a file.
-        ValueError: Marian has no such model (`to_marian`), or `output_dir` holds something.
+        FileNotFoundError: There is no such model.
+        OSError: The model lacks a file.
+        ValueError: The model is incomplete or not of this package, Marian cannot compute it (see `to_marian`), or
+            `output_dir` is not empty.
 
     Example:
         >>> export_marian("runs/quickstart", "runs/quickstart-marian")
@@ -100,10 +103,10 @@ def export_marian(model: str | Path, output_dir: str | Path) -> Path:
 
 
 def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTModel:
-    """Makes the `MarianMTModel` that computes the same logits, with a search as near as its options allow.
+    """Return a `MarianMTModel` with the same logits, except for LayerNorm's epsilon, and with the nearest search.
 
     Raises:
-        ValueError: `d_k` or `d_v` is not d_model / num_heads, positions are learned, or embeddings untied.
+        ValueError: `d_k` or `d_v` differs from d_model / num_heads, positions are learned, or embeddings are not tied.
     """
     config: Any = model.config
     width = config.d_model / config.num_heads
@@ -156,7 +159,7 @@ def to_marian(model: VaswaniTransformerForConditionalGeneration) -> MarianMTMode
 
 
 def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConfig:
-    """The options of transformers' own search that come nearest to section 6.1's, and the model's others."""
+    """Return the search of transformers that is nearest to section 6.1's, with the model's other settings."""
     own: Any = decoding_config(model)
     chosen = model.generation_config.to_diff_dict()
     for name in "max_new_tokens_over_source longest_training_source length_penalty_offset max_length".split():

@@ -109,7 +109,8 @@ def average_checkpoints(inputs: str | Path | Sequence[str | Path], output_dir: s
     Args:
         inputs: Snapshot files and model folders, or the folder of one run. A run means its snapshots, or its resumable
             checkpoints if it has no snapshots.
-        output_dir: New or empty folder. It gets the weights and the files that the table in files.py marks as copied.
+        output_dir: New or empty folder. It gets the mean weights, and configs, tokenizer, code and recipe of the last
+            input's model.
 
     Returns:
         `output_dir`.

@@ -21,17 +21,30 @@ from ..version import __version__
 
 logger = logging.get_logger(__name__)
 
+_SECONDS_BETWEEN_LINES = 60  # where stderr is no terminal
+_HIDDEN = {"eval_loss", "eval_nll", "eval_runtime", "eval_samples_per_second", "eval_steps_per_second", "epoch"}
+
 
 class LogLines(PrinterCallback):
-    """Print each log entry as one line on stderr, with the remaining time at the mean pace so far."""
+    """Print the progress of a training on stderr: one line that is rewritten in a terminal, else a line a minute.
+
+    Each validation has a line of its own. All figures are in `trainer_state.json`, and trackers get them.
+    """
 
     _start: tuple[float, int] | None = None
+    _last_print = -math.inf
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Start the clock."""
+        """Start the clock and explain the figures."""
         self._start = time.perf_counter(), state.global_step
+        if state.is_world_process_zero:
+            print(
+                "Perplexity is exp(nll), and nll is the mean negative log-likelihood of a target token: the loss "
+                "without label smoothing.",
+                file=sys.stderr,
+            )
 
     def on_log(
         self,
@@ -41,20 +54,45 @@ class LogLines(PrinterCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Print an entry."""
+        """Print an entry of the log."""
         if not state.is_world_process_zero or not logs:
             return
-        figures = [f"{state.global_step:,} of {state.max_steps:,}"]
-        for name, value in logs.items():
-            if isinstance(value, (int, float)):
-                value = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-            if name != "total_flos":
-                figures.append(f"{name} {value}")
-        if "loss" in logs and self._start is not None:
+        if "loss" in logs:
+            self._print_progress(state, logs)
+        elif any(name.startswith("eval_") for name in logs):
+            shown = {name.removeprefix("eval_"): value for name, value in logs.items() if name not in _HIDDEN}
+            figures = "  ".join(f"{name} {_figure(value)}" for name, value in shown.items())
+            print(f"\nvalidation after {state.global_step:,} updates: {figures}", file=sys.stderr, flush=True)
+
+    def _print_progress(self, state: TrainerState, logs: dict[str, Any]) -> None:
+        """Print how far the training is, with the remaining time at the mean pace so far."""
+        now = time.perf_counter()
+        is_terminal = sys.stderr.isatty()
+        is_last = state.global_step >= state.max_steps
+        is_due = now - self._last_print >= _SECONDS_BETWEEN_LINES
+        if not (is_terminal or is_last or is_due):
+            return
+        self._last_print = now
+        parts = [f"update {state.global_step:,} of {state.max_steps:,}"]
+        for name in ("perplexity", "tokens_per_second"):
+            if logs.get(name) is not None:
+                parts.append(f"{name.replace('_', ' ')} {_figure(logs[name])}")
+        if self._start is not None:
             start, first_step = self._start
-            pace = (time.perf_counter() - start) / max(state.global_step - first_step, 1)
-            figures.append(f"ETA {timedelta(seconds=round(pace * (state.max_steps - state.global_step)))}")
-        print("  ".join(figures), file=sys.stderr, flush=True)
+            pace = (now - start) / max(state.global_step - first_step, 1)
+            parts.append(f"{timedelta(seconds=round(pace * (state.max_steps - state.global_step)))} left")
+        line = "  ".join(parts)
+        if is_terminal:
+            print(f"\r{line:<79}", end="\n" if is_last else "", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
+
+def _figure(value: Any) -> str:
+    """Return a number with four digits, and anything else as it is."""
+    if not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 class PaceCallback(TrainerCallback):
@@ -152,7 +190,7 @@ class CostCallback(TrainerCallback, ExportableState):
         self._unsettled = self._unsettled.to(tokens.device, non_blocking=True) + tokens
 
     def fetch(self) -> None:
-        """Start to copy the counts to the host, so that `settle` needs no sync of its own after another one."""
+        """Start copying the counts to the host. After the next sync, `settle` needs no sync of its own."""
         if self._unsettled is not None:
             self._unsettled = self._unsettled.to("cpu", non_blocking=True)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from transformers.utils import logging
 
-from ..files import MANIFEST_FILE, STAGING_FOLDER, STATE_FILE, flush_to_disk, read_json, write_json
+from ..files import MANIFEST_FILE, STAGING_FOLDER, STATE_FILE, read_json, write_json
 from .arguments import VaswaniTransformerTrainingArguments
 
 logger = logging.get_logger(__name__)
@@ -92,18 +92,15 @@ def _fingerprint(path: Path) -> dict[str, int | str] | None:
 def publish_checkpoint(staged: Path, output_dir: Path) -> None:
     """Write the manifest of a staged checkpoint, and move the checkpoint into the run's folder.
 
-    At every moment, even after a power cut, the run or its staging folder holds the new checkpoint or the one that it
-    replaces. `clear_staging` restores it. Older checkpoints may be deleted once this returns.
+    If the process is killed, the run or its staging folder holds the new checkpoint or the one that it replaces.
+    `clear_staging` restores it. Older checkpoints may be deleted once this returns.
     """
     files = sorted(path for path in staged.rglob("*") if path.is_file())
     write_json(staged / MANIFEST_FILE, {path.relative_to(staged).as_posix(): _fingerprint(path) for path in files})
-    for path in (*staged.rglob("*"), staged):
-        flush_to_disk(path)
     checkpoint = output_dir / staged.name
     if checkpoint.exists():
         os.replace(checkpoint, staged.with_name("replaced"))
     os.replace(staged, checkpoint)
-    flush_to_disk(output_dir)
 
 
 def clear_staging(output_dir: str | Path) -> None:

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Push a model folder to the Hub in one commit, with only those files that the table in files.py marks."""
+"""Push a model folder to the Hub in one commit, with only the files that `files.RUN_FILES` marks as `on_hub`."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _check_base_model(path: Path) -> None:
 def upload(
     api: HfApi, folder: Path, repo_id: str, message: str | None, revision: str | None, tag: str | None = None
 ) -> CommitInfo:
-    """Commit the published files of a folder, and delete published files that the folder lacks from the repo.
+    """Commit the published files of a folder, and delete those published files of the repo that the folder lacks.
 
     A generated card is written again first, because its example must load the model from the repo, by the tag that the
     commit gets or the branch.

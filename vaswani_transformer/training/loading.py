@@ -251,9 +251,6 @@ def load_batches(
         ),
         device_placement=[False],  # accelerate would sync for each copy
     )
-    if (shard := loader.batch_sampler) is not batches:
-        # accelerate's shard has no set_epoch of its own, so a resumed epoch would replay the order of epoch 0
-        vars(shard)["set_epoch"] = batches.set_epoch
     return loader
 
 
@@ -349,14 +346,9 @@ class SortedByLength(Dataset[dict[str, Any]]):
         return {**row, "labels": [IGNORE_INDEX]} if is_fill else row
 
 
-def in_data_order(dataset: Any, rows: Any, pad_id: int | None = None) -> Any:
-    """Return the rows that an evaluation gathered, an array or a tuple of arrays, in the order of its data.
-
-    `pad_id` replaces the -100 with which `Trainer` pads generated ids of different lengths.
-    """
+def in_data_order(dataset: Any, rows: Any) -> Any:
+    """Return the rows that an evaluation gathered, an array or a tuple of arrays, in the order of its data."""
     if isinstance(rows, tuple):
         return tuple(in_data_order(dataset, part) for part in rows)
-    if pad_id is not None and isinstance(rows, np.ndarray):
-        rows = np.where(rows == IGNORE_INDEX, pad_id, rows)
     is_sorted = isinstance(dataset, SortedByLength) and isinstance(rows, np.ndarray)
     return rows[np.argsort(dataset.order, kind="stable")] if is_sorted else rows

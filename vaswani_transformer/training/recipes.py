@@ -611,7 +611,9 @@ def _languages_by_suffix(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _for_other_data(values: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a recipe's values for other training data, without its languages and mostly without its name.
+    """Return a recipe's values for other training data, without its languages.
+
+    They lose name and description, too, if the recipe has a dataset or other languages.
 
     Raises:
         ValueError: If the recipe has languages, and a language of the other data is missing.

@@ -121,7 +121,7 @@ class ResumableTrainer(Seq2SeqTrainer):
             restore()
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
-        """Warn as `Trainer` does, except of tied weights, which a checkpoint stores once."""
+        """Warn as `Trainer` does, but not of tied weights, because a checkpoint stores them only once."""
         tied = getattr(self.model, "all_tied_weights_keys", None) or {}
         missing = [name for name in load_result.missing_keys if name not in tied]
         super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
@@ -314,7 +314,7 @@ class ResumableTrainer(Seq2SeqTrainer):
                 publish_checkpoint(staged, output_dir)
             self.accelerator.wait_for_everyone()
         finally:
-            if self.args.should_save:  # one process alone: two would race
+            if self.args.should_save:  # only one process, because two would race
                 clear_staging(output_dir)
         self._last_checkpoint = checkpoint
         if self.args.should_save:
@@ -343,7 +343,7 @@ class ResumableTrainer(Seq2SeqTrainer):
             "loss_since_log": self._tr_loss.item(),
             "nll_since_log": float(self._nll_since_log),
             "step_of_last_log": self._globalstep_last_logged,
-            "logged_loss": self._total_loss_scalar,  # sum up to the last log line
+            "logged_loss": self._total_loss_scalar,  # sum until the last log line
             "first_step": self._first_step,  # the update before logged_loss begins
             "bf16": self.args.bf16,
             "data": None if self._train_loader is None else self._train_loader.state_dict(),

@@ -27,7 +27,6 @@ from ..analysis.cost import measure_cost
 from ..data.preparation import pair_lengths
 from ..evaluation import DECODING, METRICS
 from ..files import (
-    CODE_FILES,
     CURVES_FILE,
     RECIPE_FILE,
     STAGING_FOLDER,
@@ -103,7 +102,8 @@ def train(
     output_dir = Path(output_dir)
     with locking(output_dir) if is_main else contextlib.nullcontext():
         check_output_dir(output_dir, recipe, overwrite=overwrite, resume=resume)
-        can_resume = resume and _has_model_or_checkpoint(output_dir)
+        has_model = (output_dir / WEIGHTS_FILE).is_file()
+        can_resume = resume and (has_model or bool(list_checkpoints(output_dir)))
         results = _finished_results(recipe, output_dir) if can_resume else None
         if results is not None:
             logger.info(f"All {recipe.max_steps:,} updates are done, and {output_dir} has the model.")
@@ -360,11 +360,6 @@ def check_output_dir(output_dir: str | Path, recipe: Recipe, *, overwrite: bool,
     _check_same_recipe(Recipe.load(output_dir), recipe)
 
 
-def _has_model_or_checkpoint(output_dir: Path) -> bool:
-    """Return True if a run in this folder got as far as its first checkpoint."""
-    return (output_dir / WEIGHTS_FILE).is_file() or bool(list_checkpoints(output_dir))
-
-
 def _finished_results(recipe: Recipe, output_dir: Path) -> dict[str, Any] | None:
     """Return the results of a finished run of exactly this recipe, else None."""
     if not (output_dir / TRAIN_RESULTS_FILE).is_file():
@@ -452,10 +447,8 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
             (staged / "training_args.bin").unlink(missing_ok=True)
             if not recipe.load_best_model_at_end and recipe.num_averaged_snapshots > 0:
                 num_averaged = write_average(output_dir, recipe.num_averaged_snapshots, staged)
-            saved = {path.name: path.replace(output_dir / path.name) for path in staged.iterdir()}
-            for path in output_dir.glob(CODE_FILES):
-                if path.name not in saved:  # saved by an earlier version
-                    path.unlink()
+            for path in staged.iterdir():
+                path.replace(output_dir / path.name)
     finally:
         if trainer.is_world_process_zero():
             clear_staging(output_dir)
@@ -463,7 +456,7 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
 
 
 def _set_aside_scores(output_dir: Path, num_steps: int) -> None:
-    """Rename the test results of the model before a resume, and delete its curves."""
+    """Rename the test results of an earlier model of the run, from before a resume, and delete its curves."""
     results = output_dir / TRAIN_RESULTS_FILE
     if not results.is_file() or (earlier := read_json(results).get("train_steps", num_steps)) == num_steps:
         return

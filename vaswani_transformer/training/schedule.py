@@ -14,7 +14,11 @@ from torch.optim.lr_scheduler import LambdaLR
 
 
 def paper_peak_learning_rate(d_model: int, warmup_steps: int) -> float:
-    """Highest learning rate of the paper's schedule, reached at step `warmup_steps`.
+    """Return the peak learning rate of the paper's schedule, reached at step `warmup_steps`.
+
+    Args:
+        d_model: Width of the model.
+        warmup_steps: Number of updates of the warm-up.
 
     Paper: section 5.3, equation 3 at step = warmup: (d_model * warmup)^-0.5, 6.99e-4 for the base model.
     """
@@ -22,14 +26,18 @@ def paper_peak_learning_rate(d_model: int, warmup_steps: int) -> float:
 
 
 def warmup_inverse_sqrt_factor(step: int, warmup_steps: int) -> float:
-    """Share of the peak learning rate used by update number `step`, which counts from 1, in (0, 1]."""
+    """Return the learning rate of update number `step`, from 1, as a fraction of the peak, in (0, 1]."""
     return min(step / warmup_steps, math.sqrt(warmup_steps / step))
 
 
 def create_paper_schedule(optimizer: Optimizer, warmup_steps: int) -> LambdaLR:
-    """Scales the optimizer's learning rate, the peak, by the paper's schedule.
+    """Return a scheduler with the paper's schedule. The optimizer's learning rate is the peak.
 
-    The first update is number 1, as in the paper: it never runs with a learning rate of zero. Call the scheduler's
+    The first update is number 1, as in the paper, so no update has a learning rate of zero. Call the scheduler's
     `step()` once after every update.
+
+    Args:
+        optimizer: Optimizer with the peak learning rate.
+        warmup_steps: Number of updates of the warm-up.
     """
     return LambdaLR(optimizer, lambda finished_updates: warmup_inverse_sqrt_factor(finished_updates + 1, warmup_steps))

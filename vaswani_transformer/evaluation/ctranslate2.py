@@ -21,13 +21,13 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from transformers.utils import CONFIG_NAME
 
 from ..configuration_vaswani_transformer import VaswaniTransformerConfig
-from ..evaluation import DECODING
-from ..evaluation.loading import load_for_inference
-from ..evaluation.translate import decoding_config
 from ..extras import requiring
 from ..files import read_json, writing_folder
 from ..modeling_vaswani_transformer import MultiHeadAttention, VaswaniTransformerForConditionalGeneration, sinusoids
 from ..search_vaswani_transformer import gnmt_length_penalty
+from . import DECODING
+from .loading import load_for_inference
+from .translate import decoding_config
 
 try:
     from ctranslate2.converters import utils
@@ -67,6 +67,7 @@ def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantizatio
             smaller.
 
     Raises:
+        ImportError: CTranslate2 is not installed.
         ValueError: The quantization is unknown, the output folder is not empty, the model is incomplete or not of this
             package, its `d_k` differs from its `d_v`, or its search has settings that CTranslate2 cannot follow.
 

@@ -14,15 +14,6 @@ from typing import Any
 import torch
 from transformers import GenerationConfig
 
-from ..evaluation import DECODING
-from ..evaluation.loading import load_for_inference, load_tokenizer
-from ..evaluation.translate import (
-    SENTENCES_PER_CHUNK,
-    check_num_best,
-    decoding_overrides,
-    reader_of,
-    translate_n_best,
-)
 from ..extras import requiring
 from ..files import read_json
 from ..pipeline_vaswani_transformer import (
@@ -33,7 +24,16 @@ from ..pipeline_vaswani_transformer import (
     translate_texts,
     warn_of_long_texts,
 )
+from . import DECODING
 from .ctranslate2 import WEIGHTS_NAME, Decoding, Search, ends_of, num_positions, read_configs, write_export
+from .loading import check_device, load_for_inference, load_tokenizer
+from .translate import (
+    SENTENCES_PER_CHUNK,
+    check_num_best,
+    decoding_overrides,
+    reader_of,
+    translate_n_best,
+)
 
 _OPTIONS = {*DECODING, "max_new_tokens", "num_return_sequences"}
 _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
@@ -62,6 +62,7 @@ class Translator:
             always in int8. For single texts in float32, use all threads.
 
     Raises:
+        ImportError: CTranslate2 is not installed.
         ValueError: The model or export is not of this package, its search has settings that CTranslate2 cannot follow,
             or this machine does not support the device or format.
 
@@ -177,6 +178,37 @@ class Translator:
     def make_engine(self, **options: Any) -> Engine:
         """Return the engine of `translate_texts` for these options of `decoding_config`."""
         return Engine(self._search, self.tokenizer, self.config, self.decoding_config(**options))
+
+
+def load_engine(
+    model: str | Path,
+    engine: str = "torch",
+    *,
+    device: str | torch.device | None = None,
+    int8: bool = False,
+    bf16: bool = False,
+) -> tuple[Any, Any]:
+    """Load a model, or a `Translator` that takes its place, and the tokenizer.
+
+    Args:
+        model: Folder of a model, or its id on the Hub.
+        engine: "torch" for a model, "ctranslate2" for a `Translator`.
+        device: For example "cpu" or "cuda:1"; None for a GPU if there is one.
+        int8: Whether to compute in int8, by torch on a CPU alone.
+        bf16: Whether to compute in bfloat16, on a GPU.
+
+    Raises:
+        ValueError: The engine is unknown, the device does not exist or does not fit, or the model is refused by
+            `load_for_inference` or `Translator`.
+    """
+    if engine == "torch":
+        return load_for_inference(model, device=device, int8=int8, bf16=bf16)
+    if engine != "ctranslate2":
+        raise ValueError(f"`engine` must be torch or ctranslate2, got {engine!r}.")
+    device = check_device(device, bf16)
+    compute_type = "int8" if int8 else "default"
+    translator = Translator(model, device=str(device), compute_type="bfloat16" if bf16 else compute_type)
+    return translator, translator.tokenizer
 
 
 class Engine:
