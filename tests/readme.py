@@ -15,7 +15,8 @@ from cli_runs import interruptible
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 USING = "docs/using.md"
-PAGES = ("README.md", USING, "docs/training.md", "docs/tour.md")  # of these every command and block is run
+# Every command and block of these pages is run.
+PAGES = ("README.md", USING, "docs/training.md", "docs/tour.md", "docs/your-own-corpus.md")
 PROGRAMS = ("vaswani-transformer ", "torchrun ", "accelerate ", "python ", "bash ", "pip ", "hf ", "echo ")
 
 

@@ -36,6 +36,7 @@ def test_tour_shows_what_every_block_prints_in_the_papers_order():
 @pytest.mark.slow
 def test_tour_prints_what_it_shows(monkeypatch):
     monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.setattr(sys, "path", [folder for folder in sys.path if not folder.endswith("scripts/paper")])
     namespace = {}
     for code, shown in TOUR:

@@ -29,6 +29,7 @@ TINY = f"{SIZES} --snapshot-steps 1 --max-new-tokens-over-source 2 --use-cpu"
 SMALLER = {
     "--vocab-size 8000": "--vocab-size 280",
     "--recipe small --minutes 30": "--vocab-size 280 --max-steps 3",
+    "--recipe small --minutes 2": "--vocab-size 280 --max-steps 3",
     "--recipe small": "--vocab-size 280 --max-steps 3",
     "--nproc-per-node 8": "--standalone --nproc-per-node 2",
     "measure_speed.py --recipe paper-base-en-de": "measure_speed.py --recipe quickstart",

@@ -138,6 +138,10 @@ def test_bound_is_the_same_though_a_little_less_memory_is_free_at_a_resume(plann
 # ---- processes that load batches ----
 
 
+@pytest.mark.skipif(
+    torch.version.cuda is not None and not torch.cuda.is_available(),
+    reason="torch is built for a GPU, and there is none",
+)
 @pytest.mark.parametrize(
     ("cores", "processes", "given", "expected"),
     [(16, 1, None, 4), (16, 8, None, 2), (3, 1, None, 3), (2, 4, None, 0), (16, 1, 0, 0), (2, 8, 7, 7)],

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Makes the notebooks of docs/notebooks from the pages of docs and executes them.
+# Blocks of python and bash become cells. Blocks of text are left out, because the cells' own output takes their place.
+#
+#   bash scripts/make_notebooks.sh [FOLDER]   # default: docs/notebooks
+#
+# Cells with the tag skip-execution, which push to the Hub, run only if HF_ENDPOINT names another Hub.
+set -euo pipefail
+folder=$(realpath -m "${1:-$(dirname "$0")/../docs/notebooks}")
+cd "$(dirname "$0")/.."
+mkdir -p "$folder"
+export HF_DATASETS_DISABLE_PROGRESS_BARS=1 TQDM_DISABLE=1 PYTHONWARNINGS="ignore:IProgress not found"
+export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
+unset MPLBACKEND  # the kernel's own shows pictures
+for page in tour your-own-corpus; do
+    {
+        printf '%s\n' --- jupyter: '  kernelspec: {display_name: Python 3, language: python, name: python3}' --- ''
+        sed -E "/^\`\`\`text$/,/^\`\`\`$/d; s|\]\(#|]($page.md#|g; s|\]\(|](../|g; s|\]\(\.\./http|](http|g" "docs/$page.md"
+    } | python -m jupytext --quiet --from md --to ipynb --output "$folder/$page.ipynb" -
+done
+python - "$folder" << 'PYTHON'
+import os
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+skipped = "" if os.environ.get("HF_ENDPOINT") else "skip-execution"
+for name in ("tour", "your-own-corpus"):
+    path = Path(sys.argv[1], f"{name}.ipynb")
+    notebook = nbformat.read(path, as_version=4)
+    notebook.metadata.pop("jupytext", None)
+    for number, cell in enumerate(notebook.cells):
+        cell.id = str(number)  # random ids would change with each run
+    NotebookClient(
+        notebook,
+        skip_cells_with_tag=skipped,
+        coalesce_streams=True,
+        record_timing=False,
+        resources={"metadata": {"path": path.parent}},
+    ).execute()
+    nbformat.write(notebook, path)
+    print(f"written: {path}")
+PYTHON
