@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Builds wheel and sdist into dist/ and tries them as a user would get them: nothing of this checkout is used after it.
 #
-#   bash scripts/check_release.sh [PYTHON ...]     the interpreters to try, python3 unless told
+#   [MODEL_ID=USER/NAME] bash scripts/check_release.sh [PYTHON ...]     the interpreters to try, python3 unless told
 #
 # For each interpreter, in a new environment outside the checkout: the wheel alone is installed, counted and timed; then
-# come the extras, the fast tests of the unpacked sdist, the quickstart, and the trained folder's own code with the
-# package gone. A line "== done" ends each; any failure ends the script. An interpreter needs 2 to 6 GB of disk.
+# come the extras, the fast tests of the unpacked sdist, the quickstart, the model to try that scripts/model_to_try.sh makes
+# of it for the repo MODEL_ID, and the use of that model with the package gone. A line "== done" ends each; any failure ends
+# the script. An interpreter needs 2 to 6 GB of disk. The last one's model to try stays in runs/model-to-try.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+model_id=${MODEL_ID:-USER/quickstart-en-de}
+to_try=$PWD/runs/model-to-try
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -48,17 +51,25 @@ for python in "${@:-python3}"; do
     echo "== the quickstart"
     (export VIRTUAL_ENV=$environment PATH="$bin:$PATH" && bash scripts/quickstart.sh --output-dir "$work/model")
 
-    echo "== the trained folder without the package"
+    echo "== the model to try"
+    rm -rf "$to_try"
+    (export VIRTUAL_ENV=$environment PATH="$bin:$PATH" && bash scripts/model_to_try.sh "$work/model" "$model_id" "$to_try")
+
+    echo "== the model to try without the package"
     "$bin/pip" uninstall --quiet --yes vaswani-transformer
-    (cd "$work" && HF_HOME="$work/hub" "$bin/python" - "$work/model" << 'PYTHON'
+    (cd "$work" && HF_HOME="$work/hub" "$bin/python" - "$to_try/${model_id##*/}" << 'PYTHON'
 import importlib.util
 import sys
 
-from transformers import pipeline
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 assert importlib.util.find_spec("vaswani_transformer") is None
-translate = pipeline("translation", model=sys.argv[1], trust_remote_code=True)
-print(translate("Why did you sell your old car?")[0]["translation_text"])
+sentence, folder, export = "Why did you sell your old car?", sys.argv[1], f"{sys.argv[1]}-marian"
+translate = pipeline("translation", model=folder, trust_remote_code=True)
+print(translate(sentence)[0]["translation_text"])
+tokenizer, model = AutoTokenizer.from_pretrained(export), AutoModelForSeq2SeqLM.from_pretrained(export)
+ids = model.generate(**tokenizer(sentence, return_tensors="pt"))
+print(tokenizer.decode(ids[0], skip_special_tokens=True))
 PYTHON
     )
     rm -rf "$work/model" "$work/hub"

@@ -7,7 +7,7 @@
 r"""Trains a model and pushes it, on a machine that has uv and nothing else, such as one of Hugging Face's jobs.
 
 hf jobs uv run --flavor a10g-small --timeout 12h --secrets HF_TOKEN scripts/train_uv.py me/my-model \
-    --package git+https://ADDRESS@REVISION --recipe paper-base-en-de --bf16
+    --package git+https://ADDRESS@REVISION --license cc-by-4.0 --recipe paper-base-en-de --bf16
 
 --package says where the package comes from. It is not on PyPI, and whoever takes its name there could read HF_TOKEN.
 """
@@ -28,6 +28,7 @@ if __name__ == "__main__":
         required=True,
         help="where to install vaswani-transformer from: git+https://ADDRESS@REVISION, or a wheel's path or address",
     )
+    parser.add_argument("--license", required=True, help="license of the model, which the push needs")
     args, options = parser.parse_known_args()
     if not re.fullmatch(r"git\+\S+@[^/@\s]+|\S+\.whl", args.package):
         parser.error(f"--package must be git+https://ADDRESS@REVISION or a wheel, got {args.package}.")
@@ -36,5 +37,5 @@ if __name__ == "__main__":
     source = f"vaswani-transformer[train,eval] @ {args.package}"
     command = [os.environ.get("UV", "uv"), "tool", "run", "--from", source, "vaswani-transformer"]  # uv sets UV
     train = [*command, "train", "--output-dir", folder, *options]
-    push = [*command, "push", "--model", folder, "--repo-id", args.repo_id]
+    push = [*command, "push", "--model", folder, "--repo-id", args.repo_id, "--license", args.license]
     sys.exit(subprocess.call(train) or subprocess.call(push))

@@ -56,6 +56,16 @@ def command(*words):
     return {"code": code, "out": out.getvalue(), "error": error}
 
 
+def printed_by_card(repo, number):
+    """What a block of Python of a repo's card prints."""
+    from huggingface_hub import ModelCard
+
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(re.findall(r"```python\n(.*?)```", ModelCard.load(repo).text, re.DOTALL)[number], {})
+    return printed.getvalue()
+
+
 def error_of(function, *arguments, **options):
     """Text of the error that a call ends with."""
     try:
@@ -75,15 +85,17 @@ def author(runs):
     def push(run, name, *options):
         return command("push", "--model", runs / run, "--repo-id", f"author/{name}", *options)
 
+    mit = ("--license", "mit")  # stays in the card
     del os.environ["HF_TOKEN"]
-    done = {"no token": push("main", "no-token")}
+    done = {"no license": push("main", "no-license"), "no token": push("main", "no-token", *mit)}
     os.environ["HF_TOKEN"] = "author"
-    done["v1"] = push("v1", "model", "--tag", "v1")
-    done["main"] = push("main", "model")
-    done["dev"] = push("dev", "model", "--revision", "dev")
+    done["unknown license"] = push("main", "unknown-license", "--license", "nonsense")
+    done["v1"] = push("v1", "model", "--tag", "v1", *mit)
+    done["main"] = push("main", "model", *mit)
+    done["dev"] = push("dev", "model", "--revision", "dev", *mit)
     done["old tag"] = push("dev", "model", "--tag", "v1")
     done["unlucky tag"] = push("main", "tagless", "--tag", "unlucky")
-    done["private"] = push("main", "secret", "--private")
+    done["private"] = push("main", "secret", "--private", "--tag", "v2")
     done["private too late"] = push("dev", "model", "--private")
     done |= push_by_trainers(runs)
     push_by_parts(runs / "main")
@@ -175,14 +187,15 @@ def push_what_is_made_here(runs):
         command("evaluate", "--model", runs / "trained", "--source", texts["source"], "--reference", texts["target"]),
         fine_tune(runs / "main", runs / "tuned", texts),
         fine_tune("main", runs / "tuned-again", texts),
-        command("push", "--model", "trained", "--repo-id", "author/trained"),
-        command("push", "--model", "tuned", "--repo-id", "author/tuned"),
-        command("push", "--model", "tuned-again", "--repo-id", "author/tuned-again"),
+        command("push", "--model", "trained", "--repo-id", "author/trained", "--license", "mit"),
+        command("push", "--model", "tuned", "--repo-id", "author/tuned", "--license", "mit"),
+        command("push", "--model", "tuned-again", "--repo-id", "author/tuned-again", "--license", "mit"),
     ]
     exports = ("trained", "marian"), ("tuned", "marian"), ("tuned", "ctranslate2")
     for model, kind in exports:
         place = ["--output-dir", runs / f"{model}-{kind}"]
-        made.append(command("export", "--to", kind, "--model", runs / model, *place))
+        source = "author/trained" if model == "trained" else runs / model
+        made.append(command("export", "--to", kind, "--model", source, *place))
     assert not [each for each in made if each["code"]], made
     for name in map("-".join, exports):
         HfApi().create_repo(f"author/{name}")
@@ -204,11 +217,7 @@ def reader(repos, folder):
     import vaswani_transformer  # noqa: F401  (registers the model)
 
     done = {"translations": read(repos), "classes": describe_classes(repos[0][0])}
-    card = huggingface_hub.ModelCard.load(repos[0][0]).text
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(re.search(r"```python\n(.*?)```", card, re.DOTALL)[1], {})
-    done["printed by the card's code"] = printed.getvalue()
+    done["printed by the card's code"] = printed_by_card(repos[0][0], 1)
     huggingface_hub.snapshot_download(repos[0][0], local_dir=folder)
     done["download"] = command("push", "--model", folder, "--repo-id", "stranger/download")
     done["pickled"] = command("translate", "--model", "author/pickled", "--input", __file__)
@@ -217,7 +226,7 @@ def reader(repos, folder):
 
 def pusher(folder, repo):
     """Pushes a folder."""
-    return command("push", "--model", folder, "--repo-id", repo)
+    return command("push", "--model", folder, "--repo-id", repo, "--license", "mit")
 
 
 # ---- roles without the package ----
@@ -230,6 +239,11 @@ def translator(repo, texts):
     return pipeline("translation", model=repo, **TRUST)(texts)
 
 
+def card_reader(*repos):
+    """Runs the first code of the cards of repos."""
+    return [printed_by_card(repo, 0) for repo in repos]
+
+
 def remote_reader(repos):
     """Uses repos by their own code, pushes one again from what it loaded, and uses that."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
@@ -237,6 +251,7 @@ def remote_reader(repos):
     done = {"translations": read(repos, **TRUST), "classes": describe_classes(repos[0][0], **TRUST)}
     translate = pipeline("translation_en_to_de", model=repos[0][0], **TRUST)
     done["by language pair"] = translate(TEXTS)
+    done["printed by the card's code"] = printed_by_card(repos[0][0], 0)
     done["with options"] = [translate(text, **options) for text, options in CALLS]
     AutoModelForSeq2SeqLM.from_pretrained(repos[0][0], **TRUST).push_to_hub("stranger/copy")
     AutoTokenizer.from_pretrained(repos[0][0], **TRUST).push_to_hub("stranger/copy")

@@ -53,13 +53,13 @@ OTHER_REPOS = [("author/plain", None), ("author/ours", None), ("author/parts", N
 HOME = "/home/somebody/client"  # in paths, which are not pushed
 
 
-def make_run(folder, tokenizer, seed):
+def make_run(folder, tokenizer, seed, **data):
     """A finished run's folder, with what must stay at home."""
     model = make_model(seed=seed, scale=2.5, source_language="en", target_language="de")
     model.generation_config.max_new_tokens_over_source = 3
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    get_recipe("quickstart", train_source=f"{HOME}/train.en", train_target=f"{HOME}/train.de").save(folder)
+    get_recipe("quickstart", **data).save(folder)
     best = f"{HOME}/runs/checkpoint-2"
     write_json(folder / "train_results.json", {**RESULTS, "num_averaged_snapshots": 0, "best_checkpoint": best})
     (folder / "training_curves.png").write_bytes(b"curves")
@@ -80,12 +80,17 @@ def runs(tmp_path_factory, tiny_tokenizer):
     """Folders of three runs and of one about to start."""
     runs = tmp_path_factory.mktemp("runs")
     for seed, name in enumerate(("main", "v1", "dev")):
-        make_run(runs / name, tiny_tokenizer, seed)
+        make_run(runs / name, tiny_tokenizer, seed, train_source=f"{HOME}/train.en", train_target=f"{HOME}/train.de")
     own = {"source_file": f"{HOME}/own.en", "target_file": f"{HOME}/own.de"}
     write_json(runs / "v1" / "test_results-own.json", {"test_corpus": own, "test_data": ", ".join(own.values())})
     (runs / "ours").mkdir()
     (runs / "ours" / "README.md").write_text(OWN_CARD)
     return runs
+
+
+def client_environment(hub, home, token):
+    own = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_TOKEN": token, "HF_HUB_OFFLINE": "0"}
+    return {**os.environ, **own}
 
 
 def run_client(hub, home, role, *arguments, token="", **environment):
@@ -95,14 +100,7 @@ def run_client(hub, home, role, *arguments, token="", **environment):
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        env={
-            **os.environ,
-            "HF_ENDPOINT": hub.url,
-            "HF_HOME": str(home),
-            "HF_TOKEN": token,
-            "HF_HUB_OFFLINE": "0",
-            **environment,
-        },
+        env={**client_environment(hub, home, token), **environment},
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
@@ -180,6 +178,13 @@ def test_pushed_files_are_those_of_the_folder_but_for_paths(hub, pushed, runs):
     assert b'model="author/model"' in files["README.md"]
 
 
+def test_pushed_card_names_its_license_and_pins_the_tag_or_the_branch(hub, pushed):
+    for name, revision in (("model", "main"), ("model", "dev"), ("secret", "v2")):
+        card = ModelCard(hub.repos[f"author/{name}"].files(revision)["README.md"].decode())
+        assert card.data.license == "mit"
+        assert card.text.count(f'revision="{revision}"') == 2
+
+
 def test_pushed_results_name_a_test_set_without_its_folder(hub, pushed):
     files = hub.repos["author/model"].files("v1")  # `main` has none of them
     results = json.loads(files["test_results-own.json"])
@@ -194,7 +199,9 @@ def test_private_push_makes_a_private_repo(hub, pushed):
 @pytest.mark.parametrize(
     ("case", "message"),
     [
+        ("no license", "`--license` must be given"),
         ("no token", "401"),
+        ("unknown license", "must be one of [...]"),
         ("old tag", "`--tag` must be new, got 'v1', which author/model has"),
         ("private too late", "`--private` must not be set for a public repo, got author/model"),
         ("Marian export as a model", "type 'marian'. Upload a Marian export with `hf upload author/fresh "),
@@ -212,7 +219,8 @@ def test_tag_that_fails_after_the_commit_is_told_apart(hub, pushed):
 
 
 def test_refused_pushes_leave_nothing_behind(hub, pushed):
-    assert not {f"author/{name}" for name in ("no-token", "unreachable", "fresh")} & set(hub.repos)
+    refused = ("no-license", "no-token", "unknown-license", "unreachable", "fresh")
+    assert not {f"author/{name}" for name in refused} & set(hub.repos)
     assert len(hub.repos["author/model"].commits) == 4
     assert set(hub.repos["author/model"].branches) == {"main", "dev"}
 
@@ -242,6 +250,11 @@ def test_our_trainer_pushes_an_adapter_that_names_its_base_model_on_the_hub(hub,
     assert pushed["adapter"] == ""
     assert f"must name a base model on the Hub, got '{runs}/main'" in pushed["local-adapter"]
     assert set(hub.repos["author/local-adapter"].files()) == {".gitattributes"}
+
+
+def test_export_of_a_model_on_the_hub_names_it_and_keeps_its_license(hub, pushed):
+    data = ModelCard(hub.repos["author/trained-marian"].files()["README.md"].decode()).data
+    assert (data.base_model, data.license) == ("author/trained", "mit")
 
 
 def test_nothing_that_is_pushed_names_a_folder_of_its_author(hub, pushed, runs):
@@ -296,8 +309,9 @@ def test_auto_classes_take_the_packages_classes_where_it_is_installed(read, remo
     assert remotely_read["classes"] == [*found, ["transformers", "TokenizersBackend"]]
 
 
-def test_code_in_the_pushed_card_translates(read):
+def test_code_in_the_pushed_card_translates_with_and_without_the_package(read, remotely_read):
     assert read["printed by the card's code"].strip()
+    assert read["printed by the card's code"] == remotely_read["printed by the card's code"]
 
 
 # ---- push again, pull again ----
@@ -314,6 +328,44 @@ def test_downloaded_repo_can_be_pushed_as_it_is(hub, read):
     copy, original = (hub.repos[name].files() for name in ("stranger/download", "author/model"))
     assert b'model="stranger/download"' in copy.pop("README.md")
     assert original.pop("README.md") and copy == original
+
+
+# ---- a model to try ----
+
+TO_TRY = ("small", "small-marian")
+
+
+@pytest.fixture(scope="module")
+def to_try(hub, tiny_tokenizer, tmp_path_factory):
+    """A run on the built-in corpus, and what scripts/model_to_try.sh makes of it, which `hf` uploads."""
+    place = tmp_path_factory.mktemp("to_try")
+    make_run(place / "run", tiny_tokenizer, 3)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**client_environment(hub, place / "hub", "author"), "VIRTUAL_ENV": sys.prefix, "PATH": path}
+    script = Path(__file__).parents[1] / "scripts" / "model_to_try.sh"
+    commands = [["bash", str(script), "run", "author/small", "out"]]
+    commands += [["hf", "upload", f"author/{name}", f"out/{name}"] for name in TO_TRY]
+    for command in commands:
+        done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    return place
+
+
+def test_model_to_try_is_the_model_and_its_export_without_the_training(hub, to_try):
+    export = {name for name in MODEL if not name.endswith(".py")} | {"README.md"}
+    for name, files in zip(TO_TRY, (RUN, export), strict=True):
+        assert set(hub.repos[f"author/{name}"].files()) == files | {".gitattributes"}
+
+
+def test_cards_of_the_model_to_try_have_license_and_attribution_and_their_code_translates(hub, to_try, tmp_path):
+    cards = [ModelCard(hub.repos[f"author/{name}"].files()["README.md"].decode()) for name in TO_TRY]
+    assert [card.data.license for card in cards] == ["cc-by-2.0"] * 2
+    assert all("contributors of [tatoeba.org]" in card.text for card in cards)
+    assert (cards[1].data.base_model, cards[1].text.split()[:2]) == ("author/small", ["#", "small-marian"])
+    expected = pipeline("translation", model=str(to_try / "run"))("The man reads a book.")[0]["translation_text"]
+    printed, by_export = run_client(hub, tmp_path, "card_reader", *(f"author/{name}" for name in TO_TRY))
+    assert printed == f"{expected}\n"
+    assert by_export.startswith("['")
 
 
 # ---- without network, files or cache ----

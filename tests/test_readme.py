@@ -129,6 +129,10 @@ OPTIONS_RUN_ELSEWHERE = {
         "cli/test_cli_training.py::test_run_by_a_file_of_ones_own_is_repeated_by_its_recipe",
         '"run/recipe.json"',
     ),
+    "--license": (
+        "training/test_publish.py::test_license_of_the_option_wins_and_stays_in_the_card",
+        "license=given",
+    ),
     "--minutes 30": ("training/test_first_minutes.py::test_minutes_become_updates_that_a_resume_keeps", "--minutes"),
     "--name": (
         "cli/test_cli_evaluation.py::test_another_name_keeps_the_results_of_another_search",

@@ -207,7 +207,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     from .evaluation.report import evaluate_to_files, format_report
     from .files import CARD_FILE, TRAIN_RESULTS_FILE
 
-    options |= {**_computing_options(args), "translations_file": args.translations}
+    options |= {**_computing_options(args), "translations_file": args.translations, "tokenized": args.tokenized}
     results, path = evaluate_to_files(args.model, chosen_corpus(args), **options)
     print(format_report(results))
     if path is None:
@@ -310,7 +310,7 @@ def _push(args: argparse.Namespace) -> None:
 
     from .training.hub import push_model
 
-    options = {name: getattr(args, name) or None for name in ("private", "revision", "tag")}
+    options = {name: getattr(args, name) or None for name in ("license", "private", "revision", "tag")}
     try:
         commit = push_model(args.model, args.repo_id, **options)
     except HTTPError as error:  # the HTTP client's, not an OSError
@@ -539,6 +539,7 @@ def _add_evaluate(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         help="reference translations, line by line; several files for several references",
     )
+    add("--tokenized", action="store_true", help="the texts are tokenized already: add tokenized BLEU")
     add("--pairs", help="both sides in one .jsonl, .json, .csv, .tsv or .parquet file")
     add("--dataset", help="Hub name or folder of a `datasets` dataset, or builtin")
     add("--dataset-config", help="configuration of the dataset, for example de-en")
@@ -590,6 +591,7 @@ def _add_push(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--model", required=True, help="folder of a model")
     add("--repo-id", required=True, help="USER/NAME of the repo; created if missing")
+    add("--license", help="license of the model, such as cc-by-4.0 or apache-2.0 (default: the one in its card)")
     add("--private", action="store_true", help="make a new repo private; refuse a public one")
     add("--revision", help="branch to commit to; created if missing (default: main)")
     add("--tag", help="tag for this commit, for example v1")

@@ -149,7 +149,7 @@ def run_with_card(model_folder, corpus):
 
 
 def test_evaluate_writes_its_scores_into_the_runs_card(run_with_card, capsys):
-    assert main(["evaluate", "--model", "model", "--split", "train", "--device", "cpu"]) == 0
+    assert main(["evaluate", "--model", "model", "--split", "train", "--tokenized", "--device", "cpu"]) == 0
     assert capsys.readouterr().out.endswith("model card updated: model/README.md\n")
     (results,) = (json.loads(path.read_text(encoding="utf-8")) for path in run_with_card.glob("test_results*.json"))
     found = ModelCard.load(run_with_card / "README.md").data.eval_results

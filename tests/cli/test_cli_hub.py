@@ -22,9 +22,15 @@ def test_push_refuses_a_folder_without_a_card(model_folder, capsys):
     assert "`--model` must be the folder of a whole model with its card" in error and "without README.md" in error
 
 
+def test_push_asks_for_a_license_in_one_line(model_folder, capsys):
+    (model_folder / "README.md").write_text("# A model\n")
+    error = refused(capsys, ["push", "--model", str(model_folder), "--repo-id", "me/model"])
+    assert "`--license` must be given" in error and "such as cc-by-4.0" in error
+
+
 def test_push_says_that_offline_mode_is_on(model_folder, monkeypatch, capsys):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    (model_folder / "README.md").write_text("# A model\n")
+    (model_folder / "README.md").write_text("---\nlicense: mit\n---\n# A model\n")
     error = refused(capsys, ["push", "--model", str(model_folder), "--repo-id", "me/model"])
     assert "unset the `HF_HUB_OFFLINE` environment variable" in error
 
@@ -51,13 +57,13 @@ def train_by_uv(words, monkeypatch, failed=0):
 @pytest.mark.parametrize(("failed", "expected"), [(0, ["train", "push"]), (2, ["train"])])
 @pytest.mark.parametrize("package", ["git+https://host/me/it@v1", "git+ssh://git@host/it@1a2b", "/mnt/it-1-any.whl"])
 def test_train_uv_pushes_what_was_trained(package, failed, expected, monkeypatch):
-    words = ["me/model", "--package", package, "--recipe", "quickstart"]
+    words = ["me/model", "--package", package, "--license", "mit", "--recipe", "quickstart"]
     code, called = train_by_uv(words, monkeypatch, failed)
     assert code == failed
     run = ["/bin/uv", "tool", "run", "--from", f"vaswani-transformer[train,eval] @ {package}", "vaswani-transformer"]
     commands = {
         "train": [*run, "train", "--output-dir", "model", "--recipe", "quickstart"],
-        "push": [*run, "push", "--model", "model", "--repo-id", "me/model"],
+        "push": [*run, "push", "--model", "model", "--repo-id", "me/model", "--license", "mit"],
     }
     # The repo comes first, because a token may not be allowed to write there.
     assert called == ["me/model", *(commands[name] for name in expected)]
@@ -68,7 +74,7 @@ def test_train_uv_pushes_what_was_trained(package, failed, expected, monkeypatch
     [None, "vaswani-transformer", "git+https://host/me/it", "git+ssh://git@host/it", "git+https://me@host/it"],
 )
 def test_train_uv_installs_nothing_without_a_source_that_is_fixed(package, monkeypatch, capsys):
-    words = ["me/model", *(["--package", package] if package else []), "--recipe", "quickstart"]
+    words = ["me/model", *(["--package", package] if package else []), "--license", "mit", "--recipe", "quickstart"]
     assert train_by_uv(words, monkeypatch) == (2, [])
     assert "--package" in capsys.readouterr().err
 

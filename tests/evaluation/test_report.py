@@ -96,7 +96,7 @@ def results_of(hypotheses, references, language=None, offset=5):
     """Results of translations, found with section 6.1's search but for the offset."""
     search = {"num_beams": 4, "length_penalty": 0.6, "length_penalty_offset": offset, "max_new_tokens_over_source": 50}
     known = {"data": "x", "num_sentences": len(hypotheses), **search}
-    known |= score_translations(hypotheses, references, language)
+    known |= score_translations(hypotheses, references, language, tokenized=True)
     return {f"test_{name}": value for name, value in known.items()}
 
 
@@ -108,8 +108,8 @@ def test_report_says_which_metric_is_which(language):
     assert list(lines) == [
         "sacreBLEU",
         "chrF",
-        "paper BLEU (tokenised)",
-        "tokenised BLEU (only for corpora that are tokenised already)",
+        "paper BLEU (tokenized)",
+        "tokenized BLEU (lowercase)",
     ]
     for metric, line in zip(("sacrebleu", "chrf", "paper_bleu", "tokenized_bleu"), lines.values(), strict=True):
         assert line.endswith(f"{scores[f'test_{metric}']:6.2f}  {scores[f'test_{metric}_signature']}")
@@ -156,6 +156,8 @@ def test_several_references_are_those_of_each_sentence(tmp_path):
         assert found.corpus == {"source_file": str(tmp_path / "en"), "target_file": str(tmp_path / "a")}
     with pytest.raises(ValueError, match="as many lines"):
         load_evaluation_set(source_file=tmp_path / "en", target_file=[tmp_path / "a", tmp_path / "short"])
+    with pytest.raises(ValueError, match="`target_file` must be given"):
+        load_evaluation_set(source_file=tmp_path / "en", target_file=[])
 
 
 @pytest.fixture

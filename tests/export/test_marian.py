@@ -167,6 +167,7 @@ def test_code_of_the_card_runs_as_it_stands(save_model, tmp_path, capsys):
     stock = export_marian(save_model()[1], tmp_path / "stock")
     (code,) = re.findall(r"```python\n(.*?)```", (stock / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     capsys.readouterr()
+    assert code.startswith("# You need not downgrade transformers")
     exec(code.replace("USER/NAME", str(stock)), {})
     assert len(ast.literal_eval(capsys.readouterr().out)) == 2
 

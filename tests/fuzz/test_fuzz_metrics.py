@@ -28,26 +28,26 @@ def split(pairs):
 @fuzz(2000, short=30, pairs=PAIRS, language=LANGUAGES)
 def test_scores_lie_between_0_and_100_and_equal_sacrebleus(pairs, language):
     hypotheses, references = split(pairs)
-    scores = score_translations(hypotheses, references, language)
+    scores = score_translations(hypotheses, references, language, tokenized=True)
     found = METRICS.keys() & scores.keys()
     assert all(math.isfinite(scores[name]) and 0 <= scores[name] <= 100 + 1e-9 for name in found)
     tokenizer = {"zh": "zh", "th-TH": "char"}.get(language, "13a")
     expected = sacrebleu.corpus_bleu(hypotheses, [references], force=True, tokenize=tokenizer).score
     assert scores["sacrebleu"] == expected
     assert scores["chrf"] == sacrebleu.corpus_chrf(hypotheses, [references]).score
-    assert score_translations(hypotheses, [[reference] for reference in references], language) == scores
+    assert score_translations(hypotheses, [[reference] for reference in references], language, True) == scores
 
 
 @fuzz(1500, short=20, pairs=PAIRS, language=LANGUAGES, seed=st.integers(0, 99))
 def test_scores_do_not_depend_on_the_order_of_sentences(pairs, language, seed):
-    scores = score_translations(*split(pairs), language)
-    shuffled = score_translations(*split(random.Random(seed).sample(pairs, len(pairs))), language)
+    scores = score_translations(*split(pairs), language, tokenized=True)
+    shuffled = score_translations(*split(random.Random(seed).sample(pairs, len(pairs))), language, True)
     assert all(scores[name] == pytest.approx(shuffled[name]) for name in METRICS.keys() & scores.keys())
 
 
 @fuzz(1500, short=20, some=st.lists(texts, min_size=1, max_size=5), language=LANGUAGES)
 def test_nothing_is_better_than_the_reference_itself(some, language):
-    scores = score_translations(some, some, language)
+    scores = score_translations(some, some, language, tokenized=True)
     words = [line.split() for line in tokenize_for_paper_bleu(some, language)]
     if "paper_bleu" in scores and any(len(line) >= 4 for line in words):
         assert scores["paper_bleu"] == pytest.approx(100)

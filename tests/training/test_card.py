@@ -96,7 +96,7 @@ def test_front_matter_is_what_the_hub_reads(folder):
     written(folder)
     data = ModelCard.load(folder / "README.md").data
     assert (data.language, data.library_name, data.pipeline_tag) == (["en", "de"], "transformers", "translation")
-    assert (data.license, data.tags[0], data.eval_results) == (None, "vaswani_transformer", None)
+    assert (data.tags[0], data.eval_results) == ("vaswani_transformer", None)
 
 
 def test_front_matter_names_no_language_where_none_is_known(folder):
@@ -117,9 +117,12 @@ def test_card_tells_recipe_changes_data_updates_hardware_and_code(folder):
 
 
 @pytest.mark.parametrize("used", [True, False])
-def test_card_attributes_the_builtin_corpus_where_it_was_used(folder, used):
+def test_card_licenses_and_attributes_the_builtin_corpus_where_it_was_used(folder, used):
     files = {} if used else {"train_source": "a.en", "train_target": "a.de"}
-    found = rows(written(folder, get_recipe("quickstart", **files)))
+    text = written(folder, get_recipe("quickstart", **files))
+    found = rows(text)
+    assert ModelCard(text).data.license == ("cc-by-2.0" if used else None)
+    assert ("The license of the model is `cc-by-2.0`." in text) == used
     assert ("attribution of the data" in found) == used
     if used:
         (text,) = found["attribution of the data"]
@@ -172,7 +175,7 @@ def test_card_tells_the_cost_beside_the_papers(folder):
     assert found["source tokens"] == ["20,000", "2,500,000,000", "7,500,000,000"]
     assert found["hours"] == ["0.556", "12", "84"]
     assert (found["devices"], found["device hours"]) == (["2", "8", "8"], ["1.11", "96", "672"])
-    assert found["model FLOPs utilisation"] == ["12.5%", "28.8%", "41.9%"]
+    assert found["model FLOPs utilization"] == ["12.5%", "28.8%", "41.9%"]
     assert found["FLOPs, counted"] == ["1.50e12", "9.46e17", "9.64e18"]
     assert found["FLOPs, device seconds x the device's rate"] == ["1.20e13", "3.3e18", "2.3e19"]
 
@@ -184,15 +187,33 @@ def test_card_without_counts_has_no_cost(folder):
     assert "Table 2" not in str(make_card(folder))
 
 
-def test_use_on_the_card_runs_in_five_lines(folder, tiny_tokenizer, monkeypatch, capsys):
+def test_both_ways_of_use_on_the_card_translate_alike(folder, tiny_tokenizer, monkeypatch, capsys):
+    """Here the package is installed; test_hub.py runs the first without it."""
     finish(folder)
     make_model().save_pretrained(folder)
     tiny_tokenizer.save_pretrained(folder)
-    (code,) = re.findall(r"```python\n(.*?)```", str(make_card(folder)), flags=re.DOTALL)
+    printed = []
     monkeypatch.chdir(folder.parent)
-    exec(code.replace("path/to/", ""), {})
-    assert capsys.readouterr().out.endswith("\n")
-    assert len(code.strip().splitlines()) == 5
+    for code in re.findall(r"```python\n(.*?)```", str(make_card(folder)), flags=re.DOTALL):
+        exec(code.replace("path/to/", ""), {})
+        printed.append(capsys.readouterr().out)
+    assert len(printed) == 2 and printed[0] == printed[1] and printed[0].endswith("\n")
+
+
+@pytest.mark.parametrize(("given", "shown"), [((), "main"), (("me/model", "v1"), "v1")])
+def test_use_on_the_card_pins_the_code_and_needs_no_older_library(folder, given, shown):
+    finish(folder)
+    remote, installed = re.findall(r"```python\n(.*?)```", str(make_card(folder, *given)), flags=re.DOTALL)
+    assert f'    revision="{shown}",  # ' in remote and "trust_remote_code=True" in remote
+    assert remote.startswith("# You need not downgrade transformers")
+    assert installed.startswith("import vaswani_transformer") and "trust_remote_code" not in installed
+
+
+def test_card_names_the_versions_that_trained_and_the_paper(folder):
+    assert "Framework versions" not in written(folder)
+    text = written(folder, train_versions={"transformers": "5.23.0", "torch": "2.13.0"})
+    assert "\n## Framework versions\n\n- transformers 5.23.0\n- torch 2.13.0\n\n" in text
+    assert "@inproceedings{vaswani2017attention,\n" in text and "{\\L}ukasz" in text
 
 
 def test_card_shows_the_picture_in_the_folder(folder):
@@ -325,7 +346,7 @@ def test_scores_tell_their_search_and_signatures(folder, search, text):
     card = str(make_card(folder))
     assert rows(card)["`builtin, split test`"][-1] == text
     assert "- chrF: `nrefs:1|nc:6`\n" in card
-    assert "- paper BLEU (tokenised): `nrefs:1|tok:moses-de|compounds:split|smooth:none`\n" in card
+    assert "- paper BLEU (tokenized): `nrefs:1|tok:moses-de|compounds:split|smooth:none`\n" in card
 
 
 def test_card_that_cannot_be_read_is_a_warning_after_work_that_is_done(folder, caplog):
@@ -414,10 +435,12 @@ def test_push_keeps_the_card_and_adds_what_is_given(make_trainer, tmp_path):
     assert card.text.strip() == text.split("---\n", 2)[2].strip()
 
 
-def test_card_written_again_keeps_what_a_push_added(folder):
-    finish(folder)
+@pytest.mark.parametrize("earlier", [None, "cc-by-2.0"])
+def test_card_written_again_keeps_what_a_push_added(folder, earlier):
+    finish(folder, None if earlier else Recipe())
     evaluate(folder)
     card = ModelCard.load(write_card(folder))
+    assert card.data.license == earlier
     add_metadata(card, {"license": "mit", "tags": "mine"})
     card.save(folder / "README.md")
     (folder / "test_results.json").unlink()
@@ -443,3 +466,8 @@ def test_data_set_that_is_a_folder_here_is_no_id_of_the_hub(tmp_path, monkeypatc
     values = {"dataset": "wmt/own", "tokenizer": "wmt/own", "test_corpus": {"dataset": "wmt/wmt14", "split": "test"}}
     cut = {"dataset": "own", "tokenizer": "own", "test_corpus": {"dataset": "wmt/wmt14", "split": "test"}}
     assert cards.without_folders({**values, "test_data": "mine"}) == {**cut, "test_data": "mine"}
+
+
+def test_results_without_the_name_of_their_test_set_lose_their_folders():
+    corpus = files("/home/me/a.en", "/home/me/a.de")
+    assert cards.without_folders({"test_corpus": corpus}) == {"test_corpus": files("a.en", "a.de")}

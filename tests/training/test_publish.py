@@ -62,13 +62,34 @@ def test_push_deletes_files_of_an_earlier_model_but_none_in_folders_of_the_users
     assert hub.deleted == ["model-old.safetensors"]
 
 
+@pytest.mark.parametrize(("given", "found"), [(None, "mit"), ("cc-by-4.0", "cc-by-4.0")])
+def test_license_of_the_option_wins_and_stays_in_the_card(folder, monkeypatch, given, found):
+    validated = []
+    monkeypatch.setattr("vaswani_transformer.training.hub.HfApi", Hub)
+    monkeypatch.setattr("huggingface_hub.ModelCard.validate", lambda card: validated.append(card.data.license))
+    push_model(folder, "me/model", license=given)
+    assert validated == [found]
+    assert (folder / "README.md").read_text() == f"---\nlicense: {found}\n---\n# A model\n"
+
+
+def test_license_that_the_hub_refuses_does_not_stay_in_the_card(folder, monkeypatch):
+    def refuse(_):
+        raise ValueError('"license" must be one of [...]')
+
+    monkeypatch.setattr("huggingface_hub.ModelCard.validate", refuse)
+    before = (folder / "README.md").read_text()
+    with pytest.raises(ValueError, match="must be one of"):
+        push_model(folder, "me/model", license="nonsense")
+    assert (folder / "README.md").read_text() == before
+
+
 @pytest.fixture
 def folder(tiny_model, tiny_tokenizer, tmp_path):
     """A saved model with a card."""
     folder = tmp_path / "model"
     tiny_model.save_pretrained(folder)
     tiny_tokenizer.save_pretrained(folder)
-    (folder / "README.md").write_text("# A model\n")
+    (folder / "README.md").write_text("---\nlicense: mit\n---\n# A model\n")
     return folder
 
 

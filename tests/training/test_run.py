@@ -16,6 +16,7 @@ from faults import wait_until
 from safetensors.torch import load_file
 from toy_language import make_pairs, naive_sums, tiny_recipe, tokenize
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+from transformers import __version__ as transformers_version
 
 pytest.importorskip("evaluate", reason="needs the extra [eval]")
 
@@ -101,6 +102,7 @@ def test_results_report_training_validation_and_averaging(finished):
     assert results.keys() >= {"train_loss", "train_runtime", *last}
     assert not [name for name in results if name.startswith(("eval_", "best_eval_"))]  # no validation decides
     assert (results["train_steps"], results["train_pairs"], results["num_averaged_snapshots"]) == (12, 80, 3)
+    assert results["train_versions"]["transformers"] == transformers_version
 
 
 def test_results_report_layout_and_cost(train_changed, tmp_path):
@@ -308,7 +310,7 @@ BEST = {"load_best_model_at_end": True}
         (
             {"early_stopping_patience": 3, "metric_for_best_model": "foo"},
             ValueError,
-            "sacrebleu, chrf, paper_bleu, tokenized_bleu, loss, nll, perplexity, got 'foo'",
+            "sacrebleu, chrf, paper_bleu, loss, nll, perplexity, got 'foo'",
         ),
         (
             {**BEST, "metric_for_best_model": "chrf", "generation_num_beams": 0},

@@ -14,8 +14,8 @@ with what the model itself needs.
 METRICS = {
     "sacrebleu": "sacreBLEU",
     "chrf": "chrF",
-    "paper_bleu": "paper BLEU (tokenised)",
-    "tokenized_bleu": "tokenised BLEU (only for corpora that are tokenised already)",
+    "paper_bleu": "paper BLEU (tokenized)",
+    "tokenized_bleu": "tokenized BLEU (lowercase)",
 }
 # Settings of the search. Recipes and generation configs use these keys; results use them with the prefix `test_`.
 DECODING = ("num_beams", "length_penalty", "length_penalty_offset", "max_new_tokens_over_source")

@@ -3,9 +3,9 @@
 """Translation metrics with their signatures, as functions and as an offline `evaluate.Metric`.
 
 Use sacreBLEU and chrF to compare with other work, and the paper's BLEU to compare with the paper's tables. Tokenized
-BLEU, lowercased, compares with work on corpora that are already tokenized; it is meaningless for raw text. The paper's
-and tokenized BLEU are reported only for languages that sacreBLEU splits by 13a, because neither splits text without
-spaces between words.
+BLEU, lowercased, compares with work on corpora that are already tokenized. It is meaningless for raw text, so it is
+reported only on request. The paper's and tokenized BLEU are reported only for languages that sacreBLEU splits by 13a,
+because neither splits text without spaces between words.
 
 Paper: Table 2, scored by tensor2tensor's get_ende_bleu.sh: replace-unicode-punctuation.perl, tokenizer.perl, the
 compound split and multi-bleu.perl.
@@ -67,6 +67,7 @@ def score_translations(
     hypotheses: Sequence[str],
     references: Sequence[str] | Sequence[Sequence[str]],
     target_language: str | None = None,
+    tokenized: bool = False,
 ) -> dict[str, Any]:
     """Return the corpus-level scores of translations by `evaluation.METRICS`, from 0 to 100.
 
@@ -74,6 +75,7 @@ def score_translations(
         hypotheses: One detokenized translation for each sentence.
         references: One reference for each sentence, or a list of references for each.
         target_language: Language code. It decides how BLEU splits words; None for the rules of English.
+        tokenized: Whether hypotheses and references are tokenized already. Adds `tokenized_bleu`.
 
     Returns:
         Scores and signatures: `sacrebleu` (case-sensitive), `sacrebleu_signature` and so on. `paper_bleu` and
@@ -96,9 +98,10 @@ def score_translations(
         "chrf": _score(CHRF(), hypotheses, streams),
     }
     if bleu.tokenizer_signature == "13a":
-        tokenized = BLEU(tokenize="none", lowercase=True, force=True)
         found["paper_bleu"] = corpus_paper_bleu(hypotheses, streams, target_language)
-        found["tokenized_bleu"] = _score(tokenized, hypotheses, streams)
+        if tokenized:
+            scorer = BLEU(tokenize="none", lowercase=True, force=True)
+            found["tokenized_bleu"] = _score(scorer, hypotheses, streams)
     scores: dict[str, Any] = {}
     for metric, (score, signature) in found.items():
         scores[metric] = score
@@ -236,10 +239,8 @@ class TranslationMetric(evaluate.Metric):  # type: ignore[misc]  # evaluate has 
             ],
         )
 
-    def _compute(
-        self, *, predictions: Sequence[str], references: Sequence[Any], target_language: str | None = None
-    ) -> dict[str, Any]:
-        return score_translations(predictions, references, target_language)
+    def _compute(self, *, predictions: Sequence[str], references: Sequence[Any], **options: Any) -> dict[str, Any]:
+        return score_translations(predictions, references, **options)
 
 
 def make_compute_metrics(

@@ -64,7 +64,7 @@ def load_evaluation_set(*, split: str = "test", name: str | None = None, **corpu
     from ..data.builtin import read_builtin
     from ..data.corpora import BUILTIN, load_corpus
 
-    targets = _several(corpus.get("target_file"))
+    targets = _several(corpus.get("target_file") or None)
     rows = [load_corpus(**{**corpus, "target_file": file}, split=split) for file in targets]
     sources = list(rows[0]["source"])
     references: list[Sequence[str]] = list(zip(*(each["target"] for each in rows), strict=True))
@@ -166,6 +166,7 @@ def evaluate_model(
     tokenizer: PreTrainedTokenizerBase,
     test_set: EvaluationSet,
     *,
+    tokenized: bool = False,
     max_tokens_per_batch: int | None = None,
     progress: bool = False,
     **generate_kwargs: Any,
@@ -176,6 +177,7 @@ def evaluate_model(
 
     Args:
         test_set: Source sentences and their references.
+        tokenized: Whether the test set is tokenized already. Adds tokenized BLEU.
 
     Returns:
         Results and one translation for each sentence. The results have the keys of test_results.json: the scores of
@@ -204,7 +206,7 @@ def evaluate_model(
         "data": test_set.name,
         "corpus": test_set.corpus,
         "num_sentences": len(test_set.sources),
-        **score_translations(translations, test_set.references, language),
+        **score_translations(translations, test_set.references, language, tokenized),
         **decoding,
         "runtime": round(seconds, 3),
         "code": __version__,

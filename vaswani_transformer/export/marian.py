@@ -42,6 +42,8 @@ _CARD = """\
 A translation model as `MarianMTModel`: it needs only transformers, and no `trust_remote_code`.
 
 ```python
+# You need not downgrade transformers, although the Hub's own snippet says so:
+# these classes are in transformers 5, which removed only the pipeline.
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 name = "USER/NAME"  # the id of this repository on the Hub, or a folder that holds its files
@@ -51,7 +53,7 @@ print(tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True))
 ```
 
 `vaswani-transformer export --to marian` made it from a model of that package, the Transformer of "Attention Is All You
-Need" (2017). Data, scores and limits are on that model's card.{attribution} What differs:
+Need" (2017). Data, scores, limits and citation are on that model's card.{attribution} What differs:
 
 - {search}, and the output has at most {new_tokens} tokens.
 - A text has at most {positions:,} tokens; a longer one is an error (IndexError) without `truncation=True`. An empty
@@ -175,15 +177,19 @@ def _search(model: VaswaniTransformerForConditionalGeneration) -> GenerationConf
 
 
 def _card(model: str, name: str, stock: MarianMTModel) -> str:
-    """Return the card's text, with language, license, data set, base model and attribution of the original model."""
+    """Return the card, with the language, license, data set and attribution of the model's own card.
+
+    A model that was loaded from the Hub is the base model, else the base model of its card if that is on the Hub.
+    """
     card_file = cached_file(model, CARD_FILE, _raise_exceptions_for_missing_entries=False)
     recipe_file = cached_file(model, RECIPE_FILE, _raise_exceptions_for_missing_entries=False)
     values = ModelCard.load(card_file).data.to_dict() if card_file else {}
     attribution = Recipe(**read_recipe(recipe_file)).attribution if recipe_file else None
-    kept = {key: values[key] for key in ("language", "license", "datasets", "base_model") if values.get(key)}
-    if not is_hub_id(str(kept.get("base_model"))):
-        kept.pop("base_model", None)
-    data = ModelCardData(library_name="transformers", pipeline_tag="translation", **kept)
+    names = ("language", "license", "license_name", "license_link", "datasets")
+    kept: Any = {name: values.get(name) for name in names}
+    on_hub = [name for name in (model, str(values.get("base_model"))) if is_hub_id(name)]
+    base_model = on_hub[0] if on_hub else None
+    data = ModelCardData(library_name="transformers", pipeline_tag="translation", base_model=base_model, **kept)
     search = stock.generation_config
     return _CARD.format(
         data=data.to_yaml(),

@@ -28,22 +28,23 @@ from ..files import (
     read_json,
     write_text,
 )
-from .recipes import Recipe, as_list
+from .recipes import BUILTIN_LICENSE, Recipe, as_list
 
 logger = logging.get_logger(__name__)
 
 _TEMPLATE = Path(__file__).with_name("card_template.md")
 
 
-def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
+def make_card(folder: str | Path, model_id: str | None = None, revision: str | None = None) -> ModelCard:
     """Render the card of a finished run from its recipe, config, training results and all test results.
 
     The card is named after the repo, else after the folder. Local paths are cut to their last part. Metadata that were
-    added to an earlier card, such as a license, are kept.
+    added to an earlier card, such as a license, are kept. Without one, a model of the built-in corpus has its license.
 
     Args:
         folder: Folder of the run.
         model_id: Repo on the Hub that the card's example loads; None means a local path.
+        revision: Tag or branch of the repo that the example loads; None means main.
 
     Raises:
         FileNotFoundError: If the folder lacks one of these files.
@@ -62,10 +63,13 @@ def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
         for metric, label in metric_names(test).items():
             metrics[metric] = label
             signatures.append(f"{label}: `{test[f'test_{metric}_signature']}`")
+    path = folder / CARD_FILE
+    earlier = ModelCard.load(path).data.to_dict() if path.exists() else {}
     card: ModelCard = ModelCard.from_template(
         ModelCardData(
             language=[language for language in (recipe.source_language, recipe.target_language) if language] or None,
             datasets=[data["dataset"]] if is_hub_id(data.get("dataset", "")) else None,
+            license=earlier.get("license") or (BUILTIN_LICENSE if recipe.attribution else None),
             library_name="transformers",
             pipeline_tag="translation",
             tags=["vaswani_transformer", "attention-is-all-you-need"],
@@ -76,6 +80,7 @@ def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
         marker=CARD_MARKER,
         name=name,
         model_id=model_id or f"path/to/{name}",
+        revision=revision or "main",
         config=VaswaniTransformerConfig.from_json_file(folder / CONFIG_FILE),
         recipe=recipe,
         recipe_file=_recipe_file(recipe),
@@ -88,15 +93,12 @@ def make_card(folder: str | Path, model_id: str | None = None) -> ModelCard:
         average_validation=describe_validation(recipe, results, "average"),
         picture=CURVES_FILE if (folder / CURVES_FILE).is_file() else None,
     )
-    path = folder / CARD_FILE
-    if path.exists():
-        known = card.data.to_dict().keys() - {"tags"} | {"model-index"}
-        earlier = ModelCard.load(path).data.to_dict()
-        add_metadata(card, {key: value for key, value in earlier.items() if key not in known})
+    known = card.data.to_dict().keys() - {"tags"} | {"model-index"}
+    add_metadata(card, {key: value for key, value in earlier.items() if key not in known})
     return card
 
 
-def write_card(folder: str | Path, model_id: str | None = None) -> Path | None:
+def write_card(folder: str | Path, model_id: str | None = None, revision: str | None = None) -> Path | None:
     """Write the card of a finished run and return its path, or None if README.md is the user's own.
 
     Arguments and errors are those of `make_card`.
@@ -104,13 +106,13 @@ def write_card(folder: str | Path, model_id: str | None = None) -> Path | None:
     path = Path(folder) / CARD_FILE
     if path.exists() and not is_own_card(path):
         return None
-    return write_text(path, str(make_card(folder, model_id)))
+    return write_text(path, str(make_card(folder, model_id, revision)))
 
 
-def refresh_card(folder: str | Path, model_id: str | None = None) -> Path | None:
+def refresh_card(folder: str | Path, model_id: str | None = None, revision: str | None = None) -> Path | None:
     """Call `write_card`, but warn instead of raising, because the work before the card is done."""
     try:
-        return write_card(folder, model_id)
+        return write_card(folder, model_id, revision)
     except (KeyError, OSError, TypeError, ValueError, yaml.YAMLError) as error:
         logger.warning(f"No card was written: {error}")
         return None
@@ -138,7 +140,7 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
         return Path(value).name if is_path and isinstance(value, str) else value
 
     shortened = {name: cut(name, value) for name, value in values.items()}
-    if "test_corpus" in values and values["test_data"] == describe_corpus(values["test_corpus"]):
+    if "test_corpus" in values and values.get("test_data") == describe_corpus(values["test_corpus"]):
         shortened["test_data"] = describe_corpus(shortened["test_corpus"])
     return shortened
 

@@ -26,8 +26,9 @@ from ..files import (
     check_no_link_out,
     json_text,
     read_json,
+    write_text,
 )
-from .card import refresh_card, without_folders
+from .card import add_metadata, refresh_card, without_folders
 
 _PUBLISHED = tuple(file.name for file in RUN_FILES if file.on_hub)
 _DELETED = (*_PUBLISHED, ".eval_results/vaswani_transformer.yaml")  # the last one is of 0.2.0
@@ -37,6 +38,7 @@ def push_model(
     model: str | Path,
     repo_id: str,
     *,
+    license: str | None = None,
     private: bool | None = None,
     revision: str | None = None,
     tag: str | None = None,
@@ -50,6 +52,7 @@ def push_model(
     Args:
         model: Folder of a model.
         repo_id: USER/NAME or ORGANIZATION/NAME. The repo is created if missing.
+        license: License of the model by the Hub's name, written into the folder's card. None means the card's.
         private: Make a new repo private, and refuse a public one. None means the organization's default, else public.
         revision: Branch to commit to, created if missing. None means main.
         tag: Tag for this commit, new in the repo.
@@ -57,12 +60,12 @@ def push_model(
 
     Raises:
         FileNotFoundError: If the folder lacks a file of the model, its code or its card.
-        ValueError: If the folder holds no model of this package or a link out of it, its card has invalid metadata,
-            the repo is public in spite of `private`, or the repo has the tag already.
+        ValueError: If the folder holds no model of this package or a link out of it, its card has no license or
+            invalid metadata, the repo is public in spite of `private`, or the repo has the tag already.
         OSError: If the Hub cannot be reached or refuses the push.
 
     Example:
-        >>> push_model("runs/quickstart", "me/quickstart-en-de", tag="v1")
+        >>> push_model("runs/quickstart", "me/quickstart-en-de", license="cc-by-2.0", tag="v1")
     """
     folder = Path(model)
     needed = [CONFIG_FILE, *TOKENIZER_FILES, "model*.safetensors", CARD_FILE]
@@ -80,7 +83,14 @@ def push_model(
             f"with `hf upload {repo_id} {folder}`."
         )
     published_files(folder)  # refuses what must not be published, before there is a repo
-    ModelCard.load(folder / CARD_FILE).validate()
+    card = ModelCard.load(folder / CARD_FILE)
+    add_metadata(card, {"license": license})
+    if not card.data.get("license"):
+        raise ValueError(
+            f"`license` must be given, got none, and {folder / CARD_FILE} names none: pass the one under which others "
+            "may use the model, such as cc-by-4.0 or apache-2.0 (https://huggingface.co/docs/hub/repositories-licenses)."
+        )
+    card.validate()
     api = HfApi(token=token)
     repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id  # with its owner
     if private and not api.model_info(repo_id).private:
@@ -90,7 +100,9 @@ def push_model(
         )
     if tag and tag in [ref.name for ref in api.list_repo_refs(repo_id).tags]:
         raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Name another.")
-    commit: CommitInfo = upload(api, folder, repo_id, None, revision)
+    if license:
+        write_text(folder / CARD_FILE, str(card))
+    commit: CommitInfo = upload(api, folder, repo_id, None, revision, tag)
     if tag is not None:
         try:
             api.create_tag(repo_id, tag=tag, revision=commit.oid)
@@ -130,13 +142,16 @@ def _check_base_model(path: Path) -> None:
             )
 
 
-def upload(api: HfApi, folder: Path, repo_id: str, message: str | None, revision: str | None) -> CommitInfo:
+def upload(
+    api: HfApi, folder: Path, repo_id: str, message: str | None, revision: str | None, tag: str | None = None
+) -> CommitInfo:
     """Commit the published files of a folder, and delete those published files of the repo that the folder lacks.
 
-    A generated card is written again first, because its example must load the model from the repo.
+    A generated card is written again first, because its example must load the model from the repo, by the tag that the
+    commit gets or the branch.
     """
-    refresh_card(folder, repo_id)
-    added = [_addition(path) for path in published_files(folder)]
+    refresh_card(folder, repo_id, tag or revision)
+    added = [addition(path) for path in published_files(folder)]
     if revision is not None:
         api.create_branch(repo_id, branch=revision, exist_ok=True)
     names = {each.path_in_repo for each in added}
@@ -165,7 +180,7 @@ def _code(folder: Path) -> set[Path]:
     return files.union(*(map(Path, get_relative_import_files(path)) for path in files))
 
 
-def _addition(path: Path) -> CommitOperationAdd:
+def addition(path: Path) -> CommitOperationAdd:
     """Return a file as part of a commit, with local folders removed from its content."""
     content: Path | bytes = path
     if any(fnmatch(path.name, name) for name in (RECIPE_FILE, TRAIN_RESULTS_FILE, TEST_RESULTS_PATTERN)):

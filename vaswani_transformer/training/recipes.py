@@ -31,7 +31,8 @@ logger = logging.get_logger(__name__)
 RECIPE_FOLDER = Path(__file__).resolve().parents[1] / "recipes"
 RECIPE_SUFFIXES = (".yaml", ".yml", ".json")
 
-BUILTIN_ATTRIBUTION = (  # of the corpus `builtin`
+BUILTIN_LICENSE = "cc-by-2.0"  # of the corpus `builtin`, by the Hub's name
+BUILTIN_ATTRIBUTION = (
     "sentences and translations by the contributors of [tatoeba.org](https://tatoeba.org), through "
     "[www.manythings.org/anki](http://www.manythings.org/anki/), "
     "[CC BY 2.0 FR](https://creativecommons.org/licenses/by/2.0/fr/) as Tatoeba says and "

@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Collection
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
@@ -410,6 +411,7 @@ def finish_run(
         ]
     results = {
         "recipe": recipe.name,
+        "train_versions": {name: version(name) for name in ("transformers", "torch", "tokenizers", "datasets")},
         "train_processes": args.world_size,
         "train_accumulation_steps": args.gradient_accumulation_steps,
         "train_max_padded_tokens_per_device": args.max_padded_tokens_per_device,

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Makes the quickstart's model ready for the Hub: FOLDER/NAME for the repo USER/NAME, with weights, tokenizer, code, card and
+# scores, and FOLDER/NAME-marian, its Marian export, for the repo USER/NAME-marian. Nothing is uploaded.
+#
+#   bash scripts/quickstart.sh --output-dir runs/my-model
+#   bash scripts/model_to_try.sh runs/my-model USER/NAME FOLDER
+set -euo pipefail
+if [ $# != 3 ]; then
+    echo "error: three arguments are needed. Usage: bash scripts/model_to_try.sh MODEL USER/NAME FOLDER" >&2
+    exit 2
+fi
+model=$1 repo=$2 folder=$3
+[[ $model = /* ]] || model=$PWD/$model
+[[ $folder = /* ]] || folder=$PWD/$folder
+cd "$(dirname "$0")/.."
+
+. scripts/environment.sh train,eval vaswani_transformer
+
+python - "$model" "$repo" "$folder" << 'PYTHON'
+import sys
+from pathlib import Path
+
+from huggingface_hub import ModelCard
+
+from vaswani_transformer.export import export_marian
+from vaswani_transformer.files import writing_folder
+from vaswani_transformer.training.card import write_card
+from vaswani_transformer.training.hub import addition, published_files
+
+source, repo = Path(sys.argv[1]), sys.argv[2]
+name = repo.rpartition("/")[2]
+with writing_folder(sys.argv[3]) as folder:
+    model, export = folder / name, folder / f"{name}-marian"
+    model.mkdir()
+    for path in published_files(source):
+        with addition(path).as_file() as content:
+            (model / path.name).write_bytes(content.read())
+    write_card(model, repo)
+    export_marian(model, export)
+    card = ModelCard.load(export / "README.md")
+    card.data["base_model"] = repo
+    card.text = card.text.replace("USER/NAME", f"{repo}-marian")
+    card.save(export / "README.md")
+PYTHON
+
+name=${repo##*/}
+du -h "$folder/$name/model.safetensors"
+echo "After \`hf auth login\`:"
+echo "  hf upload $repo $folder/$name"
+echo "  hf upload $repo-marian $folder/$name-marian"
