@@ -180,7 +180,7 @@ def test_signature_names_what_the_score_depends_on():
 def test_missing_library_is_named_with_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     monkeypatch.delitem(sys.modules, MODULE)
-    with pytest.raises(ImportError, match=r"`sacremoses` must be installed .*vaswani-transformer\[eval\]"):
+    with pytest.raises(ImportError, match=r"`sacremoses` must be installed .*pip install .*\[eval\]"):
         importlib.import_module(MODULE)
 
 

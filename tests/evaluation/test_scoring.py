@@ -67,9 +67,7 @@ def test_words_have_the_mean_of_their_tokens(tiny_model, tiny_tokenizer):
 def test_score_batch_equals_the_scores_of_beam_search(tiny_tokenizer):
     model = make_model(scale=2.5).double()
     source = [5, 6, 7, 2]
-    found = model.generate(
-        torch.tensor([source]), num_return_sequences=4, return_dict_in_generate=True, output_scores=True
-    )
+    found = model.generate(torch.tensor([source]), num_return_sequences=4, return_dict_in_generate=True)
     targets = [[*row[1 : row.index(2)], 2] if 2 in row else row[1:] for row in found.sequences.tolist()]
     log_probs = score_batch(model, tiny_tokenizer, [(source, target) for target in targets], 50)
     scores = [sum(each) / gnmt_length_penalty(len(each), 0.6) for each in log_probs]
