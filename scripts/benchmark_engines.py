@@ -1,11 +1,13 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the engines that translate with a trained model, on the same sentences, to their natural endings.
+"""Compares the speed of the engines that translate with a trained model, on the same sentences.
 
-Every figure comes from a fresh process with the same number of threads, which imports, loads, translates one sentence
-(the start-up), translates all once to warm up and once more against the clock. The contestants take turns; ratios to
-torch are medians over the rounds, with the lowest and highest. `own search` is CTranslate2's search with its own score
-and stop, for scale: its translations differ.
+Every figure comes from a fresh process with the same number of threads. The process loads the model and translates one
+sentence; the wall time of both is the start-up. It then translates all sentences once to warm up, and once more to
+measure the time. Each translation may end where the model ends it. The contestants take turns. `x torch` is the speed
+relative to torch, the first contestant: the median over the rounds, with the lowest and the highest. `others` counts
+the translations that differ from those of the first contestant. `own search` is CTranslate2's search with its own
+score and stopping rule, as a reference; its translations differ.
 
 python scripts/benchmark_engines.py --model runs/quickstart --source test.en --rounds 10 --clock cpu
 """
@@ -38,7 +40,7 @@ CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def load_engine(folder: str, num_beams: int, options: dict) -> Translate:
-    """One of our two engines."""
+    """Return the translation function of one of our two engines."""
     from vaswani_transformer.evaluation.translate import translate
     from vaswani_transformer.evaluation.translator import load_engine
 
@@ -47,7 +49,7 @@ def load_engine(folder: str, num_beams: int, options: dict) -> Translate:
 
 
 def load_own_search(folder: str, num_beams: int) -> Translate:
-    """CTranslate2's own search, as its users call it."""
+    """Return the translation function of CTranslate2's own search, called as its users call it."""
     import ctranslate2
     import torch
     from transformers import AutoTokenizer
@@ -70,7 +72,7 @@ def load_own_search(folder: str, num_beams: int) -> Translate:
 
 
 def measure(contestant: str, args: argparse.Namespace) -> dict:
-    """Seconds of start-up and of all translations in this process."""
+    """Measure the start-up and the translation of all sentences in this process, in seconds."""
     import torch
 
     from vaswani_transformer.cores import share_cores
@@ -99,7 +101,7 @@ def measure(contestant: str, args: argparse.Namespace) -> dict:
 
 
 def run(contestant: str, args: argparse.Namespace) -> dict:
-    """Figures of one fresh process."""
+    """Run `measure` in a fresh process and return its figures."""
     command = [sys.executable, __file__, *sys.argv[1:], "--task", contestant]
     environment = {**os.environ, "OMP_NUM_THREADS": str(args.threads)}
     finished = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -109,7 +111,7 @@ def run(contestant: str, args: argparse.Namespace) -> dict:
 
 
 def report(contestants: list[str], rounds: list[dict[str, dict]]) -> None:
-    """Prints medians of every contestant, ratios to the first of each round, and how many translations differ."""
+    """Print a line per contestant: median times, speed relative to the first, and number of other translations."""
     first = contestants[0]
     print(f"{'':18}{'start-up':>10}{'seconds':>10}{'x ' + first:>22}{'others':>8}")
     for name in contestants:
@@ -126,14 +128,14 @@ def main() -> None:
         description=__doc__.partition("python scripts")[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
     parser.add_argument("--model", required=True, help="folder of a trained model")
-    parser.add_argument("--source", required=True, help="text file, one sentence a line")
+    parser.add_argument("--source", required=True, help="text file with one sentence per line")
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
-    parser.add_argument("--num-sentences", type=int, default=0, help="of the file; 0: all")
-    parser.add_argument("--one-by-one", action="store_true", help="a call for each sentence")
-    parser.add_argument("--num-beams", type=int, default=4, help="width of the search")
-    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of every engine")
-    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: processor time")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each contestant")
+    parser.add_argument("--num-sentences", type=int, default=0, help="first sentences to translate; 0 for all")
+    parser.add_argument("--one-by-one", action="store_true", help="translate each sentence in a call of its own")
+    parser.add_argument("--num-beams", type=int, default=4, help="number of beams")
+    parser.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of each engine")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="wall time or processor time")
+    parser.add_argument("--rounds", type=int, default=3, help="number of processes per contestant")
     parser.add_argument("--task", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.task:

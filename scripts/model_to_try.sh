@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the quickstart's model ready for the Hub: FOLDER/NAME for the repo USER/NAME, with weights, tokenizer, code, card and
-# scores, and FOLDER/NAME-marian, its Marian export, for the repo USER/NAME-marian. Nothing is uploaded.
+# Prepares the quickstart's model for the Hub. FOLDER/NAME gets the files for the repo USER/NAME: weights, tokenizer, code,
+# card and scores. FOLDER/NAME-marian gets the Marian export for the repo USER/NAME-marian. Nothing is uploaded; the script
+# prints the commands that do so.
 #
 #   bash scripts/quickstart.sh --output-dir runs/my-model
 #   bash scripts/model_to_try.sh runs/my-model USER/NAME FOLDER
@@ -45,6 +46,6 @@ PYTHON
 
 name=${repo##*/}
 du -h "$folder/$name/model.safetensors"
-echo "After \`hf auth login\`:"
+echo "To upload both, log in with \`hf auth login\`, then run:"
 echo "  hf upload $repo $folder/$name"
 echo "  hf upload $repo-marian $folder/$name-marian"

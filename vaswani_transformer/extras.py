@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Errors with advice: which extra installs a missing package, and what replaces a removed name."""
+"""Import errors with advice: the extra that installs a missing package, or the replacement of a removed name."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from urllib.request import url2pathname
 
 @contextlib.contextmanager
 def requiring(extra: str, purpose: str) -> Iterator[None]:
-    """Name the extra to install if an import in the block does not find a package.
+    """Turn a failed import in the block into an ImportError that says which extra to install.
 
     Args:
         extra: Name of the extra that installs the package.
-        purpose: End of the message's "must be installed ...", for example "to train".
+        purpose: Words that follow "must be installed" in the message, for example "to train".
 
     Raises:
-        ImportError: The package is missing.
+        ImportError: A package that the block imports is missing.
 
     Example:
         >>> with requiring("train", "to train"):
@@ -38,14 +38,14 @@ def requiring(extra: str, purpose: str) -> Iterator[None]:
 
 
 def _install_command(extra: str) -> str:
-    """Return the command that installs an extra from where this package was installed.
+    """Return the command that installs an extra from the source of this package: an index, a folder or a URL.
 
-    Installers leave the address in direct_url.json (PEP 610), except for packages from an index such as PyPI.
+    Installers write the folder or URL to direct_url.json (PEP 610). An index such as PyPI leaves no such file.
     """
     requirement = f"vaswani-transformer[{extra}]"
     try:
         record = metadata.distribution("vaswani-transformer").read_text("direct_url.json")
-    except metadata.PackageNotFoundError:  # imported from a folder that is not installed
+    except metadata.PackageNotFoundError:  # imported from a clone without an installation
         record = None
     if record is None:
         return f"pip install {shlex.quote(requirement)}"
@@ -60,7 +60,7 @@ def _install_command(extra: str) -> str:
 
 
 def gone(module: str, names: str, advice: str) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a module that refuses names which 0.3.0 has removed from the module.
+    """Return a module's `__getattr__` that raises ImportError, with advice, for names that 0.3.0 removed.
 
     Args:
         module: `__name__` of the module.

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Export to CTranslate2, and the exact beam search of section 6.1 by CTranslate2.
 
-CTranslate2 keeps the same beams as `generate`, but its length penalty is length^alpha and it stops after a number of
-finished hypotheses. So the search here asks for log-probabilities, and for all hypotheses up to a horizon, a number of
-tokens: the finished ones and, after the last step, the running ones. The stopping bound of `generate` then tells
-whether a running hypothesis can still beat the finished ones. If so, the sentence is searched again with a longer
-horizon, up to the limit of the sentence.
+CTranslate2 keeps the same beams as `generate` in each step. But its length penalty is length^alpha, and it stops after
+a fixed number of finished hypotheses. So the search here proceeds in three steps:
+
+1. It asks CTranslate2 for all hypotheses up to a horizon, which is a number of tokens, with their log-probabilities.
+   These are the hypotheses that finished, and those that still run after the last step.
+2. It scores the hypotheses by GNMT's length penalty.
+3. It tests by the stopping bound of `generate` whether a running hypothesis can still beat the finished ones. If so,
+   it searches the sentence again with a longer horizon, up to the maximum length for the sentence.
 """
 
 from __future__ import annotations
@@ -36,15 +39,15 @@ try:
 except ImportError:  # this module can be imported without the extra, but not used
     ModelLoader = object
 
-# Key of an exported config.json: the configs of the model and its search, for `Translator`.
+# Key in the config.json of an export. `Translator` reads the configs of the model and its search from this entry.
 DESCRIPTION = "vaswani_transformer"
 WEIGHTS_NAME = "model.bin"
 
-# Sinusoids have no limit, but CTranslate2 computes them by another formula. So the export stores the paper's, in 4 MB
-# for a base model.
+# CTranslate2 computes sinusoids without a limit, but by another formula. So the export stores a table of the paper's
+# sinusoids. For a base model the table has 4 MB.
 MIN_POSITIONS = 2048
 
-# Settings of generation that the search below follows, and settings without effect on its results.
+# Keys of a generation config that the search below follows, or that do not change its results.
 _FOLLOWED = {
     *(*DECODING, "max_new_tokens", "max_length", "longest_training_source", "use_cache", "transformers_version"),
     *("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"),
@@ -58,18 +61,19 @@ _FOLLOWED = {
 def export_ctranslate2(model: str | Path, output_dir: str | Path, *, quantization: str = "float32") -> Path:
     """Export a trained model for CTranslate2 and return the output folder.
 
-    `Translator` needs only this folder. The folder appears complete or not at all.
+    `Translator` needs only this folder. If the export fails, no incomplete folder remains.
 
     Args:
         model: Folder of a model, or its id on the Hub.
-        output_dir: Folder to make; it may exist if it is empty.
-        quantization: Number format of the stored weights, by CTranslate2's names. int8 makes the model four times
-            smaller.
+        output_dir: Folder to create; it may exist if it is empty.
+        quantization: CTranslate2's name of the number format of the stored weights. int8 makes a base model
+            about four times smaller.
 
     Raises:
         ImportError: CTranslate2 is not installed.
         ValueError: The quantization is unknown, the output folder is not empty, the model is incomplete or not of this
-            package, its `d_k` differs from its `d_v`, or its search has settings that CTranslate2 cannot follow.
+            package, its `d_k` differs from its `d_v`, or its generation config has settings that CTranslate2 cannot
+            follow.
 
     Example:
         >>> export_ctranslate2("runs/quickstart", "runs/quickstart-int8", quantization="int8")
@@ -88,8 +92,8 @@ def write_export(
     folder: Path,
     quantization: str = "float32",
 ) -> None:
-    """Write a model and its tokenizer in CTranslate2's format into an empty folder. The model becomes fp32."""
-    model.float()  # from bf16 weights, CTranslate2 would make int8_bfloat16 instead of int8
+    """Write a model and its tokenizer in CTranslate2's format into an empty folder. Also convert the model to fp32."""
+    model.float()  # with bf16 weights, CTranslate2 would turn int8 into int8_bfloat16
     spec = VaswaniTransformerLoader()(model, tokenizer)
     spec.validate()
     spec.optimize(quantization=quantization)
@@ -109,7 +113,7 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
         if config.d_k != config.d_v:
             raise ValueError(
                 f"`model` must have heads of one width for CTranslate2, got `d_k` {config.d_k} and `d_v` "
-                f"{config.d_v}. Use the model itself."
+                f"{config.d_v}. Use the model without CTranslate2."
             )
         sizes = {"num_heads": config.num_heads, "head_dim": config.d_k}
         sizes |= {"pre_norm": False, "activation": common_spec.Activation.RELU}
@@ -162,7 +166,7 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
     def get_vocabulary(
         self, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
     ) -> list[str]:
-        """Return a name for each row of the embedding: its token, or a made-up name if the tokenizer has none."""
+        """Return a token for each row of the embedding. Rows without a token get a name such as `<unused 7>`."""
         names = {index: token for token, index in tokenizer.get_vocab().items()}
         return [names.get(index, f"<unused {index}>") for index in range(model.config.vocab_size)]
 
@@ -174,14 +178,14 @@ class VaswaniTransformerLoader(ModelLoader):  # type: ignore[misc]  # ctranslate
     def set_config(
         self, config: Any, model: VaswaniTransformerForConditionalGeneration, tokenizer: PreTrainedTokenizerBase
     ) -> None:
-        """Set the special tokens, the epsilon of layer norm and the description of the model."""
+        """Set the special tokens, the epsilon of layer norm and the configs that `read_configs` returns."""
         names = self.get_vocabulary(model, tokenizer)
         decoding = decoding_config(model)
         _check_settings(model)
         config.decoder_start_token = names[decoding.decoder_start_token_id]
         config.bos_token = config.decoder_start_token
         config.eos_token = names[ends_of(decoding)[0]]
-        config.unk_token = tokenizer.unk_token or tokenizer.pad_token  # CTranslate2 needs one; byte-level BPE has none
+        config.unk_token = tokenizer.unk_token or tokenizer.pad_token  # required, although byte-level BPE has none
         config.layer_norm_epsilon = model.config.layer_norm_eps
         description = {"config": model.config.to_diff_dict(), "generation_config": decoding.to_diff_dict()}
         config.add_attribute(DESCRIPTION, description)
@@ -193,8 +197,8 @@ def _check_settings(model: VaswaniTransformerForConditionalGeneration) -> None:
     others = [f"{name}={value!r}" for name, value in own.items() if name not in _FOLLOWED and value]
     if others:
         raise ValueError(
-            f"`model` must ask for a search that CTranslate2 can follow, got {', '.join(others)} in its generation "
-            "config. Set them to None there, or use the model itself."
+            f"`model` must have search settings that CTranslate2 can follow, got {', '.join(others)} in its "
+            "generation config. Set them to None there, or use the model without CTranslate2."
         )
 
 
@@ -205,7 +209,7 @@ def ends_of(decoding: GenerationConfig) -> list[int]:
 
 
 def num_positions(config: VaswaniTransformerConfig) -> int:
-    """Return the number of positions of an export: the maximum length of a source or target."""
+    """Return the number of positions of an export, which bounds the length of a source or target."""
     is_learned = config.position_encoding == "learned"
     return config.max_position_embeddings if is_learned else max(MIN_POSITIONS, config.max_position_embeddings)
 
@@ -224,8 +228,8 @@ def read_configs(folder: Path) -> tuple[VaswaniTransformerConfig, GenerationConf
     description: dict[str, Any] = content.get(DESCRIPTION, {})
     if "generation_config" not in description:
         raise ValueError(
-            f"`model` must be a model or an export by this version, got {folder}. Make one: vaswani-transformer "
-            "export --model DIR --to ctranslate2 --output-dir NEW."
+            f"`model` must be a model or an export by this version, got {folder}. Export the model again: "
+            "vaswani-transformer export --model DIR --to ctranslate2 --output-dir NEW."
         )
     generation_config = GenerationConfig(**description["generation_config"])
     return VaswaniTransformerConfig(**description["config"]), generation_config
@@ -233,7 +237,8 @@ def read_configs(folder: Path) -> tuple[VaswaniTransformerConfig, GenerationConf
 
 # ---- search ----
 
-# The first horizon is the longest source of a batch plus _OVER_SOURCE tokens. Each next one is _GROWTH times as long.
+# The first horizon is the length of the longest source in the batch plus _OVER_SOURCE tokens. Each later horizon is
+# _GROWTH times the previous one.
 _OVER_SOURCE = 5
 _GROWTH = 1.5
 
@@ -242,7 +247,7 @@ _NO_PENALTY = 1e-30  # with 0, CTranslate2 may stop at the first hypothesis
 
 @dataclass(frozen=True)
 class Decoding:
-    """Settings of the search. With `is_over_source`, the source length is added to `max_new_tokens`."""
+    """Settings of the search. If `is_over_source`, outputs may have `max_new_tokens` tokens more than their source."""
 
     num_beams: int
     num_best: int
@@ -259,7 +264,7 @@ class Decoding:
         if limit is None:
             limit = config.max_new_tokens
         if limit is None:
-            limit = config.max_length - 1  # `<s>` counts
+            limit = config.max_length - 1  # `max_length` counts `<s>`, `max_new_tokens` does not
         return cls(
             num_beams=config.num_beams,
             num_best=config.num_return_sequences or 1,
@@ -280,7 +285,7 @@ class Decoding:
 
 @dataclass(frozen=True)
 class Found:
-    """A hypothesis: token ids (with `</s>` if it is finished), log-probability and GNMT score."""
+    """A hypothesis with its token ids, log-probability and GNMT score. A finished hypothesis ends in `</s>`."""
 
     tokens: list[int]
     log_prob: float
@@ -292,7 +297,7 @@ class Search:
 
     Args:
         engine: The `ctranslate2.Translator`.
-        names: Token of each id.
+        names: Vocabulary: the token for each token id.
         ends: Token ids that end an output.
         num_positions: Maximum length of an output.
     """
@@ -305,7 +310,7 @@ class Search:
         self.ids = {name: index for index, name in enumerate(names)}
 
     def __call__(self, sources: list[list[int]], decoding: Decoding) -> list[list[Found]]:
-        """Return the best hypotheses of each source of a batch, best first. Sources are token ids with `</s>`."""
+        """Return the best hypotheses for each source of a batch, best first. Sources are token ids with `</s>`."""
         limits = [min(decoding.limit(source), self.num_positions) for source in sources]
         best: list[list[Found]] = [[] for _ in sources]
         horizon = max(map(len, sources)) + _OVER_SOURCE
@@ -325,15 +330,17 @@ class Search:
         return best
 
     def _is_settled(self, best: list[Found], found: list[Found], steps: int, limit: int, decoding: Decoding) -> bool:
-        """Return True if no longer hypothesis can still enter the best; see `SearchRule.can_improve`."""
+        """Return True if further steps cannot change the best hypotheses; see `SearchRule.can_improve`."""
         if steps == limit:
             return True
         if decoding.num_beams == 1:
             return bool(best)
         running = [one.log_prob for one in found if not self._is_finished(one)]
-        if not running:  # all hypotheses of the last step finished, so the next beams are less probable than these
+        if not running:
+            # All beams of the last step finished. CTranslate2 would continue with less probable candidates, so the
+            # least probable of these beams is an upper bound.
             running = [min((one.log_prob for one in found if len(one.tokens) == steps), default=0.0)]
-        best_length = limit if decoding.length_penalty >= 0 else steps + 1
+        best_length = limit if decoding.length_penalty >= 0 else steps + 1  # the length with the highest score
         return len(best) == decoding.num_best and decoding.score(max(running), best_length) <= best[-1].score
 
     def _is_finished(self, one: Found) -> bool:
@@ -342,7 +349,7 @@ class Search:
     def _search(self, sources: list[list[int]], steps: int, decoding: Decoding) -> list[list[Found]]:
         """Return all hypotheses that CTranslate2 finds in `steps` steps, finished or still running."""
         is_greedy = decoding.num_beams == 1
-        most = 1 if is_greedy else decoding.num_beams * (steps + 1)  # more than can finish, to prevent an early stop
+        most = 1 if is_greedy else decoding.num_beams * (steps + 1)  # more than can finish, so it never stops early
         results = self.engine.translate_batch(
             [[self.names[index] for index in source] for source in sources],
             beam_size=decoding.num_beams,
@@ -354,7 +361,7 @@ class Search:
             return_end_token=True,
             max_input_length=0,  # never truncate
             max_decoding_length=steps,
-            min_decoding_length=0,  # the default of 1 forbids empty outputs and so raises all other scores
+            min_decoding_length=0,  # the default of 1 forbids empty outputs, which raises all other scores
         )
         return [
             [

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Loading of a trained model and its tokenizer: complete, only from safetensors, and without remote code."""
+"""Load a trained model and its tokenizer. Only complete safetensors weights are accepted, and no remote code runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HUB_ID = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 def is_hub_id(name: str) -> bool:
-    """Return True if a name has the form of an id on the Hub and is no local path."""
+    """Return True if a name looks like an id on the Hub and is not a local path."""
     return _HUB_ID.fullmatch(name) is not None and not Path(name).exists()
 
 
@@ -34,23 +34,20 @@ def load_for_inference(
 ) -> tuple[VaswaniTransformerForConditionalGeneration, PreTrainedTokenizerBase]:
     """Load a trained model in eval mode, and its tokenizer.
 
-    In contrast to `from_pretrained`, which fills missing tensors with random numbers, this function refuses a model
-    with missing tensors.
+    `from_pretrained` fills missing tensors with random numbers. This function refuses such a model.
 
     Args:
         name_or_path: Folder of a model, or its id on the Hub.
-        device: For example "cpu" or "cuda:1"; None for a GPU if there is one, or for the CPU with `int8`.
+        device: For example "cpu" or "cuda:1". None uses the CPU with `int8`, else a GPU if there is one.
         int8: Whether to round the weights to int8, for faster translations on a CPU.
         bf16: Whether to compute in bfloat16, on a GPU.
-        engine: "torch", or "ctranslate2" to return a `Translator` instead of the model.
 
     Raises:
-        FileNotFoundError: There is no such folder.
-        OSError: The model lacks a file.
-        ImportError: The engine is "ctranslate2", and CTranslate2 is not installed.
-        ValueError: The model is an adapter or of another architecture, its tensors do not match its config, its
-            vocabulary lacks entries of the tokenizer, the engine is unknown, or the device does not exist or does not
-            fit `int8` or `bf16`.
+        FileNotFoundError: The folder does not exist.
+        OSError: A file of the model is missing.
+        ValueError: The model is an adapter or has another architecture, its tensors do not match its config, its
+            vocabulary lacks entries of the tokenizer, or the device does not exist or does not support `int8` or
+            `bf16`.
 
     Example:
         >>> model, tokenizer = load_for_inference("runs/quickstart")
@@ -58,7 +55,7 @@ def load_for_inference(
     device = check_device("cpu" if device is None and int8 else device, bf16)
     check_model_path(name_or_path)
     is_adapter = find_adapter_config_file(str(name_or_path)) is not None
-    if is_adapter:  # transformers would load the model that the adapter names
+    if is_adapter:  # without this check, transformers loads the base model that the adapter names
         raise ValueError(
             f"`model` must be a whole model, got a PEFT adapter in {name_or_path}. Merge it into its model first "
             "(merge_and_unload, then save_pretrained), and pass that folder."
@@ -84,7 +81,11 @@ def load_for_inference(
 
 
 def check_device(device: str | torch.device | None, bf16: bool = False) -> str | torch.device:
-    """Return the device; for None a GPU if there is one. Raise ValueError if it does not exist or cannot do bf16."""
+    """Return the device to use. None means a GPU if there is one, else the CPU.
+
+    Raises:
+        ValueError: This machine lacks the device, or `bf16` is set for a CPU.
+    """
     if device is None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -102,7 +103,7 @@ def is_translator(model: Any) -> bool:
 
 
 def precision_of(model: Any) -> dict[str, str]:
-    """Return engine and precision of a model as entries of results, without those that are torch or fp32."""
+    """Return the entries `engine` and `precision` for results. The defaults, torch and fp32, are left out."""
     if is_translator(model):
         is_fp32 = model.compute_type == "float32"
         return {"engine": "ctranslate2"} | ({} if is_fp32 else {"precision": model.compute_type})
@@ -112,13 +113,13 @@ def precision_of(model: Any) -> dict[str, str]:
 
 
 def load_tokenizer(name_or_path: str | Path) -> PreTrainedTokenizerBase:
-    """Load the tokenizer of a model, from its folder or the Hub, without remote code."""
-    # These arguments win over a tokenizer_config.json that names remote code or a GGUF file.
+    """Load the tokenizer of a model from its folder or the Hub, without remote code."""
+    # A tokenizer_config.json may name remote code or a GGUF file. These arguments override it.
     return AutoTokenizer.from_pretrained(str(name_or_path), trust_remote_code=False, gguf_file=None)
 
 
 def check_model_path(name_or_path: str | Path) -> None:
-    """Raise FileNotFoundError if the argument is neither a folder nor can be the id of a model on the Hub."""
+    """Raise FileNotFoundError unless the argument is a folder or may be the id of a model on the Hub."""
     path = Path(name_or_path)
     may_be_hub_id = _HUB_ID.fullmatch(str(name_or_path)) and not path.parent.is_dir()
     if not path.is_dir() and not may_be_hub_id:
@@ -129,10 +130,10 @@ def check_model_path(name_or_path: str | Path) -> None:
 
 
 def shard_names(index: Path) -> dict[str, str]:
-    """Return the file name of each tensor, from the index of a model's shards.
+    """Read the index of a sharded model and return the file name of each tensor.
 
     Raises:
-        ValueError: The index names a file outside its folder, or a file that is not safetensors.
+        ValueError: The index names a file outside its folder, or a file that is not a safetensors file.
     """
     names: dict[str, str] = read_json(index)["weight_map"]
     for name in names.values():

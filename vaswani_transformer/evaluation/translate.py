@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Translation of many sentences or of a file: read in chunks, batched by length, returned in order."""
+"""Translate many sentences or a file. Sentences are read in chunks, batched by length and returned in order."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from ..pipeline_vaswani_transformer import (
 from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
 from .loading import is_translator, precision_of
 
-# Sentences read and sorted by length together: enough to need little padding, few enough to need little memory.
+# Number of sentences to read and sort by length together. More would need more memory, fewer would need more padding.
 SENTENCES_PER_CHUNK = 4096
 DEFAULT_MAX_TOKENS_PER_BATCH = 4096
 
-# A `PreTrainedModel` with `GenerationMixin`, of this package or another, or a `Translator` (engine ctranslate2).
+# A `PreTrainedModel` with `GenerationMixin`, from this package or another one, or a `Translator` (engine ctranslate2).
 GenerativeModel: TypeAlias = Any
 
 BLANK = Hypothesis("")
@@ -58,21 +58,21 @@ def translate(
 ) -> Iterator[str]:
     """Translate sentences and yield their translations in order.
 
-    Sentences are read in chunks, so the stream may be endless. White space around a sentence is restored around its
-    translation; empty and blank sentences become empty strings. Nothing is truncated: a sentence longer than the
-    token budget is translated whole, alone in its batch.
+    Sentences are read in chunks, so the input may be endless. A translation has the same white space around it as its
+    sentence. Empty and blank sentences become empty strings. Nothing is truncated: a sentence longer than
+    `max_tokens_per_batch` forms a batch of its own.
 
     Args:
-        model: Model in eval mode, or a `Translator`. Its generation config holds the defaults of the search.
+        model: Model in eval mode, or a `Translator`. Its generation config holds the default search settings.
         tokenizer: Tokenizer that was saved with the model.
         sentences: Source sentences, each of at most 65,536 bytes.
         split_sentences: Whether to split each text into sentences and translate them one by one, as the pipeline does.
-        max_tokens_per_batch: Padded source tokens of a batch (number of sentences x longest sentence); None for 4,096,
-            or 1,024 for a `Translator` on a CPU. It changes speed and memory, not the translations.
+        max_tokens_per_batch: Padded source tokens per batch (number of sentences x longest sentence). None means
+            4,096, or 1,024 for a `Translator` on a CPU. It changes speed and memory, not the translations.
         progress: Whether to show a progress bar on stderr.
         total: Number of sentences, if known, for the progress bar.
-        processes: Result of `join_processes`, if several processes share the work. Each needs the same model and
-            sentences.
+        processes: Result of `join_processes`, if several processes share the work. Each process must pass the same
+            model and sentences.
         **generate_kwargs: Arguments of `model.generate`, for example num_beams or length_penalty.
 
     Example:
@@ -100,10 +100,10 @@ def translate_n_best(
     processes: Any = None,
     **generate_kwargs: Any,
 ) -> Iterator[list[Hypothesis]]:
-    """Translate sentences and yield the n best hypotheses of each, best first; with `do_sample`, n samples.
+    """Yield the n best hypotheses per sentence, best first, or n samples with `do_sample`.
 
-    Log-probabilities are those of `score_pairs`. A sentence has fewer hypotheses if the search found fewer. Two
-    hypotheses may have the same text in different tokens. An empty or blank sentence has one hypothesis, empty and
+    Log-probabilities equal those of `score_pairs`. If the search found fewer than n hypotheses, the list is shorter.
+    Two hypotheses may have the same text but different tokens. An empty or blank sentence has one empty hypothesis
     without a score. The other arguments are those of `translate`.
 
     Args:
@@ -129,13 +129,13 @@ def translate_n_best(
 
 
 def _best(document: Document, decoding: GenerationConfig) -> list[Hypothesis]:
-    """Return the scored hypotheses of a text of one sentence."""
+    """Return the hypotheses of a document of one sentence, with scores."""
     (sentence,) = document.sentences
     return with_gnmt_scores(sentence.found, decoding) if sentence.source else [BLANK]
 
 
 def with_gnmt_scores(found: list[Hypothesis], decoding: GenerationConfig) -> list[Hypothesis]:
-    """Return hypotheses with the scores of beam search; drop the empty rows of a search that found fewer."""
+    """Return hypotheses with the scores of beam search. Drop the empty rows that pad a short list."""
     scored = []
     for each in found:
         if each.log_prob is None:
@@ -161,7 +161,7 @@ def make_engine(
     processes: Any = None,
     return_scores: bool = False,
 ) -> SharedEngine:
-    """Return the engine of `translate_texts` for a model and arguments of `generate`."""
+    """Return an engine for `translate_texts`. The options are arguments of `generate`."""
     if is_translator(model):
         return SharedEngine(model.make_engine(**options), processes)
     options = {**options, "return_dict_in_generate": False}
@@ -169,7 +169,7 @@ def make_engine(
 
 
 class SharedEngine:
-    """An engine that may share batches among several processes. Each process gets all results."""
+    """An engine that can distribute batches over several processes. Each process gets all results."""
 
     def __init__(self, engine: Any, processes: Any = None) -> None:
         self.processes = processes
@@ -179,7 +179,7 @@ class SharedEngine:
         self._engine = engine
 
     def compute(self, batches: list[list[list[int]]]) -> Iterable[list[list[Hypothesis]]]:
-        """Return, for each batch, the hypotheses of each row; each of n processes computes every n-th batch."""
+        """Return a list of hypotheses per row for each batch. Each of n processes computes every n-th batch."""
         if self.processes is None:
             found: Iterable[list[list[Hypothesis]]] = self._engine.compute(batches)
             return found
@@ -199,7 +199,7 @@ def _translate(
     progress: bool,
     total: int | None,
 ) -> Iterator[Document]:
-    """Translate texts and yield them with the translations of their sentences."""
+    """Yield a document per text, with the translations of its sentences."""
     max_tokens = engine.max_tokens if max_tokens is None else max_tokens
     batching = Batching(max_tokens, pool_size=SENTENCES_PER_CHUNK)
     is_hidden = not (progress and _is_main(engine.processes))
@@ -208,10 +208,10 @@ def _translate(
 
 
 def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs of two streams. Raise ValueError if one ends before the other."""
+    """Yield pairs from two streams. Raise ValueError if one stream is shorter."""
     for pair in itertools.zip_longest(sources, targets):
         if None in pair:
-            raise ValueError("`targets` must be as many as the sentences, got more or fewer. Align them line by line.")
+            raise ValueError("`targets` must be as many as the sentences, got more or fewer. Align them by line.")
         yield pair
 
 
@@ -219,7 +219,7 @@ def paired(sources: Iterable[str], targets: Iterable[str]) -> Iterator[tuple[str
 
 
 def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> GenerationConfig:
-    """Return the generation config that a model would use with these arguments, after its checks."""
+    """Validate arguments of `generate` and return the generation config that the model uses with them."""
     config: GenerationConfig
     if is_translator(model):
         config = model.decoding_config(**generate_kwargs)
@@ -230,7 +230,7 @@ def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> Generatio
 
 
 def decoding_overrides(**values: Any) -> dict[str, Any]:
-    """Return arguments of `generate` without those that are None. Raise ValueError for a bad search setting."""
+    """Drop arguments of `generate` that are None. Raise ValueError for an invalid search setting."""
     check_length_penalty(values.get("length_penalty"), values.get("length_penalty_offset"))
     num_beams = values.get("num_beams")
     if num_beams is not None and num_beams < 1:
@@ -239,9 +239,11 @@ def decoding_overrides(**values: Any) -> dict[str, Any]:
 
 
 def penalty_of(decoding: GenerationConfig, length: int) -> float:
-    """Return the length penalty of a hypothesis of `length` tokens, at least 1, `</s>` included.
+    """Return the length penalty of a hypothesis. Its score is its log-probability divided by this penalty.
 
-    The log-probability divided by it is the score of the hypothesis.
+    Args:
+        decoding: Config of the search.
+        length: Number of tokens, at least 1, `</s>` included.
 
     Paper: section 6.1.
     """
@@ -250,7 +252,7 @@ def penalty_of(decoding: GenerationConfig, length: int) -> float:
 
 
 def check_num_best(num_best: int, num_beams: int, name: str = "num_best") -> None:
-    """Raise ValueError if `num_best` is below 1 or above the number of beams. The message calls it `name`."""
+    """Raise ValueError if `num_best` is below 1 or above the number of beams. The message uses `name`."""
     if not 1 <= num_best <= num_beams:
         raise ValueError(
             f"`{name}` must be at least 1 and at most `num_beams`, which is {num_beams}, got {num_best}. Raise "
@@ -300,9 +302,10 @@ def translate_file(
 ) -> int:
     """Translate a file line by line and return the number of lines of the output.
 
-    The output file appears, or replaces an older one, only when it is complete. Until then its lines are in
-    OUTPUT.part. If the translation of a file is interrupted, they stay there. If several processes share the work,
-    each must call this function with the same arguments. The other arguments are those of `translate`.
+    Lines are collected in OUTPUT.part. Once all are translated, this file is renamed to the output file and replaces
+    an older one. After an interruption, OUTPUT.part keeps its lines, and `resume` continues from them. This needs
+    files, not streams. If several processes share the work, each must call this function with the same arguments. The
+    other arguments are those of `translate`.
 
     Args:
         input_file: UTF-8 text with one sentence per line; "-" is stdin.
@@ -312,12 +315,12 @@ def translate_file(
             translation as plain text.
         resume: Whether to keep the complete chunks of OUTPUT.part and skip their lines. Input, model and options must
             be the same as before.
-        tag: Text to write, with a space, before each translation that is not blank; not with `num_best`.
+        tag: Text to write before each translation that is not blank, separated by a space. Not with `num_best`.
         document: Whether to split each line into sentences and list marks, as the pipeline does.
 
     Raises:
-        ValueError: A line of a file is not UTF-8 (then nothing is translated), or there are fewer beams than
-            `num_best`.
+        ValueError: A line of a file is not UTF-8, in which case nothing is translated; `num_best` exceeds the number
+            of beams; or options exclude each other.
 
     Example:
         >>> translate_file(model, tokenizer, "newstest2014.en", "newstest2014.de", progress=True)
@@ -363,15 +366,15 @@ def translate_file(
 
 
 def part_of(output_file: str | Path) -> Path:
-    """Return the path that collects lines until the output is complete."""
+    """Return the path of the file that holds the lines until the output is complete."""
     path = Path(output_file).resolve()
     return path.with_name(path.name + ".part")
 
 
 def _keep_part(output_file: str | Path, resume: bool) -> int:
-    """Cut the part after its last complete chunk and return its number of lines. Delete it unless `resume` is True.
+    """Truncate OUTPUT.part after its last complete chunk and return its number of lines. Delete it unless `resume`.
 
-    The remaining lines then form the same chunks, so the same batches, as in an uninterrupted run.
+    The remaining input then forms the same chunks, and so the same batches, as in an uninterrupted run.
     """
     part = part_of(output_file)
     if not resume or part.is_symlink() or not part.is_file():
@@ -388,7 +391,7 @@ def _keep_part(output_file: str | Path, resume: bool) -> int:
 
 
 def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
-    """Append lines to the part, chunk by chunk, rename it to the output file and return the number of lines."""
+    """Append lines to OUTPUT.part chunk by chunk, rename it to the output file, and return the number of new lines."""
     part, num_lines = part_of(output_file), 0
     stream = part.open("ab")
     try:
@@ -409,7 +412,7 @@ def _append_lines(lines: Iterator[str], output_file: str | Path) -> int:
 
 
 def count_lines(file: str | Path) -> int | None:
-    """Count the lines of a file and check that they are text. Return None for a stream: it cannot be read twice."""
+    """Count the lines of a file and check that they are UTF-8. Return None for a stream: it can be read only once."""
     if is_stream(file):
         return None
     with open_lines(file) as lines:
@@ -418,7 +421,7 @@ def count_lines(file: str | Path) -> int | None:
 
 @contextlib.contextmanager
 def open_lines(file: str | Path) -> Iterator[Iterator[str]]:
-    """Open a file of UTF-8 text, or stdin, for reading by lines, each of at most 65,536 bytes."""
+    """Open a UTF-8 file or stdin and yield an iterator over its lines. A line may have at most 65,536 bytes."""
     if str(file) == STANDARD_STREAM:
         yield decode_lines(sys.stdin.buffer, "stdin", MAX_TEXT_BYTES)
     else:

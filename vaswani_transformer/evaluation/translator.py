@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Translation by CTranslate2, with the calls of the pipeline."""
+"""Translation by CTranslate2, called like the pipeline."""
 
 from __future__ import annotations
 
@@ -40,31 +40,34 @@ _MAX_TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 4096}
 
 
 class Translator:
-    """Translates texts with a trained model, by the paper's decoding, computed by CTranslate2.
+    """Translates texts with a trained model by CTranslate2, with the paper's beam search.
 
-    A text gives a list of `{"translation_text": ...}`, one dictionary per returned sequence. A list of texts gives a
-    list of dictionaries, or a list of such lists if several sequences are returned. A generator or a data set gives
-    an iterable over lists. Results keep the order of the inputs. A blank text gives an empty translation. Nothing is
-    truncated. As in the pipeline, a text of several sentences is translated sentence by sentence.
+    One text gives a list of `{"translation_text": ...}`, with one dictionary per translation. A list of texts gives a
+    list of dictionaries. If there are several translations per text, it gives a list of lists of dictionaries. A
+    generator or a data set gives an iterable with one list of dictionaries per text.
+
+    Results keep the order of the inputs. A blank text gives an empty translation. Nothing is truncated. As in the
+    pipeline, a text of several sentences is translated sentence by sentence.
 
     Beam search ranks hypotheses by GNMT's length penalty, as `generate` does.
 
-    `translate`, `translate_n_best`, `translate_file` and `evaluate_model` take a translator as their `model`.
+    `translate`, `translate_n_best`, `translate_file` and `evaluate_model` also accept a translator as their `model`.
 
     Args:
-        model: Folder of a model, or its id on the Hub; or a folder that `export_ctranslate2` wrote. A model is
-            converted in a temporary folder: a base model in less than a second.
-        device: "cpu", "cuda", "cuda:1" or "auto": a GPU if there is one.
-        compute_type: Number format of the computation, by CTranslate2's names, for example "int8"; "default" is the
+        model: Folder of a model, its id on the Hub, or a folder that `export_ctranslate2` wrote. A model is first
+            converted in a temporary folder. For a base model this takes less than a second.
+        device: "cpu", "cuda", "cuda:1", or "auto" for a GPU if there is one.
+        compute_type: CTranslate2's name of the number format to compute in, for example "int8". "default" is the
             format of the weights, or the nearest one that the device supports.
-        num_threads: CPU threads; None for PyTorch's number of threads.
-        threads_per_batch: CPU threads for one batch; several batches then run in parallel. 1 is fastest for lists, and
-            always in int8. For single texts in float32, use all threads.
+        num_threads: CPU threads in total; None for PyTorch's number of threads.
+        threads_per_batch: CPU threads for one batch. `num_threads` divided by it is the number of batches that run in
+            parallel. 1 is fastest for lists in any format and for single texts in int8. For single texts in float32,
+            use all threads.
 
     Raises:
         ImportError: CTranslate2 is not installed.
-        ValueError: The model or export is not of this package, its search has settings that CTranslate2 cannot follow,
-            or this machine does not support the device or format.
+        ValueError: The model or export is not of this package, its generation config has settings that CTranslate2
+            cannot follow, or this machine does not support the device or format.
 
     Example:
         >>> translate = Translator("runs/quickstart", compute_type="int8")
@@ -113,7 +116,7 @@ class Translator:
 
     @property
     def compute_type(self) -> str:
-        """Number format of the computation, by CTranslate2's names."""
+        """CTranslate2's name of the number format that it computes in."""
         name: str = self._ctranslate2.compute_type
         return name
 
@@ -131,11 +134,11 @@ class Translator:
 
         Args:
             inputs: Texts to translate.
-            num_return_sequences: Translations of each text, at most the number of beams.
-            split_sentences: Whether texts are translated sentence by sentence. If not, each text is one sentence.
-            batch_size: Number of texts of a generator to translate together; None for one. Lists and data sets are
-                batched by tokens.
-            max_tokens_per_batch: Padded source tokens of a batch; None for 4,096 on a GPU and 1,024 on a CPU, as CPUs
+            num_return_sequences: Number of translations per text, at most the number of beams.
+            split_sentences: Whether to translate texts sentence by sentence. If False, each text is one sentence.
+            batch_size: Number of texts to read from a generator and translate together; None for one. It has no
+                effect on lists and data sets, because their length is known.
+            max_tokens_per_batch: Padded source tokens per batch; None for 4,096 on a GPU and 1,024 on a CPU. CPUs
                 gain nothing from larger batches. It changes speed and memory, not the translations.
             **options: num_beams, length_penalty, length_penalty_offset, max_new_tokens_over_source, max_new_tokens.
         """
@@ -153,19 +156,19 @@ class Translator:
         return results_like(inputs, find)
 
     def n_best(self, sentences: Iterable[str], num_best: int, **options: Any) -> Iterator[list[Hypothesis]]:
-        """Translate sentences and yield the n best hypotheses of each, as `translate_n_best` does, without words."""
+        """Yield the n best hypotheses per sentence, as `translate_n_best` does. They have no `words`."""
         return translate_n_best(self, self.tokenizer, sentences, num_best, **options)
 
     def decoding_config(self, **options: Any) -> GenerationConfig:
-        """Return the generation config of a call with these options, as `generate` would make it.
+        """Return the generation config of a call with these options.
 
         Raises:
-            TypeError: CTranslate2 has no such option.
-            ValueError: A value is wrong.
+            TypeError: CTranslate2 does not support an option.
+            ValueError: The value of an option is invalid.
         """
         if unknown := options.keys() - _OPTIONS:
             raise TypeError(
-                f"CTranslate2 takes no option {', '.join(sorted(unknown))}. Use the `engine` torch, or drop it."
+                f"CTranslate2 takes no option {', '.join(sorted(unknown))}. Drop it, or use the `engine` torch."
             )
         given = decoding_overrides(**options)
         config: Any = copy.copy(self.generation_config)
@@ -176,7 +179,7 @@ class Translator:
         return prepared
 
     def make_engine(self, **options: Any) -> Engine:
-        """Return the engine of `translate_texts` for these options of `decoding_config`."""
+        """Return an engine for `translate_texts`. The options are those of `decoding_config`."""
         return Engine(self._search, self.tokenizer, self.config, self.decoding_config(**options))
 
 
@@ -188,18 +191,19 @@ def load_engine(
     int8: bool = False,
     bf16: bool = False,
 ) -> tuple[Any, Any]:
-    """Load a model, or a `Translator` that takes its place, and the tokenizer.
+    """Load a model and its tokenizer. With the engine "ctranslate2", a `Translator` replaces the model.
 
     Args:
         model: Folder of a model, or its id on the Hub.
         engine: "torch" for a model, "ctranslate2" for a `Translator`.
-        device: For example "cpu" or "cuda:1"; None for a GPU if there is one.
-        int8: Whether to compute in int8, by torch on a CPU alone.
-        bf16: Whether to compute in bfloat16, on a GPU.
+        device: For example "cpu" or "cuda:1". None uses a GPU if there is one, but the CPU for torch with `int8`.
+        int8: Whether to compute in int8. With torch this needs a CPU.
+        bf16: Whether to compute in bfloat16. This needs a GPU.
 
     Raises:
-        ValueError: The engine is unknown, the device does not exist or does not fit, or the model is refused by
-            `load_for_inference` or `Translator`.
+        ImportError: The engine is "ctranslate2", and CTranslate2 is not installed.
+        ValueError: The engine is unknown, the device does not exist or does not support `int8` or `bf16`, or
+            `load_for_inference` or `Translator` refuses the model.
     """
     if engine == "torch":
         return load_for_inference(model, device=device, int8=int8, bf16=bf16)
@@ -234,12 +238,12 @@ class Engine:
         """Return the token ids of each text.
 
         Raises:
-            ValueError: There are too few positions for a text or its translation.
+            ValueError: A text or its translation may need more positions than the export has.
         """
         rows: list[list[int]] = tokenize(self._tokenizer, texts)["input_ids"]
         most = self._search.num_positions
         for source in rows:
-            # With learned positions, the search ends an output at the last position. Then only the source must fit.
+            # With learned positions, an output ends at the last position. So only the source must fit.
             if self._has_learned_positions:
                 needed, advice = len(source), ""
             else:
@@ -254,7 +258,7 @@ class Engine:
         return rows
 
     def compute(self, batches: list[list[list[int]]]) -> Iterator[list[list[Hypothesis]]]:
-        """Yield, for each batch, the hypotheses of each row. CTranslate2 computes several batches in parallel."""
+        """Yield a list of hypotheses per row for each batch. CTranslate2 computes several batches in parallel."""
         if len(batches) == 1:
             yield self.translate_batch(batches[0])
             return

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks that print the log as lines, time updates, and count tokens and seconds across resumes."""
+"""Trainer callbacks: print progress, measure the time of an update, count tokens and seconds across resumes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from ..version import __version__
 
 logger = logging.get_logger(__name__)
 
-_SECONDS_BETWEEN_LINES = 60  # where stderr is no terminal
+_SECONDS_BETWEEN_LINES = 60  # if stderr is not a terminal
 _HIDDEN = {"eval_loss", "eval_nll", "eval_runtime", "eval_samples_per_second", "eval_steps_per_second", "epoch"}
 
 
 class LogLines(PrinterCallback):
-    """Print the progress of a training on stderr: one line that is rewritten in a terminal, else a line a minute.
+    """Print the progress of a training on stderr.
 
-    Each validation has a line of its own. All figures are in `trainer_state.json`, and trackers get them.
+    A terminal shows one line that is updated in place. Elsewhere, a line is printed about once a minute. Each
+    validation gets a line of its own. `trainer_state.json` and experiment trackers get all figures, also those that
+    are not printed.
     """
 
     _start: tuple[float, int] | None = None
@@ -37,11 +39,11 @@ class LogLines(PrinterCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Start the clock and explain the figures."""
+        """Start the clock and explain the printed figures."""
         self._start = time.perf_counter(), state.global_step
         if state.is_world_process_zero:
             print(
-                "Perplexity is exp(nll), and nll is the mean negative log-likelihood of a target token: the loss "
+                "Perplexity is exp(nll). nll is the mean negative log-likelihood per target token, that is, the loss "
                 "without label smoothing.",
                 file=sys.stderr,
             )
@@ -54,7 +56,7 @@ class LogLines(PrinterCallback):
         logs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Print an entry of the log."""
+        """Print an entry of the log: progress for a training loss, figures for a validation."""
         if not state.is_world_process_zero or not logs:
             return
         if "loss" in logs:
@@ -65,7 +67,7 @@ class LogLines(PrinterCallback):
             print(f"\nvalidation after {state.global_step:,} updates: {figures}", file=sys.stderr, flush=True)
 
     def _print_progress(self, state: TrainerState, logs: dict[str, Any]) -> None:
-        """Print how far the training is, with the remaining time at the mean pace so far."""
+        """Print the number of updates, the figures, and the remaining time at the mean pace so far."""
         now = time.perf_counter()
         is_terminal = sys.stderr.isatty()
         is_last = state.global_step >= state.max_steps
@@ -89,18 +91,21 @@ class LogLines(PrinterCallback):
 
 
 def _figure(value: Any) -> str:
-    """Return a number with four digits, and anything else as it is."""
+    """Format a number with four significant digits, or as an integer from 1,000 on. Return other values as text."""
     if not isinstance(value, (int, float)):
         return str(value)
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 class PaceCallback(TrainerCallback):
-    """Measure the time of an update from the third one on, and stop the training after a limit.
+    """Measure the mean time of an update, and stop the training after a time limit.
+
+    The first two updates are left out of the mean, as warm-up.
 
     Attributes:
-        limit: Seconds after which the training stops.
-        seconds: Mean time of an update; NaN before the third update.
+        limit: Seconds from the end of the first update. The training stops after the first update beyond this limit,
+            but not before the fourth.
+        seconds: Mean time of the updates from the third on; NaN before the third.
     """
 
     def __init__(self, limit: float) -> None:
@@ -111,7 +116,7 @@ class PaceCallback(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Record the end of an update."""
+        """Record the end of an update, and stop the training if the time is over."""
         if args.device.type != "cpu":
             torch.accelerator.synchronize(args.device)
         self._times.append(time.perf_counter())
@@ -124,17 +129,17 @@ class PaceCallback(TrainerCallback):
 class CostCallback(TrainerCallback, ExportableState):
     """Count the real tokens and the seconds of a training, including the time before a resume.
 
-    Counts stay on the device until the trainer calls `settle`, at a moment when it syncs anyway. They are saved in
-    `trainer_state.json`, and a resumed training starts from them. Updates that were lost after the last checkpoint do
-    not count. As in the paper, the time includes validations, saving and waiting for data. A device is an accelerator,
-    or a process on a CPU.
+    Counts stay on the device until the trainer calls `settle`, at a moment when it syncs anyway. The counts are saved
+    in `trainer_state.json`, and a resumed training continues from them. Updates after the last checkpoint are lost, so
+    they do not count. As in the paper, the time includes validations, saving and waiting for data. Each process has
+    one device: an accelerator or the CPU.
 
     Attributes:
-        source_tokens: Real source tokens, with `</s>`, of all processes up to the last `settle`.
-        target_tokens: Real target tokens, with `</s>`.
-        seconds: Wall time of this training's earlier runs, before each resume.
-        device_seconds: Sum of each run's seconds times its number of devices.
-        code_versions: Package version of each run, in order and without repeats.
+        source_tokens: Source tokens without padding, with `</s>`, of all processes up to the last `settle`.
+        target_tokens: Target tokens, counted in the same way.
+        seconds: Wall time of all runs before the last resume. `stop` adds the time of the current run.
+        device_seconds: The same time, with each run's seconds multiplied by its number of devices.
+        code_versions: Package versions of the runs, in order and without repeats.
         bpe_dropout: [update, rate] of each change of the BPE-dropout rate.
     """
 
@@ -152,7 +157,7 @@ class CostCallback(TrainerCallback, ExportableState):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Start the clock. Keep the figures of a resumed checkpoint, and reset them otherwise."""
+        """Start the clock. A resumed training keeps the figures of its checkpoint; a new one resets them."""
         if state.global_step == 0:
             vars(self).update(CostCallback().state()["attributes"])
         self.code_versions = [*dict.fromkeys([*self.code_versions, __version__])]
@@ -165,9 +170,9 @@ class CostCallback(TrainerCallback, ExportableState):
         self._lap_tokens = self.source_tokens + self.target_tokens
 
     def lap(self) -> float | None:
-        """Return the tokens per second since the last call, or None without tokens. Call `settle` first.
+        """Return the tokens per second since the last call, or None if there were none. Call `settle` first.
 
-        Tokens of both sides and of all processes count.
+        Source and target tokens of all processes count.
         """
         now = time.perf_counter()
         num_tokens = self.source_tokens + self.target_tokens
@@ -179,7 +184,7 @@ class CostCallback(TrainerCallback, ExportableState):
         """Add the tokens of a micro-batch without a sync.
 
         Args:
-            inputs: Batch of a collator. Rows without a label to learn are fill rows and do not count.
+            inputs: Batch of a collator. Rows without labels only fill up a batch, so they do not count.
         """
         if self._unsettled is None or "input_ids" not in inputs or "labels" not in inputs:
             return
@@ -190,25 +195,25 @@ class CostCallback(TrainerCallback, ExportableState):
         self._unsettled = self._unsettled.to(tokens.device, non_blocking=True) + tokens
 
     def fetch(self) -> None:
-        """Start copying the counts to the host. After the next sync, `settle` needs no sync of its own."""
+        """Start copying the counts to the CPU. If a sync follows, `settle` needs none of its own."""
         if self._unsettled is not None:
             self._unsettled = self._unsettled.to("cpu", non_blocking=True)
 
     def settle(self, accelerator: Any) -> None:
-        """Add the counts of all processes since the last call. Every process calls it."""
+        """Add the counts of all processes since the last call. Every process must call this method."""
         if self._unsettled is not None:
             source, target = accelerator.reduce(self._unsettled, "sum").tolist()
             self.source_tokens, self.target_tokens = self.source_tokens + source, self.target_tokens + target
             self._unsettled = torch.zeros_like(self._unsettled, device=accelerator.device)
 
     def stop(self) -> None:
-        """Stop the clock."""
+        """Stop the clock, and add the time of the current run to the totals."""
         figures = self.state()["attributes"]
         self.seconds, self.device_seconds = figures["seconds"], figures["device_seconds"]
         self._start = None
 
     def state(self) -> dict[str, Any]:
-        """Return the figures up to now, in the format in which `Trainer` saves callbacks."""
+        """Return the current figures, in the format that `Trainer` uses to save callbacks."""
         elapsed = 0.0 if self._start is None else time.perf_counter() - self._start
         attributes = {
             "source_tokens": self.source_tokens,
@@ -221,7 +226,7 @@ class CostCallback(TrainerCallback, ExportableState):
         return {"args": {}, "attributes": attributes}
 
     def metrics(self) -> dict[str, Any]:
-        """Return the figures of all runs, named as in `train_results.json`; empty if no token was counted."""
+        """Return the figures of all runs, with the keys of `train_results.json`; empty if no token was counted."""
         figures = self.state()["attributes"]
         num_tokens = figures["source_tokens"] + figures["target_tokens"]
         if num_tokens == 0:

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Model card of a run: card_template.md, filled from the recipe, config and results in the run's folder."""
+"""Model card of a run. card_template.md is filled from the recipe, config and results in the folder of the run."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ _TEMPLATE = Path(__file__).with_name("card_template.md")
 def make_card(folder: str | Path, model_id: str | None = None, revision: str | None = None) -> ModelCard:
     """Render the card of a finished run from its recipe, config, training results and all test results.
 
-    The card is named after the repo, else after the folder. Local paths are cut to their last part. Metadata that were
-    added to an earlier card, such as a license, are kept. Without one, a model of the built-in corpus has its license.
+    The title is the name of the repo, or of the folder without a repo. Local paths are shortened to their last part.
+    Metadata of an earlier card, such as a license, is kept. Without a license there, a model trained on the built-in
+    corpus gets the license of the corpus.
 
     Args:
         folder: Folder of the run.
-        model_id: Repo on the Hub that the card's example loads; None means a local path.
-        revision: Tag or branch of the repo that the example loads; None means main.
+        model_id: Repo on the Hub from which the card's example loads the model; None means a local path.
+        revision: Tag or branch of this repo; None means main.
 
     Raises:
-        FileNotFoundError: If the folder lacks one of these files.
+        FileNotFoundError: If the recipe, the config or the training results are missing.
         ValueError: If a file is broken.
-        KeyError: If results lack a figure.
+        KeyError: If a figure is missing from the results.
     """
     folder = Path(folder)
     name = Path(model_id or folder.resolve()).name
@@ -93,13 +94,14 @@ def make_card(folder: str | Path, model_id: str | None = None, revision: str | N
         average_validation=describe_validation(recipe, results, "average"),
         picture=CURVES_FILE if (folder / CURVES_FILE).is_file() else None,
     )
-    known = card.data.to_dict().keys() - {"tags"} | {"model-index"}
-    add_metadata(card, {key: value for key, value in earlier.items() if key not in known})
+    # An earlier card must not replace new metadata. Tags of both cards are merged, and old scores are dropped.
+    not_kept = card.data.to_dict().keys() - {"tags"} | {"model-index"}
+    add_metadata(card, {key: value for key, value in earlier.items() if key not in not_kept})
     return card
 
 
 def write_card(folder: str | Path, model_id: str | None = None, revision: str | None = None) -> Path | None:
-    """Write the card of a finished run and return its path, or None if README.md is the user's own.
+    """Write the card of a finished run and return its path. If README.md is the user's own, keep it and return None.
 
     Arguments and errors are those of `make_card`.
     """
@@ -110,7 +112,7 @@ def write_card(folder: str | Path, model_id: str | None = None, revision: str | 
 
 
 def refresh_card(folder: str | Path, model_id: str | None = None, revision: str | None = None) -> Path | None:
-    """Call `write_card`, but warn instead of raising, because the work before the card is done."""
+    """Call `write_card`, but log a warning instead of raising an error. A card must not fail the work before it."""
     try:
         return write_card(folder, model_id, revision)
     except (KeyError, OSError, TypeError, ValueError, yaml.YAMLError) as error:
@@ -119,7 +121,7 @@ def refresh_card(folder: str | Path, model_id: str | None = None, revision: str 
 
 
 def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:
-    """Set metadata fields of a card. None changes nothing, and tags are added to the card's tags."""
+    """Set metadata fields of a card. Empty values change nothing. Tags are added to those of the card."""
     for field, value in metadata.items():
         if field == "tags" and value:
             value = [*dict.fromkeys([*(card.data.get("tags") or ()), *([value] if isinstance(value, str) else value)])]
@@ -128,7 +130,7 @@ def add_metadata(card: ModelCard, metadata: Mapping[str, Any]) -> None:
 
 
 def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values of a recipe, corpus or results with local paths cut to their last part."""
+    """Shorten local paths to their last part, in values of a recipe, a corpus or results."""
 
     def cut(name: str, value: Any) -> Any:
         if isinstance(value, list):
@@ -146,10 +148,10 @@ def without_folders(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _recipe_file(recipe: Recipe) -> str:
-    """Return the recipe as YAML: only fields that differ from the paper's base model, without local folders."""
+    """Return the recipe as YAML, without defaults (the paper's base model) and without local folders."""
     default = dataclasses.asdict(Recipe())
     values = dataclasses.asdict(recipe)
-    languages = ("source_language", "target_language")  # else file suffixes would set them
+    languages = ("source_language", "target_language")  # if left out, they would be read from file suffixes
     own = {name: value for name, value in values.items() if value != default[name] or name in languages}
     text: str = yaml.safe_dump(without_folders(own), sort_keys=False, allow_unicode=True, width=100)
     return text
@@ -164,14 +166,14 @@ def _data_names(data: Mapping[str, Any]) -> str:
 
 
 def describe_validation(recipe: Recipe, results: Mapping[str, Any], which: str) -> str:
-    """Describe the validation "last", "best" or "average" of a run's results; "" if there is none."""
+    """Describe the "last", "best" or "average" validation in the results of a run; return "" if there is none."""
     figures = {name: results.get(f"{which}_eval_{name}") for name in ("perplexity", "nll", "loss", *METRICS)}
     text = ", ".join(f"{name} {value:,.3f}" for name, value in figures.items() if value is not None)
     return f"{text} ({recipe.validation_search})" if any(figures[name] is not None for name in METRICS) else text
 
 
 def _eval_results(test: Mapping[str, Any]) -> Iterator[EvalResult]:
-    """Yield test results for a card's `model-index`, without rounding."""
+    """Yield the unrounded test results for the `model-index` of a card."""
     corpus, name = test["test_corpus"], test["test_data"]
     for metric, label in metric_names(test).items():
         yield EvalResult(

@@ -1,6 +1,6 @@
 # Copyright 2026 The vaswani_transformer authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Push a model folder to the Hub in one commit, with only the files that `files.RUN_FILES` marks as `on_hub`."""
+"""Push a model folder to the Hub in one commit. Only files that `files.RUN_FILES` marks as `on_hub` are uploaded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ..files import (
 from .card import add_metadata, refresh_card, without_folders
 
 _PUBLISHED = tuple(file.name for file in RUN_FILES if file.on_hub)
-_DELETED = (*_PUBLISHED, ".eval_results/vaswani_transformer.yaml")  # the last one is of 0.2.0
+_DELETED = (*_PUBLISHED, ".eval_results/vaswani_transformer.yaml")  # 0.2.0 pushed the last one
 
 
 def push_model(
@@ -46,22 +46,25 @@ def push_model(
 ) -> CommitInfo:
     """Upload the model of a folder to the Hub in one commit, with its code, card, recipe and results.
 
-    Checkpoints, snapshots and the training state are never uploaded, and paths in uploaded files lose their folders.
-    Files of an earlier model are deleted from the repo.
+    Checkpoints, snapshots and the training state are never uploaded. Local paths in uploaded files are shortened to
+    their last part. The commit deletes files of an earlier model that this model lacks.
 
     Args:
         model: Folder of a model.
         repo_id: USER/NAME or ORGANIZATION/NAME. The repo is created if missing.
-        license: License of the model by the Hub's name, written into the folder's card. None means the card's.
-        private: Make a new repo private, and refuse a public one. None means the organization's default, else public.
+        license: The Hub's name for the license of the model. It is also written into the folder's card. None means
+            the license in this card.
+        private: True makes a new repo private and refuses an existing public repo. None means the default of the
+            organization, or public.
         revision: Branch to commit to, created if missing. None means main.
-        tag: Tag for this commit, new in the repo.
-        token: Hub token with write access. None means the token of `hf auth login` or `HF_TOKEN`.
+        tag: Tag to create for this commit. The repo must not have it.
+        token: Hub token with write access. None means the token from `hf auth login` or `HF_TOKEN`.
 
     Raises:
         FileNotFoundError: If the folder lacks a file of the model, its code or its card.
-        ValueError: If the folder holds no model of this package or a link out of it, its card has no license or
-            invalid metadata, the repo is public in spite of `private`, or the repo has the tag already.
+        ValueError: If the folder does not hold a model of this package, a file is a link to a file outside the folder,
+            the card has no license or has invalid metadata, the repo is public in spite of `private`, or the repo
+            already has the tag.
         OSError: If the Hub cannot be reached or refuses the push.
 
     Example:
@@ -82,24 +85,24 @@ def push_model(
             f"`model` must be a model of this package, got {folder} with one of type {kind!r}. Upload a Marian export "
             f"with `hf upload {repo_id} {folder}`."
         )
-    published_files(folder)  # refuses what must not be published, before there is a repo
+    published_files(folder)  # check all files before a repo is created
     card = ModelCard.load(folder / CARD_FILE)
     add_metadata(card, {"license": license})
     if not card.data.get("license"):
         raise ValueError(
-            f"`license` must be given, got none, and {folder / CARD_FILE} names none: pass the one under which others "
-            "may use the model, such as cc-by-4.0 or apache-2.0 (https://huggingface.co/docs/hub/repositories-licenses)."
+            f"`license` must be given, got none, and {folder / CARD_FILE} names none. Pass the license under which "
+            "you publish it, such as cc-by-4.0 or apache-2.0 (https://huggingface.co/docs/hub/repositories-licenses)."
         )
     card.validate()
     api = HfApi(token=token)
-    repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id  # with its owner
+    repo_id = api.create_repo(repo_id, private=private, exist_ok=True).repo_id  # the full id, with the owner
     if private and not api.model_info(repo_id).private:
         raise ValueError(
             f"`private` must not be set for a public repo, got {repo_id}. Make it private in its settings first, "
-            "or push to another."
+            "or push to another repo."
         )
     if tag and tag in [ref.name for ref in api.list_repo_refs(repo_id).tags]:
-        raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Name another.")
+        raise ValueError(f"`tag` must be new, got {tag!r}, which {repo_id} has. Choose another tag.")
     if license:
         write_text(folder / CARD_FILE, str(card))
     commit: CommitInfo = upload(api, folder, repo_id, None, revision, tag)
@@ -108,7 +111,7 @@ def push_model(
             api.create_tag(repo_id, tag=tag, revision=commit.oid)
         except HfHubHTTPError as error:
             raise OSError(
-                f"The model was pushed to {repo_id} as {commit.oid}, but the tag {tag!r} was not made ({error})."
+                f"The model was pushed to {repo_id} as {commit.oid}, but the tag {tag!r} was not created ({error})."
             ) from error
     return commit
 
@@ -118,7 +121,7 @@ def published_files(folder: Path) -> list[Path]:
 
     Raises:
         FileNotFoundError: If the config names code that the folder lacks.
-        ValueError: If a file is a link out of the folder, or names a base model that is not on the Hub.
+        ValueError: If a file is a link to a file outside the folder, or names a base model that is not on the Hub.
     """
     files = _code(folder).union(*(folder.glob(pattern) for pattern in _PUBLISHED if pattern != CODE_FILES))
     for path in sorted(files):
@@ -138,17 +141,17 @@ def _check_base_model(path: Path) -> None:
         if not is_hub_id(str(base)):
             raise ValueError(
                 f"`{path}` must name a base model on the Hub, got {base!r}. Push that model first and load it "
-                "by its id, or merge the adapter into it. In a card, delete the line."
+                "by its id, or merge the adapter into it. In a card, you can also delete the line."
             )
 
 
 def upload(
     api: HfApi, folder: Path, repo_id: str, message: str | None, revision: str | None, tag: str | None = None
 ) -> CommitInfo:
-    """Commit the published files of a folder, and delete those published files of the repo that the folder lacks.
+    """Commit the files of `published_files`, and delete such files from the repo if the folder lacks them.
 
-    A generated card is written again first, because its example must load the model from the repo, by the tag that the
-    commit gets or the branch.
+    A generated card is first rewritten: its example must load the model from this repo and revision. The revision is
+    the tag if there is one, else the branch.
     """
     refresh_card(folder, repo_id, tag or revision)
     added = [addition(path) for path in published_files(folder)]
@@ -170,7 +173,7 @@ def upload(
 
 
 def _code(folder: Path) -> set[Path]:
-    """Return the code files that a folder's config names, and the files that they import."""
+    """Return the code files that the config of a folder names, and the files that these import."""
     config = read_json(folder / CONFIG_FILE) if (folder / CONFIG_FILE).is_file() else {}
     references = [
         *(config.get("auto_map") or {}).values(),
@@ -181,7 +184,7 @@ def _code(folder: Path) -> set[Path]:
 
 
 def addition(path: Path) -> CommitOperationAdd:
-    """Return a file as part of a commit, with local folders removed from its content."""
+    """Return the commit operation that adds a file. Local paths in its content lose their folders."""
     content: Path | bytes = path
     if any(fnmatch(path.name, name) for name in (RECIPE_FILE, TRAIN_RESULTS_FILE, TEST_RESULTS_PATTERN)):
         content = json_text(without_folders(read_json(path))).encode()
