@@ -100,6 +100,7 @@ def check_n_best(translate, model, tokenizer, texts, num_best, **options):
         {"max_new_tokens_over_source": 20},
         {"max_new_tokens": 1},
         {"max_new_tokens": 3},
+        {"max_new_tokens": 3, "max_new_tokens_over_source": 20},
     ],
     ids=str,
 )
@@ -235,6 +236,7 @@ def test_a_text_longer_than_any_of_the_training_warns_once(export_model, caplog)
     [
         ("num_return_sequences", 5, ValueError),
         ("num_beams", 0, ValueError),
+        ("max_new_tokens_over_source", -1, ValueError),
         ("length_penalty", float("nan"), ValueError),
         ("do_sample", True, TypeError),
     ],

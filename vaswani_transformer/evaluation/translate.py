@@ -232,6 +232,9 @@ def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> Generatio
 def decoding_overrides(**values: Any) -> dict[str, Any]:
     """Drop arguments of `generate` that are None. Raise ValueError for an invalid search setting."""
     check_length_penalty(values.get("length_penalty"), values.get("length_penalty_offset"))
+    over_source = values.get("max_new_tokens_over_source")
+    if over_source is not None and over_source < 0:
+        raise ValueError(f"`max_new_tokens_over_source` must be at least 0, got {over_source}.")
     num_beams = values.get("num_beams")
     if num_beams is not None and num_beams < 1:
         raise ValueError(f"`num_beams` must be at least 1 (greedy search), got {num_beams}.")

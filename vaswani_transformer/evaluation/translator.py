@@ -172,9 +172,9 @@ class Translator:
             )
         given = decoding_overrides(**options)
         config: Any = copy.copy(self.generation_config)
+        config.update(**given)
         if "max_new_tokens" in given:
             config.max_new_tokens_over_source = None
-        config.update(**given)
         prepared: GenerationConfig = config
         return prepared
 
@@ -210,6 +210,8 @@ def load_engine(
     if engine != "ctranslate2":
         raise ValueError(f"`engine` must be torch or ctranslate2, got {engine!r}.")
     device = check_device(device, bf16)
+    if int8 and bf16:
+        raise ValueError("`int8` and `bf16` must not both be set. Drop one of them.")
     compute_type = "int8" if int8 else "default"
     translator = Translator(model, device=str(device), compute_type="bfloat16" if bf16 else compute_type)
     return translator, translator.tokenizer
