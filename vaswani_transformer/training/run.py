@@ -27,6 +27,7 @@ from ..analysis.cost import measure_cost
 from ..data.preparation import pair_lengths
 from ..evaluation import DECODING, METRICS
 from ..files import (
+    CODE_FILES,
     CURVES_FILE,
     RECIPE_FILE,
     STAGING_FOLDER,
@@ -447,8 +448,10 @@ def _write_model(recipe: Recipe, trainer: VaswaniTransformerTrainer) -> int:
             (staged / "training_args.bin").unlink(missing_ok=True)
             if not recipe.load_best_model_at_end and recipe.num_averaged_snapshots > 0:
                 num_averaged = write_average(output_dir, recipe.num_averaged_snapshots, staged)
-            for path in staged.iterdir():
-                path.replace(output_dir / path.name)
+            saved = {path.name: path.replace(output_dir / path.name) for path in staged.iterdir()}
+            for path in output_dir.glob(CODE_FILES):
+                if path.name not in saved:  # saved by an earlier version
+                    path.unlink()
     finally:
         if trainer.is_world_process_zero():
             clear_staging(output_dir)
