@@ -235,7 +235,7 @@ def test_interrupted_translation_says_how_to_go_on(arguments, monkeypatch, capsy
 def test_several_processes_without_accelerate_are_told_the_extra(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setitem(sys.modules, "accelerate", None)
-    with pytest.raises(ImportError, match="`accelerate` must be installed .*vaswani-transformer\\[train\\]"):
+    with pytest.raises(ImportError, match=r"`accelerate` must be installed .*pip install .*\[train\]"):
         join_processes()
 
 

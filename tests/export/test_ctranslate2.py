@@ -117,7 +117,7 @@ def test_another_architecture_is_named(tmp_path, tiny_tokenizer):
 def test_a_missing_ctranslate2_names_the_extra(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     for use in (lambda: export_ctranslate2("model", tmp_path / "out"), lambda: Translator("out")):
-        with pytest.raises(ImportError, match=r"`ctranslate2` must be installed .*vaswani-transformer\[export\]"):
+        with pytest.raises(ImportError, match=r"`ctranslate2` must be installed .*pip install .*\[export\]"):
             use()
 
 
