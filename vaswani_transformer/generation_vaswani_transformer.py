@@ -30,6 +30,7 @@ from .search_vaswani_transformer import (
     PAPER_OVER_SOURCE,
     SearchRule,
     check_length_penalty,
+    check_over_source,
     check_scores,
 )
 
@@ -147,11 +148,7 @@ class VaswaniTransformerGenerationMixin(GenerationMixin):
         prepared.length_penalty_offset = GNMT_OFFSET if offset is None else offset
         prepared.max_new_tokens_over_source = over_source
         check_length_penalty(prepared.length_penalty, prepared.length_penalty_offset)
-        if over_source is not None and (type(over_source) is not int or over_source < 0):
-            raise ValueError(
-                f"`max_new_tokens_over_source` must be a whole number of at least 0 or None, got {over_source!r}. The "
-                "paper's is 50; None leaves the length to `max_length`."
-            )
+        check_over_source(over_source)
         if over_source is not None:
             if own.max_length is not None and not _holds_trainers_defaults(own):
                 logger.warning_once(

@@ -66,6 +66,15 @@ def check_length_penalty(alpha: Any, offset: Any) -> None:
         )
 
 
+def check_over_source(over_source: Any) -> None:
+    """Raise ValueError if this cannot be `max_new_tokens_over_source`, a number of tokens or None."""
+    if over_source is not None and (type(over_source) is not int or over_source < 0):
+        raise ValueError(
+            f"`max_new_tokens_over_source` must be a whole number of at least 0 or None, got {over_source!r}. The "
+            "paper's is 50; None leaves the length to `max_length`."
+        )
+
+
 def check_scores(has_nan: torch.Tensor | int) -> None:
     """Raise ValueError if the model gave NaN scores, because no translation can follow from them."""
     if has_nan:

@@ -29,7 +29,7 @@ from ..pipeline_vaswani_transformer import (
     TorchEngine,
     translate_texts,
 )
-from ..search_vaswani_transformer import check_length_penalty, gnmt_length_penalty
+from ..search_vaswani_transformer import check_length_penalty, check_over_source, gnmt_length_penalty
 from .loading import is_translator, precision_of
 
 # Number of sentences to read and sort by length together. More would need more memory, fewer would need more padding.
@@ -232,9 +232,7 @@ def decoding_config(model: GenerativeModel, **generate_kwargs: Any) -> Generatio
 def decoding_overrides(**values: Any) -> dict[str, Any]:
     """Drop arguments of `generate` that are None. Raise ValueError for an invalid search setting."""
     check_length_penalty(values.get("length_penalty"), values.get("length_penalty_offset"))
-    over_source = values.get("max_new_tokens_over_source")
-    if over_source is not None and over_source < 0:
-        raise ValueError(f"`max_new_tokens_over_source` must be at least 0, got {over_source}.")
+    check_over_source(values.get("max_new_tokens_over_source"))
     num_beams = values.get("num_beams")
     if num_beams is not None and num_beams < 1:
         raise ValueError(f"`num_beams` must be at least 1 (greedy search), got {num_beams}.")
