@@ -78,7 +78,7 @@ class VaswaniTransformerTrainer(ResumableTrainer):
       change.
     - SIGINT and SIGTERM finish the running update, save a resumable checkpoint and raise KeyboardInterrupt.
     - A loss or gradient that is not finite stops the training, unless `logging_nan_inf_filter` is set.
-    - The log also has `perplexity` and `tokens_per_second`. Without tqdm bars each entry is a line on stderr.
+    - The log also has `perplexity` and `tokens_per_second`. Without tqdm bars `LogLines` prints progress on stderr.
     - `push_to_hub` uploads the model and its card, never snapshots or the training state.
     - Token counts, device seconds and `total_flos` (`analysis.cost.training_flops`) include the time before a resume.
 
